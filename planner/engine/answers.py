@@ -1,0 +1,203 @@
+"""What the engine says: frozen values that front ends only format.
+
+Every number that was estimated is a `Figure`: value, a range that should hold the truth nine times in ten, and the
+basis it rests on. A field that does not apply, or is not known, is absent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Basis = Literal["spec", "public", "transferred", "measured"]
+"""Weakest to strongest: vendor figures with a class prior; a published measurement of this part; a measurement made
+here of a related part; a measurement made here of this part."""
+
+Verdict = Literal["fits", "misses-target", "does-not-fit", "not-supported"]
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """An estimate. `low`–`high` should hold the truth 9 times in 10."""
+
+    value: float
+    low: float
+    high: float
+    basis: Basis
+
+
+class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes on the fullest GPU at the moment of its peak; the components add up to `total.value`."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    logits: float
+    kv_cache: float
+    buffers: float
+    overhead: float
+    """What PyTorch's own peak does not count: CUDA context, libraries, communicators, allocator slack."""
+    total: Figure
+    capacity: float
+    """Usable bytes of the GPU (less than the label on the box)."""
+
+
+MEMORY_COMPONENTS = ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")
+
+
+class ParameterCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of the whole model."""
+
+    total: int
+    active: int
+    """Used for one token (MoE: the routed experts only)."""
+    embedding: int
+    trainable: int
+
+
+class Percentiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A latency over requests."""
+
+    mean: Figure
+    p50: Figure | None = None
+    p95: Figure | None = None
+
+
+class LayoutAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the job is spread. `gpus` = tp·pp·dp·cp; ep divides the experts inside that."""
+
+    gpus: int
+    nodes: int = 1
+    gpus_per_node: int = 1
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    cp: int = 1
+    ep: int = 1
+    virtual_stages: int = 1
+    sharding: str | None = None
+    checkpointing: str | None = None
+    micro_batch: int | None = None
+    batch: int | None = None
+    """Concurrent sequences per replica while generating or serving."""
+
+    @property
+    def text(self) -> str:
+        """Short form for a table cell: 'tp2·dp4 zero3'."""
+        degrees = [f"{name}{getattr(self, name)}" for name in ("tp", "pp", "cp", "ep", "dp") if getattr(self, name) > 1]
+        parts = ["·".join(degrees) or "single"]
+        if self.sharding and self.sharding != "none":
+            parts.append(self.sharding)
+        if self.checkpointing and self.checkpointing != "none":
+            parts.append(f"ckpt-{self.checkpointing}")
+        return " ".join(parts)
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One evaluated candidate."""
+
+    id: Any = msgspec.field(default=None)
+    fits: bool
+    reason: str | None
+    """Why it does not fit or cannot be timed; None when it fits."""
+    bottleneck: str | None
+    memory_bytes: MemoryBytes | None = None
+    parameters: ParameterCounts | None = None
+    flop_per_token: float | None = None
+    step_s: Figure | None = None
+    tokens_per_s: Figure | None = None
+    tokens_per_s_per_gpu: Figure | None = None
+    mfu: Figure | None = None
+    prefill_s: Figure | None = None
+    ttft_s: Percentiles | None = None
+    tpot_s: Percentiles | None = None
+    request_s: Percentiles | None = None
+    decode_tokens_per_s: Figure | None = None
+    output_tokens_per_s: Figure | None = None
+    requests_per_s: Figure | None = None
+    max_concurrency: int | None = None
+    max_context: int | None = None
+    usd_per_million_tokens: Figure | None = None
+    flop_per_usd: Figure | None = None
+    energy_j_per_token: Figure | None = None
+    seconds_by_class: dict[str, float] = {}
+    """Where a step (or a request) spends its time: operator class -> seconds."""
+    assumed: dict[str, Any] = {}
+    """Every default used."""
+    layout: LayoutAnswer | None = None
+    version: str = ""
+
+
+class OfferAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The price a row rests on."""
+
+    provider: str
+    instance: str
+    region: str
+    gpus: int
+    """GPUs of one instance."""
+    instances: int
+    usd_per_h: float
+    """For all instances."""
+    market: str
+    as_of: str
+    source: str
+    note: str = ""
+
+
+class PlanRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A ranked candidate. `rank` is None for rows that are no solution."""
+
+    rank: int | None
+    gpu: str
+    verdict: Verdict
+    why: str
+    """Why it is where it is, or the smallest change that would make it a solution."""
+    answer: Answer
+    here: bool = False
+    """The GPU (or CPU) of this machine."""
+    basis: Basis
+    offer: OfferAnswer | None = None
+    other_offers: int = 0
+    usd_per_h: Figure | None = None
+    usd_per_month: Figure | None = None
+    job_h: Figure | None = None
+    job_usd: Figure | None = None
+    spec_answer: Answer | None = None
+    """The same candidate from the vendor's figures alone, when a measurement changed it."""
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How much was looked at."""
+
+    considered: int
+    fit: int
+    shown: int
+
+
+class Lever(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that makes a workload fit, and what it costs."""
+
+    change: dict[str, Any]
+    """Keys of the workload and their new values."""
+    text: str
+    gpu: str | None = None
+    """The GPU it makes fit; None: holds generally."""
+    saves_bytes: float | None = None
+    slowdown: float | None = None
+    """Step time with the lever ÷ without, minus one."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The ranked answer for one workload."""
+
+    task: dict[str, Any]
+    """The workload as given, with every default that was filled in."""
+    rows: list[PlanRow]
+    counts: Counts
+    levers: list[Lever] = []
+    prices_as_of: str | None = None
+    """Oldest price date among the shown rows."""
+    notes: list[str] = []
+    version: str = ""

@@ -1,0 +1,65 @@
+"""Wrong input, said once per problem: where it is, what was given, what is accepted, the nearest spelling.
+
+Expected outcomes ("does not fit", "no offer", "no driver") are not errors: they are values with reasons.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with what the user gave."""
+
+    where: str
+    """A file path, a preset name, `--set`, or a line number of standard input."""
+    key: str
+    """Dotted name of the field; empty when the whole document is at fault."""
+    message: str
+    """What was given and what is accepted, in one sentence."""
+    nearest: tuple[str, ...] = ()
+    """Accepted spellings closest to what was given."""
+
+    def __str__(self) -> str:
+        place = ": ".join(part for part in (self.where, self.key) if part)
+        hint = f" Did you mean {' or '.join(repr(name) for name in self.nearest)}?" if self.nearest else ""
+        return f"{place}: {self.message}{hint}" if place else f"{self.message}{hint}"
+
+
+class UserError(Exception):
+    """Input that cannot be used; carries every problem found. Front ends exit with 2 or show them at the field."""
+
+    def __init__(self, problems: Iterable[Problem] | Problem) -> None:
+        self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collects problems so that all of them are reported at once."""
+
+    where: str = ""
+    found: list[Problem] = field(default_factory=list)
+
+    def add(self, key: str, message: str, nearest: Iterable[str] = ()) -> None:
+        """Note one problem and go on."""
+        self.found.append(Problem(self.where, key, message, tuple(nearest)))
+
+    def raise_if_any(self) -> None:
+        """Raise `UserError` with all problems noted so far, if there are any."""
+        if self.found:
+            raise UserError(self.found)
+
+
+def nearest_names(given: str, accepted: Iterable[str], most: int = 3) -> tuple[str, ...]:
+    """The accepted names closest in spelling to `given`, best first; case is ignored."""
+    by_folded: dict[str, str] = {}
+    for name in accepted:
+        by_folded.setdefault(name.casefold(), name)
+    folded = given.casefold()
+    close = difflib.get_close_matches(folded, by_folded, n=most, cutoff=0.5)
+    containing = [name for name in by_folded if folded and folded in name and name not in close]
+    return tuple(by_folded[name] for name in [*close, *containing][:most])

@@ -1,0 +1,1 @@
+"""What does happen: this machine, its telemetry, its benchmark."""

@@ -1,0 +1,26 @@
+"""Where files are: the shipped presets, and the user's own config and state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def presets_folder() -> Path:
+    """The folder `presets/` of the installed package."""
+    import presets
+
+    return Path(next(iter(presets.__path__)))
+
+
+def config_folder() -> Path:
+    """Where the user's presets and config.toml live (not created here)."""
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir("gpu-planner", appauthor=False))
+
+
+def state_folder() -> Path:
+    """Where measurements and the last form are kept (not created here)."""
+    import platformdirs
+
+    return Path(platformdirs.user_state_dir("gpu-planner", appauthor=False))

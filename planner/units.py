@@ -1,0 +1,96 @@
+"""Names for units, and how quantities read on screen.
+
+Inside the program every quantity is SI or bytes; this module is where GiB, TFLOP/s and cents appear.
+"""
+
+from __future__ import annotations
+
+import math
+
+KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
+"""Binary multiples of a byte: what memory is made of and what allocators print."""
+
+KILO, MEGA, GIGA, TERA, PETA = 1e3, 1e6, 1e9, 1e12, 1e15
+MICRO, MILLI = 1e-6, 1e-3
+
+HOURS_PER_MONTH = 730.0
+"""24 h × 365 days ÷ 12: the convention of cloud price sheets."""
+SECONDS_PER_HOUR = 3600.0
+
+UNKNOWN = "—"
+"""What an unknown quantity shows as; it is never 0."""
+
+_SCALES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+
+
+def is_known(value: float | None) -> bool:
+    """Whether `value` is a finite number."""
+    return value is not None and math.isfinite(value)
+
+
+def digits(value: float, significant: int = 3) -> str:
+    """`value` to `significant` figures, with thousands separators and no exponent: 1234.5 -> '1,230'."""
+    if value == 0:
+        return "0"
+    places = significant - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, places)
+    return f"{rounded:,.{max(0, places)}f}"
+
+
+def bytes_text(value: float | None, unit: bool = True) -> str:
+    """Bytes as GiB with one decimal ('79.2 GiB'), as MiB below a tenth of a GiB."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    if 0 < abs(value) < GIB / 10:
+        return f"{value / MIB:,.0f}" + (" MiB" if unit else "")
+    return f"{value / GIB:,.1f}" + (" GiB" if unit else "")
+
+
+def si_text(value: float | None, unit: str = "", significant: int = 3) -> str:
+    """A quantity with an SI prefix: si_text(9.894e14, 'FLOP/s') -> '989 TFLOP/s'."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    if value == 0:
+        return f"0 {unit}".rstrip()
+    for scale, prefix in _SCALES:
+        if abs(value) >= scale * (1 - 0.5 * 10**-significant):
+            return f"{digits(value / scale, significant)} {prefix}{unit}".rstrip()
+    return f"{value:.2g} {unit}".rstrip()
+
+
+def count_text(value: float | None) -> str:
+    """A count of things: 8190735360 -> '8.19 B', 1234 -> '1,234'."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    for scale, suffix in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+        if abs(value) >= scale:
+            return f"{digits(value / scale)} {suffix}"
+    return f"{value:,.0f}"
+
+
+def usd_text(value: float | None, significant: int = 3) -> str:
+    """Dollars: 0.0472 -> '0.0472', 11880.2 -> '11,900' (the column or label says $)."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    if abs(value) >= 1 and abs(value) < 100:
+        return f"{value:,.2f}"
+    return digits(value, significant)
+
+
+def duration_text(seconds: float | None) -> str:
+    """A duration in the unit a person would choose: '4.2 ms', '38 s', '3.1 h', '12 d'."""
+    if seconds is None or not math.isfinite(seconds):
+        return UNKNOWN
+    if seconds < 60:
+        return si_text(seconds, "s")
+    for limit, size, unit in ((3600.0, 60.0, "min"), (2 * 86400.0, 3600.0, "h"), (2 * 365 * 86400.0, 86400.0, "d")):
+        if seconds < limit:
+            return f"{digits(seconds / size, 2 if seconds / size < 10 else 3)} {unit}"
+    return f"{digits(seconds / (365 * 86400.0))} years"
+
+
+def percent_text(fraction: float | None) -> str:
+    """A fraction as a whole percentage: 0.874 -> '87 %'."""
+    if fraction is None or not math.isfinite(fraction):
+        return UNKNOWN
+    return f"{fraction * 100:.0f} %"

@@ -1,0 +1,140 @@
+"""What is to be run: the wire form of a workload, as presets, `--set`, the form and `estimate` spell it.
+
+One `Workload` describes the job without hardware (a preset file is exactly this); a `Request` adds the GPU and the
+layout (a line of `estimate` is exactly this). Absent means "choose for me": the engine fills it in and says so.
+Field names and accepted values are a public contract.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+TaskName = Literal["train", "finetune", "generate", "serve", "prefill"]
+Dtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4"]
+KvDtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
+WeightDtype = str
+"""A name of `weights.FORMATS`."""
+Recipe = Literal["fp32", "amp", "mixed", "bf16"]
+Optimizer = Literal["adamw", "adamw-8bit", "paged-adamw-8bit", "adafactor", "sgd", "sgd-momentum", "muon", "none"]
+Sharding = Literal["none", "zero1", "zero2", "zero3", "hsdp"]
+Offload = Literal["none", "optimizer", "parameters", "activations"]
+Checkpointing = Literal["none", "selective", "full"]
+Attention = Literal["flash", "eager"]
+Loss = Literal["full", "chunked", "fused"]
+Objective = Literal["cheapest", "fastest", "flop-per-usd", "fewest-gpus"]
+Market = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
+
+LORA_TARGETS = ("q", "k", "v", "o", "gate", "up", "down")
+
+
+class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Low-rank adapters; absent from a workload: every parameter is trained."""
+
+    rank: int = 8
+    targets: Literal["all-linear"] | list[Literal["q", "k", "v", "o", "gate", "up", "down"]] = "all-linear"
+    base: WeightDtype = "bf16"
+    """Storage format of the frozen base weights ('nf4': QLoRA)."""
+
+
+class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A distribution of token lengths; `mean` is required."""
+
+    mean: float
+    p50: float | None = None
+    p95: float | None = None
+
+
+class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an answer has to meet to count as a solution."""
+
+    deadline_h: float | None = None
+    """The whole job has to end within this many hours."""
+    budget_usd: float | None = None
+    """The whole job may cost this much; for a service, a month of it."""
+    p95_request_s: float | None = None
+    p95_ttft_s: float | None = None
+    p95_tpot_s: float | None = None
+    burst: float = 0.0
+    """Extra request rate to stand, as a fraction (0.2: 20 %)."""
+    headroom: float = 0.1
+    """Fraction of usable memory to leave free for fragmentation."""
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A job without hardware. A preset file holds these keys."""
+
+    title: str = ""
+    """One line for lists and headings."""
+    description: str = ""
+    model: str | dict[str, Any]
+    """A catalogue name, a path to a config.json, or the object itself."""
+    task: TaskName
+
+    dtype: Dtype | None = None
+    weight_dtype: WeightDtype | None = None
+    kv_dtype: KvDtype | None = None
+    recipe: Recipe | None = None
+    optimizer: Optimizer | None = None
+    lora: Lora | None = None
+    sharding: Sharding | None = None
+    offload: Offload | None = None
+    checkpointing: Checkpointing | None = None
+    attention: Attention | None = None
+    loss: Loss | None = None
+    compile: bool | None = None
+    optimizer_in_backward: bool | None = None
+
+    micro_batch: int | None = None
+    """Sequences per data-parallel rank and forward pass."""
+    global_batch: int | None = None
+    """Sequences per optimizer step, over all ranks."""
+    sequence: int | None = None
+    """Tokens per training sequence."""
+    train_tokens: float | None = None
+    """Tokens of the whole job: turns tokens/s into hours and dollars."""
+
+    batch: int | None = None
+    input_tokens: int | Lengths | None = None
+    output_tokens: int | Lengths | None = None
+    prefix_tokens: int | None = None
+    """Leading input tokens found in the prefix cache."""
+    requests: float | None = None
+    """Requests of a whole batch job: turns requests/s into hours and dollars."""
+    concurrency: int | Literal["max"] | None = None
+    request_rate_per_s: float | None = None
+
+    engine: str | None = None
+    """'vllm', 'transformers', …, with an optional '@version'."""
+    memory_fraction: float | None = None
+    price_usd_per_gpu_h: float | None = None
+
+    targets: Targets = msgspec.field(default_factory=Targets)
+    objective: Objective = "cheapest"
+    market: Market = "on-demand"
+    providers: list[str] = []
+    """Restrict offers to these providers; empty: all."""
+    gpus_considered: list[str] = []
+    """Restrict the search to these GPUs (names or aliases); empty: all."""
+    max_gpus: int | None = None
+    """Upper bound of the search over counts."""
+
+
+class Request(Workload, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One fully given candidate: a workload on a GPU in a layout. Absent degrees are chosen, best first."""
+
+    id: Any = None
+    gpu: str
+    gpus: int | None = None
+    gpus_per_node: int | None = None
+    link: str | float | None = None
+    """'nvlink', 'pcie', or bytes/s per GPU and direction, inside a node."""
+    fabric: str | float | None = None
+    """'infiniband', 'ethernet', or bytes/s per GPU and direction, between nodes."""
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    cp: int | None = None
+    ep: int | None = None
+    virtual_stages: int | None = None
