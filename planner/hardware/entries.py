@@ -1,0 +1,69 @@
+"""Catalogue files: TOML lists of tables, with a `[defaults]` table whose keys every entry starts from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from planner.errors import Problem, Problems, UserError, nearest_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file; raises `UserError` naming the file, and the line when the syntax is wrong."""
+    import tomli
+
+    try:
+        return tomli.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(Problem(str(path), "", f"cannot be read: {error.strerror}.")) from None
+    except UnicodeDecodeError:
+        raise UserError(Problem(str(path), "", "is not text in UTF-8.")) from None
+    except tomli.TOMLDecodeError as error:
+        raise UserError(Problem(str(path), "", f"is not valid TOML: {error}.")) from None
+
+
+def catalogue_files(folder: Path) -> list[Path]:
+    """The TOML files of `folder`, by name; raises `UserError` when there are none."""
+    files = sorted(folder.glob("*.toml"))
+    if not files:
+        raise UserError(Problem(str(folder), "", "holds no catalogue (.toml files)."))
+    return files
+
+
+def read_entries(path: Path, table: str, kind: type[S]) -> list[S]:
+    """The `[[table]]` entries of one file as `kind`; raises `UserError` with one problem per fault."""
+    document = read_toml(path)
+    problems = Problems(str(path))
+    for name in document:
+        if name not in {table, "defaults"}:
+            problems.add(name, f"unknown key. Known keys: defaults, {table}.", nearest_names(name, ("defaults", table)))
+    defaults, given = document.get("defaults", {}), document.get(table, [])
+    if not isinstance(defaults, dict):
+        problems.add("defaults", "has to be a table, written [defaults].")
+        defaults = {}
+    if not isinstance(given, list):
+        problems.add(table, f"has to be a list of tables, written [[{table}]].")
+        given = []
+    entries = [{**defaults, **entry} if isinstance(entry, dict) else entry for entry in given]
+    try:
+        read = msgspec.convert(entries, list[kind])  # type: ignore[valid-type]  # the element type is an argument
+    except msgspec.ValidationError:
+        _add_faults(problems, entries, table, kind)
+        read = []
+    problems.raise_if_any()
+    return read
+
+
+def _add_faults(problems: Problems, entries: list[Mapping[str, Any]], table: str, kind: type[msgspec.Struct]) -> None:
+    from planner.schema import faults
+
+    for index, entry in enumerate(entries):
+        label = next((entry[name] for name in ("name", "instance") if name in entry), index) if isinstance(entry, dict) else index
+        problems.found += faults(kind, entry, problems.where, f"{table}[{label}]")
