@@ -1,0 +1,217 @@
+"""`gpu-planner gpus|models|presets|offers`: what the catalogue holds, listed or one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from planner.cli.exits import ExitCode
+from planner.cli.groups import DefaultGroup
+from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.listing import print_card, print_columns, print_json
+from planner.hardware.gpus import Gpu
+from planner.hardware.offers import Offer
+from planner.units import UNKNOWN, bytes_text, count_text, si_text, usd_text
+
+
+@click.group(cls=DefaultGroup, default="list")
+def gpus() -> None:
+    """GPUs as their vendors describe them."""
+
+
+@gpus.command("list")
+@json_option
+@pass_invocation
+def list_gpus(invocation: Invocation, as_json: bool) -> int:
+    """List every GPU: memory, bandwidth, dense peaks, power."""
+    known = invocation.session().gpus.all
+    if as_json:
+        print_json(known)
+        return ExitCode.ANSWERED
+    heads = ("GPU", "memory", "bandwidth", "bf16", "fp8", "power", "architecture", "year")
+    rows = [
+        (
+            gpu.name,
+            f"{gpu.memory_bytes / 1e9:,.0f} GB",
+            si_text(gpu.memory_bandwidth_bytes_per_s, "B/s"),
+            si_text(gpu.compute_flop_per_s.get("bf16"), "FLOP/s"),
+            si_text(gpu.compute_flop_per_s.get("fp8"), "FLOP/s"),
+            f"{gpu.tdp_w:,.0f} W" if gpu.tdp_w else UNKNOWN,
+            gpu.architecture,
+            str(gpu.release_year or UNKNOWN),
+        )
+        for gpu in known
+    ]
+    print_columns(heads, rows, numeric=heads[1:6])
+    return ExitCode.ANSWERED
+
+
+@gpus.command("show")
+@click.argument("name")
+@json_option
+@pass_invocation
+def show_gpu(invocation: Invocation, name: str, as_json: bool) -> int:
+    """Show one GPU, with its aliases and the source of its figures."""
+    gpu = invocation.session().gpus.find(name)
+    if as_json:
+        print_json(gpu)
+    else:
+        print_card(gpu.name, _gpu_facts(gpu))
+    return ExitCode.ANSWERED
+
+
+def _gpu_facts(gpu: Gpu) -> dict[str, str]:
+    purchase = gpu.purchase
+    return {
+        "architecture": " ".join(filter(None, (gpu.vendor, gpu.architecture, gpu.form_factor, str(gpu.release_year or "")))),
+        "memory": f"{gpu.memory_bytes / 1e9:,.0f} GB {gpu.memory_type or ''}, usable {bytes_text(gpu.usable_memory_bytes)}",
+        "bandwidth": si_text(gpu.memory_bandwidth_bytes_per_s, "B/s"),
+        **{f"dense {dtype}": si_text(peak, "FLOP/s") for dtype, peak in gpu.compute_flop_per_s.items()},
+        "NVLink": si_text(gpu.nvlink_bytes_per_s, "B/s both ways") if gpu.nvlink_bytes_per_s else "",
+        "PCIe": si_text(gpu.pcie_bytes_per_s, "B/s both ways") if gpu.pcie_bytes_per_s else "",
+        "power": f"{gpu.tdp_w:,.0f} W" if gpu.tdp_w else "",
+        "MIG": ", ".join(f"{profile.count} × {profile.name}" for profile in gpu.mig),
+        "purchase": f"${usd_text(purchase.price_usd)} ({purchase.kind}, {purchase.as_of}, {purchase.source})" if purchase else "",
+        "aliases": ", ".join(gpu.aliases),
+        "NVML names": ", ".join(gpu.nvml_names),
+        "source": f"{gpu.source} ({gpu.retrieved}, confidence {gpu.confidence})",
+        **{f"source of {field}": source for field, source in gpu.figure_sources.items()},
+        "note": gpu.note,
+    }
+
+
+@click.group(cls=DefaultGroup, default="list")
+def models() -> None:
+    """Models, each a Hugging Face style config."""
+
+
+@models.command("list")
+@json_option
+@pass_invocation
+def list_models(invocation: Invocation, as_json: bool) -> int:
+    """List every model the catalogue knows by name."""
+    shelf = invocation.session().models
+    configs = {name: shelf.config(name) for name in shelf.names()}
+    if as_json:
+        print_json([{"name": name, "config": config} for name, config in configs.items()])
+        return ExitCode.ANSWERED
+    heads = ("model", "type", "layers", "width", "context")
+    depth, width = ("num_hidden_layers", "n_layer"), ("hidden_size", "n_embd")
+    rows = [
+        (
+            name,
+            str(config.get("model_type", UNKNOWN)),
+            _first(config, depth),
+            _first(config, width),
+            _first(config, ("max_position_embeddings", "n_positions")),
+        )
+        for name, config in configs.items()
+    ]
+    print_columns(heads, rows, numeric=heads[2:])
+    return ExitCode.ANSWERED
+
+
+def _first(config: dict[str, Any], keys: Sequence[str]) -> str:
+    return next((count_text(config[key]) if config[key] is not None else UNKNOWN for key in keys if key in config), UNKNOWN)
+
+
+@click.group(cls=DefaultGroup, default="list")
+def presets() -> None:
+    """Workload presets: the shipped ones and your own."""
+
+
+@presets.command("list")
+@json_option
+@pass_invocation
+def list_presets(invocation: Invocation, as_json: bool) -> int:
+    """List every preset, yours included."""
+    shelf = invocation.session().presets
+    loaded = [shelf.load(name) for name in shelf.names()]
+    if as_json:
+        print_json(
+            [
+                {"name": preset.name, "path": str(preset.path), "origin": preset.origin, "workload": preset.workload}
+                for preset in loaded
+            ]
+        )
+        return ExitCode.ANSWERED
+    heads = ("preset", "task", "origin", "title")
+    print_columns(heads, [(preset.name, preset.workload.task, preset.origin, preset.workload.title) for preset in loaded])
+    return ExitCode.ANSWERED
+
+
+@presets.command("show")
+@click.argument("name")
+@json_option
+@pass_invocation
+def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:
+    """Print one preset: as TOML, ready to be saved under another name and changed, or as JSON."""
+    preset = invocation.session().presets.load(name)
+    if as_json:
+        print_json({"name": preset.name, "path": str(preset.path), "origin": preset.origin, "workload": preset.workload})
+        return ExitCode.ANSWERED
+    import tomlkit
+
+    click.echo(f"# {preset.path}")
+    click.echo(tomlkit.dumps(msgspec.to_builtins(preset.workload)), nl=False)
+    return ExitCode.ANSWERED
+
+
+@click.group(cls=DefaultGroup, default="list")
+def offers() -> None:
+    """Rental prices, each with its date and source."""
+
+
+@offers.command("list")
+@click.option("--provider", metavar="NAME", help="Of this provider only.")
+@json_option
+@pass_invocation
+def list_offers(invocation: Invocation, provider: str | None, as_json: bool) -> int:
+    """List every offer, cheapest GPU hour first."""
+    known = invocation.session().offers
+    if provider is not None:
+        known = tuple(offer for offer in known if offer.provider.casefold() == provider.casefold())
+    return _print_offers(known, as_json)
+
+
+@offers.command("show")
+@click.argument("gpu")
+@json_option
+@pass_invocation
+def show_offers(invocation: Invocation, gpu: str, as_json: bool) -> int:
+    """List the offers of one GPU, cheapest GPU hour first."""
+    session = invocation.session()
+    name = session.gpus.find(gpu).name
+    return _print_offers(tuple(offer for offer in session.offers if offer.gpu == name), as_json)
+
+
+def _print_offers(found: Sequence[Offer], as_json: bool) -> int:
+    """Print `found` and say by the exit code whether there were any."""
+
+    def price_per_gpu(offer: Offer) -> float:
+        price = offer.on_demand_usd_per_h or offer.spot_usd_per_h
+        return price / offer.gpus if price else float("inf")
+
+    ordered = sorted(found, key=price_per_gpu)
+    if as_json:
+        print_json(ordered)
+    else:
+        heads = ("provider", "instance", "GPU", "×", "$/h", "spot $/h", "region", "as of")
+        rows = [
+            (
+                offer.provider,
+                offer.instance,
+                offer.gpu,
+                str(offer.gpus),
+                usd_text(offer.on_demand_usd_per_h),
+                usd_text(offer.spot_usd_per_h),
+                offer.region,
+                offer.as_of,
+            )
+            for offer in ordered
+        ]
+        print_columns(heads, rows, numeric=heads[3:6])
+    return ExitCode.ANSWERED if ordered else ExitCode.NOTHING_FOUND

@@ -1,0 +1,48 @@
+"""What every command of one invocation shares: the folders it was given, and the session opened on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from planner.cli import OpenApp
+
+if TYPE_CHECKING:
+    from planner.session import Session
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+@dataclass(slots=True)
+class Invocation:
+    """The context object (`ctx.obj`) of every command."""
+
+    open_app: OpenApp | None = None
+    config: Path | None = None
+    state: Path | None = None
+
+    def session(self) -> Session:
+        """Open the planner on the folders of this invocation."""
+        from planner.session import Session
+
+        return Session.open(config=self.config, state=self.state)
+
+
+pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def folder_options(command: Decorated) -> Decorated:
+    """Add `--config` and `--state` to a command."""
+    config = click.option(
+        "--config", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="Your presets and settings."
+    )
+    state = click.option(
+        "--state", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="Measurements and the last form."
+    )
+    return config(state(command))

@@ -1,0 +1,141 @@
+"""`gpu-planner plan`: one workload, every GPU, count and layout that could run it, ranked."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.settings import fields_of, name_sources, parse_settings
+from planner.engine.answers import Plan
+from planner.errors import UserError
+from planner.workload.tasks import Objective
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DEFAULT_ROWS = 20
+"""Rows of a table for people; JSON, CSV and Markdown hold all of them unless `--top` says otherwise."""
+REASONS = 3
+UNBOUNDED_WIDTH = 200
+"""Columns of the table when stdout is no terminal."""
+
+
+@click.command()
+@click.argument("preset", required=False)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change one key of the workload (targets.p95_request_s=3); no value: choose for me.",
+)
+@click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Consider this GPU only (repeat for more).")
+@click.option("--objective", type=click.Choice(get_args(Objective)), help="What the ranking is by.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="At most this many rows.")
+@click.option(
+    "--basis",
+    type=click.Choice(["measured", "spec"]),
+    default="measured",
+    show_default=True,
+    help="Use measurements, or vendor figures alone.",
+)
+@click.option("--json", "form", flag_value="json", help="Print JSON.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table.")
+@pass_invocation
+def plan(
+    invocation: Invocation,
+    preset: str | None,
+    settings: tuple[str, ...],
+    gpus: tuple[str, ...],
+    objective: str | None,
+    top: int | None,
+    basis: Literal["measured", "spec"],
+    form: str | None,
+) -> int:
+    """Rank GPUs, counts and layouts for the workload PRESET: a preset's name, or the path of a .toml file.
+
+    Exits with 0 when something fits and 1 when nothing does; the levers that would change that are named.
+    """
+    changes = parse_settings(settings)
+    session = invocation.session()
+    from planner.session import DEFAULT_PRESET
+
+    chosen = session.presets.load(preset or DEFAULT_PRESET)
+    if gpus:
+        changes["gpus_considered"] = list(gpus)
+    if objective:
+        changes["objective"] = objective
+    where = str(chosen.path)
+    try:
+        workload = session.workload(fields_of(chosen.workload, changes), where)
+        found = session.plan(workload, basis=basis, top=top or (None if form else DEFAULT_ROWS))
+    except UserError as wrong:
+        raise name_sources(wrong, settings, gpus, where) from wrong
+    _write(found, form)
+    return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
+
+
+def _write(found: Plan, form: str | None) -> None:
+    """The plan on stdout in the form asked for, its notes on stderr."""
+    from planner.cli import table
+
+    if form == "json":
+        import msgspec
+
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    elif form == "csv":
+        table.write_csv(found, sys.stdout)
+    elif form == "markdown":
+        table.write_markdown(found, sys.stdout)
+    else:
+        _print_for_people(found)
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _print_for_people(found: Plan) -> None:
+    from rich.text import Text
+
+    from planner.cli import table
+
+    console = _console()
+    console.print(Text(_heading(found), style="bold"))
+    if found.rows:
+        table.print_table(found, console)
+    reasons = [f"{row.rank or table.VERDICT_SIGNS[row.verdict]} {row.gpu}: {row.why}" for row in found.rows[:REASONS] if row.why]
+    _print_lines(console, "Why", reasons)
+    _print_lines(console, "What would change it", table.levers_text(found))
+
+
+def _print_lines(console: Console, title: str, lines: list[str]) -> None:
+    from rich.text import Text
+
+    if lines:
+        console.print(Text(f"\n{title}", style="bold"))
+        for line in lines:
+            console.print(Text(f"  {line}"))
+
+
+def _heading(found: Plan) -> str:
+    task: dict[str, Any] = found.task
+    model = task["model"] if isinstance(task["model"], str) else "your model"
+    counts = found.counts
+    parts = [task.get("title") or model, f"{counts.fit:,} of {counts.considered:,} fit", str(task.get("objective", "cheapest"))]
+    if counts.shown < counts.considered:
+        parts.append(f"{counts.shown} shown")
+    if found.prices_as_of:
+        parts.append(f"prices {found.prices_as_of}")
+    return " · ".join(parts)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else UNBOUNDED_WIDTH
+    return Console(file=sys.stdout, width=width, highlight=False, soft_wrap=False)

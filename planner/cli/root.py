@@ -1,0 +1,114 @@
+"""`gpu-planner` itself: the table of commands, and opening the terminal program when none is named."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+import planner
+from planner.cli import AppOptions, OpenApp
+from planner.cli.groups import DefaultGroup, LazyCommand, did_you_mean
+from planner.cli.invocation import Invocation, folder_options, pass_invocation
+from planner.errors import UserError
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+COMMANDS = {
+    "plan": LazyCommand("planner.cli.plan", "plan", "Rank GPUs, counts and layouts for one workload."),
+    "estimate": LazyCommand("planner.cli.estimate", "estimate", "Evaluate fully given candidates: JSON lines in, JSON lines out."),
+    "bench": LazyCommand("planner.cli.bench", "bench", "Measure this machine; results are kept and used by plan."),
+    "watch": LazyCommand("planner.cli.watch", "watch", "Telemetry of this machine's GPUs."),
+    "gpus": LazyCommand("planner.cli.catalogue", "gpus", "List GPUs, or show one."),
+    "models": LazyCommand("planner.cli.catalogue", "models", "List models, or show one."),
+    "presets": LazyCommand("planner.cli.catalogue", "presets", "List workload presets, or show one."),
+    "offers": LazyCommand("planner.cli.catalogue", "offers", "List prices, or show those of one GPU."),
+    "schema": LazyCommand("planner.cli.schema", "schema", "Print the JSON Schema of what goes in and out."),
+    "doctor": LazyCommand("planner.cli.doctor", "doctor", "Say what was found: driver, torch, folders, prices."),
+}
+
+
+def app_options(command: Decorated) -> Decorated:
+    """Add the options that concern the terminal program."""
+    python = click.option("--python", metavar="PATH", type=click.Path(path_type=Path), help="Interpreter whose torch is measured.")
+    theme = click.option("--theme", metavar="NAME", help="Colour theme.")
+    return python(theme(command))
+
+
+@click.group(
+    cls=DefaultGroup,
+    lazy=COMMANDS,
+    default="open",
+    takes_argument=True,
+    subcommand_metavar="[PRESET | COMMAND ...]",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 130 interrupted.",
+)
+@click.version_option(planner.__version__, prog_name="gpu-planner")
+@app_options
+@folder_options
+@click.pass_context
+def root(ctx: click.Context, python: Path | None, theme: str | None, config: Path | None, state: Path | None) -> None:
+    """Which GPU, how many, rented or bought, a transformer workload needs."""
+    invocation = ctx.ensure_object(Invocation)
+    invocation.config, invocation.state = config, state
+    if python or theme:
+        raise click.UsageError(f"--python and --theme concern the terminal program, not {ctx.invoked_subcommand!r}.", ctx)
+
+
+@root.command("open", hidden=True)
+@click.argument("preset", required=False)
+@app_options
+@folder_options
+@pass_invocation
+@click.pass_context
+def open_command(
+    ctx: click.Context,
+    invocation: Invocation,
+    preset: str | None,
+    python: Path | None,
+    theme: str | None,
+    config: Path | None,
+    state: Path | None,
+) -> int:
+    """Open the terminal program; without a terminal, print the plan."""
+    invocation.config, invocation.state = config, state
+    if preset is not None:
+        _require_preset(invocation, preset)
+    if invocation.open_app is not None and _on_a_terminal():
+        return invocation.open_app(AppOptions(preset, python, theme, config, state))
+    from planner.cli.plan import plan
+
+    code: int = ctx.invoke(plan, preset=preset)
+    return code
+
+
+def _require_preset(invocation: Invocation, preset: str) -> None:
+    """Fail before the screen is taken over, and think of commands too: the word may be a mistyped one."""
+    try:
+        invocation.session().presets.load(preset)
+    except UserError as wrong:
+        hint = did_you_mean(preset, list(COMMANDS))
+        if hint and not Path(preset).exists() and os.sep not in preset:
+            presets_near = [name for problem in wrong.problems for name in problem.nearest]
+            raise click.UsageError(
+                f"{preset!r} is neither a command nor a preset.{did_you_mean(preset, [*COMMANDS, *presets_near])}"
+            ) from wrong
+        raise
+
+
+def _on_a_terminal() -> bool:
+    """Whether a full-screen program can draw: a real terminal both ways that understands cursor movement."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+
+
+def run(open_app: OpenApp | None, argv: Sequence[str] | None) -> int:
+    """Parse `argv` (the process's own when None), run the command, return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    with root.make_context("gpu-planner", arguments, obj=Invocation(open_app)) as ctx:
+        code = root.invoke(ctx)
+    return int(code or 0)
