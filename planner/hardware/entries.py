@@ -51,7 +51,7 @@ def read_entries(path: Path, table: str, kind: type[S]) -> list[S]:
     if not isinstance(given, list):
         problems.add(table, f"has to be a list of tables, written [[{table}]].")
         given = []
-    entries = [{**defaults, **entry} if isinstance(entry, dict) else entry for entry in given]
+    entries = [_with_defaults(entry, defaults) if isinstance(entry, dict) else entry for entry in given]
     try:
         read = msgspec.convert(entries, list[kind])  # type: ignore[valid-type]  # the element type is an argument
     except msgspec.ValidationError:
@@ -59,6 +59,16 @@ def read_entries(path: Path, table: str, kind: type[S]) -> list[S]:
         read = []
     problems.raise_if_any()
     return read
+
+
+def _with_defaults(entry: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """`defaults` overlaid by `entry`; a table that both have is overlaid key by key."""
+    tables = {
+        name: {**own, **entry[name]}
+        for name, own in defaults.items()
+        if isinstance(own, dict) and isinstance(entry.get(name), dict)
+    }
+    return {**defaults, **entry, **tables}
 
 
 def _add_faults(problems: Problems, entries: list[Mapping[str, Any]], table: str, kind: type[msgspec.Struct]) -> None:

@@ -102,9 +102,14 @@ class GpuCatalogue:
         """The part called exactly `name`; raises `UserError` with the nearest names when there is none."""
         found = self._by_spelling.get(name.strip().casefold())
         if found is None:
-            near = nearest_names(name, (gpu.name for gpu in self.all)) or nearest_names(name, self.names())
-            raise UserError(Problem("", "gpu", f"{name!r} is not a known GPU.", near))
+            raise UserError(Problem("", "gpu", f"{name!r} is not a known GPU.", self.nearest(name)))
         return found
+
+    def nearest(self, name: str, most: int = 4) -> tuple[str, ...]:
+        """Parts whose name holds `name` ('A100' is four parts), or else the spellings closest to it."""
+        folded = name.strip().casefold()
+        holding = [gpu.name for gpu in self.all if len(folded) > 1 and folded in gpu.name.casefold()]
+        return tuple(holding[:most]) or nearest_names(name, self.names(), most)
 
     def find_nvml(self, nvml_name: str) -> Gpu | None:
         """The part whose driver name is exactly `nvml_name`; None when no part states it."""
