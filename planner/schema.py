@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import types
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from pathlib import Path
+
 S = TypeVar("S", bound=msgspec.Struct)
 
 _WORDS: dict[type, str] = {
@@ -122,8 +124,15 @@ def _join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
 
 
-def expect_tables(value: object, where: str, key: str) -> Sequence[Mapping[str, Any]]:
-    """`value` as a list of tables (TOML `[[key]]`); raises `UserError` otherwise."""
-    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
-        return value
-    raise UserError(Problem(where, key, f"has to be a list of tables, written [[{key}]]."))
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file; raises `UserError` naming the file, and the line when the syntax is wrong."""
+    import tomli
+
+    try:
+        return tomli.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(Problem(str(path), "", f"cannot be read: {error.strerror}.")) from None
+    except UnicodeDecodeError:
+        raise UserError(Problem(str(path), "", "is not text in UTF-8.")) from None
+    except tomli.TOMLDecodeError as error:
+        raise UserError(Problem(str(path), "", f"is not valid TOML: {error}.")) from None

@@ -7,26 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from planner.errors import Problem, Problems, UserError, nearest_names
+from planner.schema import faults, read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 S = TypeVar("S", bound=msgspec.Struct)
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; raises `UserError` naming the file, and the line when the syntax is wrong."""
-    import tomli
-
-    try:
-        return tomli.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(Problem(str(path), "", f"cannot be read: {error.strerror}.")) from None
-    except UnicodeDecodeError:
-        raise UserError(Problem(str(path), "", "is not text in UTF-8.")) from None
-    except tomli.TOMLDecodeError as error:
-        raise UserError(Problem(str(path), "", f"is not valid TOML: {error}.")) from None
 
 
 def catalogue_files(folder: Path) -> list[Path]:
@@ -72,8 +59,6 @@ def _with_defaults(entry: dict[str, Any], defaults: dict[str, Any]) -> dict[str,
 
 
 def _add_faults(problems: Problems, entries: list[Mapping[str, Any]], table: str, kind: type[msgspec.Struct]) -> None:
-    from planner.schema import faults
-
     for index, entry in enumerate(entries):
         label = next((entry[name] for name in ("name", "instance") if name in entry), index) if isinstance(entry, dict) else index
         problems.found += faults(kind, entry, problems.where, f"{table}[{label}]")

@@ -5,7 +5,7 @@ All compute rates are dense (no structured sparsity) and with FP32 accumulation 
 
 from __future__ import annotations
 
-import datetime as dt  # noqa: TC003  # msgspec resolves the annotations of a struct at run time
+import datetime as dt  # msgspec resolves the annotations of a struct at run time
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
