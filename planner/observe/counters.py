@@ -1,0 +1,175 @@
+"""Which NVML functions, field values and GPM metrics are read, and what their answers mean in SI units and fractions.
+
+Numbers of fields, metrics and bits are literals from nvml.h: bindings of some versions lack or misdefine their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from planner.units import GIGA, MEGA, MIB
+
+CapabilityState = Literal["ok", "not supported", "no permission", "function missing", "stale", "lost", "error"]
+"""How one counter of one device stands after it was asked."""
+LASTING: frozenset[CapabilityState] = frozenset({"not supported", "no permission", "function missing"})
+"""States that asking again does not change while the device's configuration stays."""
+
+MEMORY_V2 = 0x02000028
+"""Version word of nvmlMemory_v2_t (size 40, version 2): the one that keeps `reserved` apart from `used`."""
+CLOCK_SM, CLOCK_MEMORY = 1, 2
+TEMPERATURE_GPU = 0
+
+
+class Query(NamedTuple):
+    """One call and the snapshot fields its answer fills."""
+
+    counter: str
+    """Name in the capability table."""
+    function: str
+    arguments: tuple[Any, ...]
+    fields: tuple[str, ...]
+    convert: Callable[[Any], tuple[Any, ...]]
+    """The answer -> one value per field, None for a value that means nothing."""
+    older: tuple[str, tuple[Any, ...], Callable[[Any], tuple[Any, ...]]] | None = None
+    """Function, arguments and conversion for drivers without `function`."""
+
+
+class Field(NamedTuple):
+    """One field value (nvmlDeviceGetFieldValues)."""
+
+    id: int
+    field: str
+    scale: float
+    """Multiplies the raw value into SI."""
+
+
+def _memory_v2(memory: Any) -> tuple[Any, ...]:
+    if memory.total <= 0:
+        return (None, None, None, None)
+    return (float(memory.total), float(memory.reserved), float(memory.used), float(memory.free))
+
+
+def _memory_v1(memory: Any) -> tuple[Any, ...]:
+    """The older call counts what the driver reserves as used."""
+    if memory.total <= 0:
+        return (None, None, None, None)
+    return (float(memory.total), None, float(memory.used), float(memory.free))
+
+
+EVENT_REASONS = {
+    0x1: "idle",
+    0x2: "application clocks",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal",
+    0x40: "hardware thermal",
+    0x80: "power brake",
+    0x100: "display clocks",
+    0x200: "board limit",
+    0x400: "reliability voltage",
+}
+"""Bit of nvmlDeviceGetCurrentClocksEventReasons -> why the clock is not at its highest."""
+
+
+def event_reason_names(bits: int) -> tuple[str, ...]:
+    """Names of the set bits, lowest first; a bit without a name shows as its number."""
+    return tuple(
+        EVENT_REASONS.get(1 << shift, f"reason {1 << shift:#x}") for shift in range(bits.bit_length()) if bits >> shift & 1
+    )
+
+
+MEMORY = Query(
+    "memory",
+    "nvmlDeviceGetMemoryInfo",
+    (MEMORY_V2,),
+    ("memory_total_bytes", "memory_reserved_bytes", "memory_used_bytes", "memory_free_bytes"),
+    _memory_v2,
+    ("nvmlDeviceGetMemoryInfo", (), _memory_v1),
+)
+
+FAST_QUERIES = (
+    Query(
+        "utilization",
+        "nvmlDeviceGetUtilizationRates",
+        (),
+        ("kernel_resident_fraction", "memory_active_fraction"),
+        lambda rates: (rates.gpu / 100, rates.memory / 100),
+    ),
+    MEMORY,
+    Query("energy", "nvmlDeviceGetTotalEnergyConsumption", (), ("energy_j",), lambda millijoules: (millijoules / 1e3,)),
+    Query("SM clock", "nvmlDeviceGetClockInfo", (CLOCK_SM,), ("sm_clock_hz",), lambda megahertz: (megahertz * MEGA,)),
+    Query("memory clock", "nvmlDeviceGetClockInfo", (CLOCK_MEMORY,), ("memory_clock_hz",), lambda megahertz: (megahertz * MEGA,)),
+    Query(
+        "event reasons",
+        "nvmlDeviceGetCurrentClocksEventReasons",
+        (),
+        ("event_reasons",),
+        lambda bits: (event_reason_names(bits),),
+        ("nvmlDeviceGetCurrentClocksThrottleReasons", (), lambda bits: (event_reason_names(bits),)),
+    ),
+)
+
+SLOW_QUERIES = (
+    Query("temperature", "nvmlDeviceGetTemperature", (TEMPERATURE_GPU,), ("temperature_c",), lambda celsius: (float(celsius),)),
+    Query("power limit", "nvmlDeviceGetEnforcedPowerLimit", (), ("power_limit_w",), lambda milliwatts: (milliwatts / 1e3,)),
+    Query("max SM clock", "nvmlDeviceGetMaxClockInfo", (CLOCK_SM,), ("max_sm_clock_hz",), lambda megahertz: (megahertz * MEGA,)),
+    Query("PCIe generation", "nvmlDeviceGetCurrPcieLinkGeneration", (), ("pcie_generation",), lambda generation: (generation,)),
+    Query("PCIe width", "nvmlDeviceGetCurrPcieLinkWidth", (), ("pcie_width",), lambda lanes: (lanes,)),
+    Query(
+        "max PCIe generation", "nvmlDeviceGetMaxPcieLinkGeneration", (), ("pcie_max_generation",), lambda generation: (generation,)
+    ),
+    Query("max PCIe width", "nvmlDeviceGetMaxPcieLinkWidth", (), ("pcie_max_width",), lambda lanes: (lanes,)),
+    Query("persistence mode", "nvmlDeviceGetPersistenceMode", (), ("persistence_mode",), lambda state: (bool(state),)),
+)
+
+POWER_USAGE = Query("power", "nvmlDeviceGetPowerUsage", (), ("power_w",), lambda milliwatts: (milliwatts / 1e3,))
+"""The older power call: instantaneous up to compute capability 8.0 (GA100), an average over one second after it."""
+
+FAST_FIELDS = (Field(186, "power_w", 1e-3), Field(185, "power_average_w", 1e-3))
+
+SLOW_FIELDS = (
+    Field(82, "memory_temperature_c", 1.0),
+    Field(74, "power cap", 1 / GIGA),
+    Field(269, "software thermal", 1 / GIGA),
+    Field(270, "hardware thermal", 1 / GIGA),
+    Field(271, "power brake", 1 / GIGA),
+)
+THROTTLE_COUNTERS = frozenset({"power cap", "software thermal", "hardware thermal", "power brake"})
+"""Fields of SLOW_FIELDS that count throttled time (raw in nanoseconds) since the driver was loaded."""
+
+GPM_MINIMUM_WINDOW_S = 0.11
+"""Two GPM samples closer than the hardware's 100 ms refresh are refused; a tenth more guards against clock differences."""
+GPM_LONGEST_WINDOW_S = 10.0
+"""After a longer pause the old sample is dropped: an average over it would be no live value."""
+
+GPM_METRICS = (
+    Field(1, "graphics_active_fraction", 0.01),
+    Field(2, "sm_active_fraction", 0.01),
+    Field(3, "sm_occupancy_fraction", 0.01),
+    Field(4, "integer_active_fraction", 0.01),
+    Field(5, "tensor_active_fraction", 0.01),
+    Field(10, "dram_bandwidth_fraction", 0.01),
+    Field(11, "fp64_active_fraction", 0.01),
+    Field(12, "fp32_active_fraction", 0.01),
+    Field(13, "fp16_active_fraction", 0.01),
+    Field(20, "pcie_tx_bytes_per_s", MIB),
+    Field(21, "pcie_rx_bytes_per_s", MIB),
+    Field(60, "nvlink_rx_bytes_per_s", MIB),
+    Field(61, "nvlink_tx_bytes_per_s", MIB),
+)
+GPM_FIELDS = tuple(metric.field for metric in GPM_METRICS)
+
+REASON_TEXTS: dict[CapabilityState, str] = {
+    "ok": "no value",
+    "not supported": "not supported by this GPU",
+    "no permission": "not permitted for this user or container",
+    "function missing": "not in this driver version",
+    "stale": "the driver did not answer in time",
+    "lost": "the GPU is lost: it fell off the bus or needs a reset",
+    "error": "the driver reported an error",
+}
+NO_GPM = "SM, tensor and bandwidth counters need Hopper or newer, or GeForce 50xx"
+FIRST_GPM = "first sample: the counter needs two, 0.1 s apart"
+NOT_WITH_MIG = "not reported while MIG is on"

@@ -1,0 +1,288 @@
+"""One GPU behind NVML: what it is, what it can tell, and its readings with a reason for everything it does not tell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.observe.counters import (
+    FAST_FIELDS,
+    FAST_QUERIES,
+    GPM_FIELDS,
+    LASTING,
+    MEMORY,
+    NO_GPM,
+    NOT_WITH_MIG,
+    POWER_USAGE,
+    REASON_TEXTS,
+    SLOW_FIELDS,
+    SLOW_QUERIES,
+    THROTTLE_COUNTERS,
+    CapabilityState,
+    Field,
+    Query,
+)
+from planner.observe.gpm import GpmRing, split_states
+from planner.observe.mig import MigSlices
+from planner.observe.nvml import Nvml, NvmlError
+from planner.observe.snapshot import DeviceSnapshot
+
+
+@dataclass(slots=True)
+class Reading:
+    """Values of snapshot fields, and the reason of each field that has none."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def set(self, name: str, value: Any, reason: str = "no value") -> None:
+        """Note one field: its value, or the reason when it is None."""
+        if value is None:
+            self.reasons[name] = reason
+        else:
+            self.values[name] = value
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What does not change while the driver runs."""
+
+    uuid: str
+    name: str
+    pci_bus_id: str | None
+    compute_capability: str | None
+    memory_total_bytes: float | None
+
+
+class NvmlDevice:
+    """A GPU at an NVML index; readings belong to the one thread that polls."""
+
+    def __init__(self, nvml: Nvml, index: int) -> None:
+        self._nvml = nvml
+        self.index = index
+        self.identity: Identity | None = None
+        """None for a GPU that never answered."""
+        self.state: CapabilityState = "ok"
+        """'ok', or why nothing can be read of it now."""
+        self.capabilities: dict[str, CapabilityState] = {}
+        """Counter -> how it stood when last asked."""
+        self.mig_enabled: bool | None = None
+        self._handle: Any = None
+        self._gpm: GpmRing | None = None
+        self._slices = MigSlices(nvml)
+        self._slow: Reading = Reading()
+        self._slow_at_s: float | None = None
+        self._throttled: tuple[float, dict[str, float]] | None = None
+        self._connect()
+
+    def _connect(self) -> None:
+        try:
+            self._handle = self._nvml.call("nvmlDeviceGetHandleByIndex", self.index)
+            if self.identity is None:
+                self.identity = self._identify()
+        except NvmlError as error:
+            self.state = error.state
+            return
+        self.state = "ok"
+        self.capabilities.clear()
+
+    def _identify(self) -> Identity:
+        nvml, handle = self._nvml, self._handle
+        uuid = nvml.call("nvmlDeviceGetUUID", handle)
+        capability = self.ask("compute capability", "nvmlDeviceGetCudaComputeCapability")
+        pci = self.ask("PCI address", "nvmlDeviceGetPciInfo")
+        bus_id = pci.busId if pci is not None else None
+        memory = self._query(MEMORY)
+        return Identity(
+            uuid=uuid,
+            name=nvml.text("nvmlDeviceGetName", handle) or "unnamed GPU",
+            pci_bus_id=bus_id.decode(errors="replace") if isinstance(bus_id, bytes) else bus_id,
+            compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
+            memory_total_bytes=memory.values.get("memory_total_bytes"),
+        )
+
+    def ask(self, counter: str, function: str, *arguments: Any) -> Any:
+        """The answer of one NVML call on this GPU, None when it gives none; the capability table remembers why.
+
+        A counter that this GPU will never give is not asked again.
+        """
+        if self.capabilities.get(counter) in LASTING:
+            return None
+        try:
+            answer = self._nvml.call(function, self._handle, *arguments)
+        except NvmlError as error:
+            self._note(counter, error)
+            return None
+        self.capabilities[counter] = "ok"
+        return answer
+
+    def _note(self, counter: str, error: NvmlError) -> None:
+        self.capabilities[counter] = error.state
+        if error.state == "lost":
+            self.state = "lost"
+
+    def _why(self, counter: str) -> str:
+        return REASON_TEXTS[self.capabilities.get(counter, "error")]
+
+    def _query(self, query: Query) -> Reading:
+        reading = Reading()
+        older = query.older
+        if older is not None and self.capabilities.get(query.counter + ", newer call") in LASTING:
+            answer, convert = self.ask(query.counter, older[0], *older[1]), older[2]
+        else:
+            answer, convert = self.ask(query.counter, query.function, *query.arguments), query.convert
+            if older is not None and self.capabilities[query.counter] == "function missing":
+                self.capabilities[query.counter + ", newer call"] = self.capabilities.pop(query.counter)
+                answer, convert = self.ask(query.counter, older[0], *older[1]), older[2]
+        values = convert(answer) if answer is not None else (None,) * len(query.fields)
+        for name, value in zip(query.fields, values, strict=True):
+            reading.set(name, value, self._why(query.counter))
+        return reading
+
+    def _fields(self, counter: str, fields: Sequence[Field]) -> Reading:
+        if self.capabilities.get(counter) in LASTING:
+            return Reading({}, {wanted.field: self._why(counter) for wanted in fields})
+        try:
+            values, reasons = split_states(self._nvml.field_values(self._handle, fields))
+        except NvmlError as error:
+            self._note(counter, error)
+            return Reading({}, {wanted.field: self._why(counter) for wanted in fields})
+        self.capabilities[counter] = "ok"
+        return Reading(dict(values), reasons)
+
+    def _power(self) -> Reading:
+        reading = self._fields("power fields", FAST_FIELDS)
+        if reading.values:
+            return reading
+        answer = self._query(POWER_USAGE).values.get("power_w")
+        capability = self.identity.compute_capability if self.identity else None
+        instantaneous = capability is not None and tuple(map(int, capability.split("."))) <= (8, 0)
+        reading = Reading()
+        reading.set(
+            "power_w",
+            answer if instantaneous else None,
+            self._why("power") if answer is None else "this driver gives an average only",
+        )
+        reading.set(
+            "power_average_w",
+            None if instantaneous else answer,
+            self._why("power") if answer is None else "this GPU gives the moment only",
+        )
+        return reading
+
+    def has_gpm(self) -> bool:
+        """Whether this GPU offers hardware counter averages, as far as it told."""
+        if "GPM" not in self.capabilities:
+            support = self.ask("GPM", "nvmlGpmQueryDeviceSupport")
+            if support is not None and not support.isSupportedDevice:
+                self.capabilities["GPM"] = "not supported"
+        return self.capabilities["GPM"] not in LASTING
+
+    def mig_profiles(self) -> tuple[str, ...] | None:
+        """Profiles of the slices there are now; None when the GPU is not sliced."""
+        self._read_mig_mode()
+        return self._slices.profiles if self.mig_enabled else None
+
+    def _gpm_reading(self) -> Reading:
+        if not self.has_gpm():
+            missing = NOT_WITH_MIG if self.mig_enabled else NO_GPM
+            reason = missing if self.capabilities["GPM"] == "not supported" else self._why("GPM")
+            return Reading({}, dict.fromkeys(GPM_FIELDS, reason))
+        self._gpm = self._gpm or GpmRing(self._nvml, lambda sample: self._nvml.call("nvmlGpmSampleGet", self._handle, sample))
+        try:
+            values, reasons = self._gpm.read()
+        except NvmlError as error:
+            self._note("GPM", error)
+            return Reading({}, dict.fromkeys(GPM_FIELDS, NOT_WITH_MIG if self.mig_enabled else self._why("GPM")))
+        self.capabilities["GPM"] = "ok"
+        return Reading({**values, "counter_window_s": self._gpm.window_s}, reasons)
+
+    def _read_slow(self, now_s: float) -> None:
+        slow = Reading()
+        for query in SLOW_QUERIES:
+            part = self._query(query)
+            slow.values.update(part.values)
+            slow.reasons.update(part.reasons)
+        part = self._fields("slow fields", SLOW_FIELDS)
+        counters = {name: part.values.pop(name) for name in THROTTLE_COUNTERS & part.values.keys()}
+        slow.values.update(part.values)
+        slow.reasons.update({name: reason for name, reason in part.reasons.items() if name not in THROTTLE_COUNTERS})
+        missing = next((reason for name, reason in part.reasons.items() if name in THROTTLE_COUNTERS), "no value")
+        slow.set("throttled_s", dict(sorted(counters.items())) or None, missing)
+        slow.set("throttled_fraction", self._throttled_fraction(now_s, counters), missing if not counters else "first reading")
+        self._slow, self._slow_at_s = slow, now_s
+        self._read_mig_mode()
+
+    def _throttled_fraction(self, now_s: float, counters: dict[str, float]) -> dict[str, float] | None:
+        before, self._throttled = self._throttled, (now_s, counters)
+        if before is None or not counters or now_s - before[0] < 0.05:
+            return None
+        passed_s = now_s - before[0]
+        return {
+            name: min(1.0, max(0.0, (value - before[1][name]) / passed_s))
+            for name, value in sorted(counters.items())
+            if name in before[1]
+        }
+
+    def _read_mig_mode(self) -> None:
+        modes = self.ask("MIG", "nvmlDeviceGetMigMode")
+        enabled = bool(modes[0]) if modes is not None else None
+        if enabled != self.mig_enabled:  # what can be asked differs with and without slices
+            mig_standing = self.capabilities.get("MIG", "ok")
+            self.capabilities = {"MIG": mig_standing}
+            self.mig_enabled = enabled
+            self._free_gpm()
+        if enabled:
+            self._slices.list_again(self._handle)
+        else:
+            self._slices.close()
+
+    def snapshot(self, *, slow: bool, cuda_ordinal: int | None = None) -> DeviceSnapshot:
+        """Read the fast counters, and the slow ones when `slow`; a lost GPU is looked for again at each slow reading."""
+        if self.state != "ok" and slow:
+            self._free_gpm()
+            self._slices.close()
+            self._connect()
+        now_s = time.monotonic()
+        merged = Reading()
+        if self.state == "ok":
+            if slow:
+                self._read_slow(now_s)
+            merged = Reading(dict(self._slow.values), dict(self._slow.reasons))
+            for part in (self._gpm_reading(), self._power(), *(self._query(query) for query in FAST_QUERIES)):
+                merged.values.update(part.values)
+                merged.reasons.update(part.reasons)
+            if self.mig_enabled:
+                merged.reasons.update(
+                    {
+                        name: NOT_WITH_MIG
+                        for name in ("kernel_resident_fraction", "memory_active_fraction")
+                        if name in merged.reasons
+                    }
+                )
+        mig = self._slices.read(self._handle) if self.state == "ok" and self.mig_enabled else ()
+        lost = self.state != "ok"
+        return DeviceSnapshot(
+            index=self.index,
+            uuid=self.identity.uuid if self.identity else None,
+            name=self.identity.name if self.identity else None,
+            cuda_ordinal=cuda_ordinal,
+            state=self.state,
+            mig_enabled=None if lost else self.mig_enabled,
+            mig=mig,
+            slow_age_s=None if lost or self._slow_at_s is None else max(0.0, now_s - self._slow_at_s),
+            reasons={} if lost else merged.reasons,
+            **({} if lost else merged.values),
+        )
+
+    def _free_gpm(self) -> None:
+        if self._gpm is not None:
+            self._gpm.close()
+            self._gpm = None
+
+    def close(self) -> None:
+        """Free what belongs to this GPU; the session calls it."""
+        self._free_gpm()
+        self._slices.close()

@@ -1,0 +1,122 @@
+"""The slices of a multi-instance GPU: listed anew with every slow reading, since an administrator may rearrange them any time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from planner.observe.counters import GPM_FIELDS, MEMORY_V2, NOT_WITH_MIG, REASON_TEXTS
+from planner.observe.gpm import GpmRing
+from planner.observe.nvml import Nvml, NvmlError
+from planner.observe.snapshot import MigSnapshot
+
+SLICE_GPM_FIELDS = tuple(name for name in GPM_FIELDS if name in MigSnapshot.__struct_fields__)
+"""Those of the hardware counters that mean something for a slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigSlice:
+    """One compute instance with the handle it answers under until the next rearrangement."""
+
+    handle: Any
+    uuid: str | None
+    profile: str
+    gpu_instance: int | None
+    compute_instance: int | None
+    sm_count: int | None
+
+
+class MigSlices:
+    """All slices of one GPU."""
+
+    def __init__(self, nvml: Nvml) -> None:
+        self._nvml = nvml
+        self._slices: tuple[MigSlice, ...] = ()
+        self._rings: dict[int, GpmRing] = {}
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """Of the slices last listed."""
+        return tuple(one.profile for one in self._slices)
+
+    def list_again(self, parent: Any) -> None:
+        """Ask the driver which slices there are now; buffers of vanished ones are freed."""
+        try:
+            most = int(self._nvml.call("nvmlDeviceGetMaxMigDeviceCount", parent))
+        except NvmlError:
+            most = 0
+        found = [self._slice_at(parent, index) for index in range(most)]
+        self._slices = tuple(one for one in found if one is not None)
+        there = {one.gpu_instance for one in self._slices}
+        for instance in [instance for instance in self._rings if instance not in there]:
+            self._rings.pop(instance).close()
+
+    def _slice_at(self, parent: Any, index: int) -> MigSlice | None:
+        try:
+            handle = self._nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", parent, index)
+        except NvmlError:
+            return None  # indices have gaps
+        name = self._nvml.text("nvmlDeviceGetName", handle) or ""
+        attributes = self._optional("nvmlDeviceGetAttributes_v2", handle)
+        return MigSlice(
+            handle=handle,
+            uuid=self._nvml.text("nvmlDeviceGetUUID", handle),
+            profile=name.rpartition("MIG ")[2] or "unnamed slice",
+            gpu_instance=self._optional("nvmlDeviceGetGpuInstanceId", handle),
+            compute_instance=self._optional("nvmlDeviceGetComputeInstanceId", handle),
+            sm_count=attributes.multiprocessorCount if attributes is not None else None,
+        )
+
+    def _optional(self, function: str, handle: Any) -> Any:
+        try:
+            return self._nvml.call(function, handle)
+        except NvmlError:
+            return None
+
+    def read(self, parent: Any) -> tuple[MigSnapshot, ...]:
+        """Memory and hardware counters of every slice. Slices of one GPU instance share its counters."""
+        counters: dict[int | None, tuple[dict[str, float], dict[str, str]]] = {}
+        for one in self._slices:
+            if one.gpu_instance not in counters:
+                counters[one.gpu_instance] = self._counters(parent, one.gpu_instance)
+        return tuple(self._snapshot(one, *counters[one.gpu_instance]) for one in self._slices)
+
+    def _counters(self, parent: Any, instance: int | None) -> tuple[dict[str, float], dict[str, str]]:
+        if instance is None:
+            return {}, dict.fromkeys(SLICE_GPM_FIELDS, NOT_WITH_MIG)
+        if instance not in self._rings:
+            take = lambda sample: self._nvml.call("nvmlGpmMigSampleGet", parent, instance, sample)  # noqa: E731 - one line of glue
+            try:
+                self._rings[instance] = GpmRing(self._nvml, take)
+            except NvmlError as error:
+                return {}, dict.fromkeys(SLICE_GPM_FIELDS, REASON_TEXTS[error.state])
+        try:
+            return self._rings[instance].read()
+        except NvmlError as error:
+            return {}, dict.fromkeys(SLICE_GPM_FIELDS, REASON_TEXTS[error.state])
+
+    def _snapshot(self, one: MigSlice, values: dict[str, float], reasons: dict[str, str]) -> MigSnapshot:
+        memory: dict[str, float] = {}
+        absent = {name: reason for name, reason in reasons.items() if name in SLICE_GPM_FIELDS}
+        try:
+            answer = self._nvml.call("nvmlDeviceGetMemoryInfo", one.handle, MEMORY_V2)
+            memory = {f"memory_{part}_bytes": float(getattr(answer, part)) for part in ("total", "reserved", "used", "free")}
+        except NvmlError as error:
+            absent.update({f"memory_{part}_bytes": REASON_TEXTS[error.state] for part in ("total", "reserved", "used", "free")})
+        return MigSnapshot(
+            uuid=one.uuid,
+            profile=one.profile,
+            gpu_instance=one.gpu_instance,
+            compute_instance=one.compute_instance,
+            sm_count=one.sm_count,
+            reasons=absent,
+            **memory,
+            **{name: value for name, value in values.items() if name in SLICE_GPM_FIELDS},
+        )
+
+    def close(self) -> None:
+        """Forget the slices and free their buffers."""
+        for ring in self._rings.values():
+            ring.close()
+        self._rings.clear()
+        self._slices = ()

@@ -1,0 +1,151 @@
+"""One moment of this machine's telemetry: frozen, in SI and fractions, an absent value None with its reason."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The computer around the GPUs."""
+
+    cpu_name: str
+    cpu_cores: int
+    """Logical CPUs the system runs."""
+    cpu_busy_fraction: float | None = None
+    """Of all logical CPUs, since the previous snapshot."""
+    memory_total_bytes: float | None = None
+    memory_used_bytes: float | None = None
+    """Total less what the kernel could give to a new program."""
+    reasons: dict[str, str] = {}
+
+
+class MigSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One slice of a multi-instance GPU."""
+
+    uuid: str | None
+    profile: str
+    """'1g.10gb', from the name the driver gives it."""
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    sm_count: int | None = None
+    memory_total_bytes: float | None = None
+    memory_reserved_bytes: float | None = None
+    memory_used_bytes: float | None = None
+    memory_free_bytes: float | None = None
+    sm_active_fraction: float | None = None
+    sm_occupancy_fraction: float | None = None
+    tensor_active_fraction: float | None = None
+    dram_bandwidth_fraction: float | None = None
+    graphics_active_fraction: float | None = None
+    reasons: dict[str, str] = {}
+
+
+class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One GPU. Fractions are 0-1; counters of the slow tier are as old as `slow_age_s`."""
+
+    index: int
+    """NVML's, in PCI order; not CUDA's."""
+    uuid: str | None = None
+    name: str | None = None
+    cuda_ordinal: int | None = None
+    """N of 'cuda:N' under this process's environment; None: hidden, or not knowable."""
+    state: str
+    """'ok', or why the whole device does not answer: 'lost', 'no permission', …"""
+
+    graphics_active_fraction: float | None = None
+    sm_active_fraction: float | None = None
+    """Share of the multiprocessors' cycles with at least one warp."""
+    sm_occupancy_fraction: float | None = None
+    """Active warps of the most that could be."""
+    tensor_active_fraction: float | None = None
+    dram_bandwidth_fraction: float | None = None
+    """Of the theoretical memory bandwidth."""
+    integer_active_fraction: float | None = None
+    fp64_active_fraction: float | None = None
+    fp32_active_fraction: float | None = None
+    fp16_active_fraction: float | None = None
+    pcie_tx_bytes_per_s: float | None = None
+    pcie_rx_bytes_per_s: float | None = None
+    nvlink_rx_bytes_per_s: float | None = None
+    nvlink_tx_bytes_per_s: float | None = None
+    counter_window_s: float | None = None
+    """How long the averages above reach back."""
+
+    kernel_resident_fraction: float | None = None
+    """Share of time with a kernel running (nvidia-smi's GPU-Util); says nothing about how much of the GPU it used."""
+    memory_active_fraction: float | None = None
+    """Share of time the memory was read or written; neither bandwidth nor capacity."""
+    memory_total_bytes: float | None = None
+    memory_reserved_bytes: float | None = None
+    """Kept by the driver."""
+    memory_used_bytes: float | None = None
+    memory_free_bytes: float | None = None
+    power_w: float | None = None
+    """Instantaneous."""
+    power_average_w: float | None = None
+    """Over the last second."""
+    power_limit_w: float | None = None
+    energy_j: float | None = None
+    """Since the driver was loaded."""
+    sm_clock_hz: float | None = None
+    max_sm_clock_hz: float | None = None
+    memory_clock_hz: float | None = None
+    temperature_c: float | None = None
+    memory_temperature_c: float | None = None
+    event_reasons: tuple[str, ...] | None = None
+    """Why the clock is not at its highest right now."""
+    throttled_s: dict[str, float] | None = None
+    """Reason -> time held back since the driver was loaded."""
+    throttled_fraction: dict[str, float] | None = None
+    """Reason -> share of the last slow interval held back."""
+    pcie_generation: int | None = None
+    """Current; falls when idle."""
+    pcie_width: int | None = None
+    pcie_max_generation: int | None = None
+    pcie_max_width: int | None = None
+    persistence_mode: bool | None = None
+    mig_enabled: bool | None = None
+    mig: tuple[MigSnapshot, ...] = ()
+    slow_age_s: float | None = None
+    reasons: dict[str, str] = {}
+    """Field -> why it is None."""
+
+    @property
+    def drawn_power_w(self) -> float | None:
+        """The instantaneous power where the driver gives it, else the average."""
+        return self.power_average_w if self.power_w is None else self.power_w
+
+    def why(self, field: str) -> str:
+        """Why `field` is None."""
+        from planner.observe.counters import REASON_TEXTS
+
+        if self.state != "ok":
+            return next((text for state, text in REASON_TEXTS.items() if state == self.state), self.state)
+        return self.reasons.get(field, "not read yet")
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything one tick of the poller read."""
+
+    taken_at: str
+    """UTC, ISO 8601, when the tick began."""
+    taken_at_s: float
+    """The same on the monotonic clock."""
+    collect_s: float
+    """How long reading took."""
+    interval_s: float
+    """The fast interval in force; 0 for a single reading."""
+    nvml_state: str
+    """'ready', or why there are no GPUs ('no driver', …)."""
+    nvml_detail: str
+    host: HostSnapshot
+    devices: tuple[DeviceSnapshot, ...] = ()
+
+    def age_s(self, now_s: float) -> float:
+        """How long ago the tick began, given the monotonic clock's `now_s`."""
+        return max(0.0, now_s - self.taken_at_s)
+
+    def stale_for_s(self, now_s: float) -> float | None:
+        """Seconds without an answer beyond two intervals and a half second; None while readings are fresh."""
+        age = self.age_s(now_s)
+        return age if age > 2 * self.interval_s + 0.5 else None
