@@ -1,0 +1,31 @@
+"""`python -m bench`, and `python …/bench` for an interpreter in which this package is not installed.
+
+In the second form Python puts this folder itself on `sys.path`; it is taken off again and only the package `bench` is
+registered, so a foreign interpreter sees its own packages and nothing of the environment the planner lives in.
+"""
+
+import sys
+
+
+def _register_package() -> None:
+    """Make `bench` importable from this folder without a new entry on `sys.path`."""
+    import importlib.util
+    import os
+
+    folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # pathlib costs start-up and is not needed here
+    sys.path[:] = [entry for entry in sys.path if entry and os.path.abspath(entry) != folder]  # noqa: PTH100
+    location = os.path.join(folder, "__init__.py")  # noqa: PTH118
+    spec = importlib.util.spec_from_file_location("bench", location, submodule_search_locations=[folder])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load the benchmark package from {folder}")
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["bench"] = package
+    spec.loader.exec_module(package)
+
+
+if __name__ == "__main__":
+    if not __package__:
+        _register_package()
+    from bench.worker import main
+
+    sys.exit(main())

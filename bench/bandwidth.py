@@ -1,0 +1,57 @@
+"""Memory bandwidth: a plain copy, and the matrix-vector product that generating a token is made of.
+
+On a CPU the arrays are larger than the last-level cache, or rotate until together they are; on a GPU the timer flushes it.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
+
+from bench.environment import Device
+from bench.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
+from bench.points import Bench, rate_result
+from bench.protocol import Point, Result
+
+MOST_ON_CPU = 2**30
+"""Touching fresh pages costs about half a second per GiB: more would make the run longer, not better."""
+
+
+def working_set_bytes(device: Device) -> int:
+    """Memory a bandwidth point uses: beyond twice the last cache, within a tenth of RAM (an eighth of a GPU)."""
+    if device.is_cpu:
+        return int(min(max(2 * device.cache_bytes, 256 * 2**20), MOST_ON_CPU, device.memory_bytes / 10))
+    return int(min(2 * 2**30, device.memory_bytes / 8))
+
+
+def measure_copy(bench: Bench, point: Point, total_bytes: int) -> Result:
+    """Bytes read plus bytes written per second, copying one half of `total_bytes` onto the other."""
+    count = total_bytes // 8
+    source = torch.full((count,), 0.5, device=bench.device.torch_name)
+    target = torch.full((count,), 0.25, device=bench.device.torch_name)
+    timed = bench.time(lambda: target.copy_(source), point.cap_s)
+    parameters = {"bytes": total_bytes, "cache": cache_state(bench, total_bytes)}
+    return rate_result(point, timed, 8.0 * count, "B/s", None, parameters, bytes=8.0 * count)
+
+
+def measure_gemv(bench: Bench, point: Point, dtype: str, rows: int, columns: int) -> Result:
+    """Weight bytes read per second by a linear layer with one token. Raises `UnsupportedError`."""
+    refuse_unsupported(bench.device, dtype)
+    one_bytes = rows * columns * operand_bytes(dtype)
+    copies = max(1, round(working_set_bytes(bench.device) / one_bytes)) if bench.device.is_cpu else 1
+    kind, place = FLOAT_TYPES[dtype], bench.device.torch_name
+    weights = [torch.full((rows, columns), 0.5, dtype=kind, device=place) for _ in range(copies)]
+    token = torch.randn(1, columns, device=place).to(kind)
+    turn = itertools.cycle(weights)
+    timed = bench.time(lambda: F.linear(token, next(turn)), point.cap_s)
+    parameters = {"rows": rows, "columns": columns, "bytes": one_bytes, "cache": cache_state(bench, one_bytes * copies)}
+    return rate_result(point, timed, float(one_bytes), "B/s", dtype, parameters, bytes=float(one_bytes), flop=2.0 * rows * columns)
+
+
+def cache_state(bench: Bench, total_bytes: float) -> str:
+    """'cold' when the data cannot have been in the last-level cache."""
+    if not bench.device.is_cpu:
+        return str(getattr(bench.timer, "cache", "cold"))
+    return "cold" if total_bytes >= 2 * bench.device.cache_bytes else "warm"

@@ -1,0 +1,104 @@
+"""Timing on a CUDA (or ROCm) device: events, a cold cache, graphs for short kernels, and a soak to a steady clock."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+FLUSH_BYTES = 256 * 2**20
+"""Written between two samples; twice the L2 cache where that is more."""
+SHORT_S = 50e-6
+"""Kernels below this are replayed from a graph: events resolve about half a microsecond."""
+SPAN_S = 400e-6
+"""What one pair of events spans when calls are replayed together."""
+QUEUED = 10
+"""Samples behind one synchronisation."""
+BATCH_S = 0.2
+"""No batch is queued for longer, so that a request to stop is seen."""
+
+
+class CudaTimer:
+    """CUDA events around single calls, the L2 cache flushed in between."""
+
+    def __init__(self, device: str) -> None:
+        l2_bytes = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or 0)
+        self._device = device
+        self._flush = torch.empty(max(FLUSH_BYTES, 2 * l2_bytes), dtype=torch.int8, device=device)
+        self._graph: Any = None
+        self._repeats = 1
+
+    def settle(self, call: Callable[[], Any]) -> float:
+        """Library set-up thrown away, then at least three calls and 50 ms; seconds of one call on the device."""
+        self._graph, self._repeats = None, 1
+        call()
+        torch.cuda.synchronize(self._device)
+        begin = time.perf_counter()
+        taken: list[float] = []
+        while len(taken) < 3 or time.perf_counter() - begin < 0.05:
+            taken += self._timed(call, 1)
+        rough_s = min(taken)
+        if rough_s < SHORT_S:
+            self._capture(call, math.ceil(SPAN_S / max(rough_s, 1e-6)))
+        return rough_s
+
+    def batch(self, call: Callable[[], Any], rough_s: float) -> list[float]:
+        """Up to `QUEUED` samples."""
+        if self._graph is not None:
+            return [seconds / self._repeats for seconds in self._timed(self._graph.replay, QUEUED)]
+        return self._timed(call, max(1, min(QUEUED, int(BATCH_S / max(rough_s, 1e-6)))))
+
+    @property
+    def cache(self) -> str:
+        """'warm' when the last call was replayed back to back from a graph, 'cold' when the cache was flushed."""
+        return "cold" if self._graph is None else "warm"
+
+    def _timed(self, call: Callable[[], Any], count: int) -> list[float]:
+        pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
+        for start, end in pairs:
+            self._flush.zero_()
+            start.record()
+            call()
+            end.record()
+        torch.cuda.synchronize(self._device)
+        return [start.elapsed_time(end) / 1e3 for start, end in pairs]
+
+    def _capture(self, call: Callable[[], Any], repeats: int) -> None:
+        """Record `repeats` calls as one graph; a call that cannot be captured stays timed singly."""
+        side = torch.cuda.Stream(self._device)
+        side.wait_stream(torch.cuda.current_stream(self._device))
+        try:
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    call()
+            torch.cuda.current_stream(self._device).wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(repeats):
+                    call()
+        except RuntimeError:
+            torch.cuda.synchronize(self._device)
+            return
+        self._graph, self._repeats = graph, repeats
+
+
+def soak(device: str, seconds: float, stopping: Callable[[], bool], progress: Callable[[float], None]) -> None:
+    """Multiply matrices until clocks and temperature are those of steady work; a cold device gives a higher score."""
+    left = torch.randn(4096, 4096, device=device, dtype=torch.float16)
+    right = torch.randn(4096, 4096, device=device, dtype=torch.float16)
+    out = torch.empty_like(left)
+    begin = time.perf_counter()
+    while (elapsed := time.perf_counter() - begin) < seconds and not stopping():
+        for _ in range(20):
+            torch.mm(left, right, out=out)
+        torch.cuda.synchronize(device)
+        progress(elapsed / seconds)
+
+
+def release(device: str) -> None:
+    """Give memory of the last point back before the next one."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)

@@ -1,0 +1,176 @@
+"""What is measured and under which conditions: an allow-list, so no host, user or path name gets into a result."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from bench import cpu
+from bench.protocol import METHOD, hidden
+
+VARIABLES = (
+    "CUBLAS_WORKSPACE_CONFIG",
+    "GOMP_SPINCOUNT",
+    "KMP_BLOCKTIME",
+    "MALLOC_MMAP_MAX_",
+    "MALLOC_TOP_PAD_",
+    "MALLOC_TRIM_THRESHOLD_",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OMP_WAIT_POLICY",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+)
+"""Environment variables that change the figures; no other is looked at."""
+
+
+class NoDeviceError(Exception):
+    """The device asked for is not there, or torch cannot use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The device under test."""
+
+    torch_name: str
+    """'cpu' or 'cuda:0'."""
+    name: str
+    """Model name."""
+    memory_bytes: float
+    """All of it; for a CPU the machine's RAM, or the container's share."""
+    cache_bytes: float
+    """Last-level cache."""
+    threads: int
+    """CPU threads torch uses (1 on a GPU: the host thread)."""
+    instructions: tuple[str, ...] = ()
+    capability: tuple[int, int] | None = None
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether this is the CPU."""
+        return self.torch_name == "cpu"
+
+
+def find_device(wanted: str) -> Device:
+    """The device called 'cpu', 'cuda:N' or 'auto' (the first GPU, else the CPU). Raises `NoDeviceError`."""
+    if wanted == "auto":
+        wanted = "cuda:0" if torch.cuda.is_available() else "cpu"
+    if wanted == "cpu":
+        return Device(
+            "cpu",
+            cpu.cpu_name(),
+            cpu.ram_bytes(),
+            cpu.cache_bytes(),
+            torch.get_num_threads(),
+            cpu.instructions(),
+        )
+    kind, _, index = wanted.partition(":")
+    if kind != "cuda" or not (index or "0").isdigit():
+        raise NoDeviceError(f"'{wanted}' is not a device: use 'cpu', 'cuda:N' or 'auto'")
+    if not torch.cuda.is_available():
+        why = (
+            "is built without CUDA"
+            if torch.version.cuda is None and getattr(torch.version, "hip", None) is None
+            else "finds no GPU it can use"
+        )
+        raise NoDeviceError(f"torch {torch.__version__} {why}")
+    if int(index or 0) >= torch.cuda.device_count():
+        raise NoDeviceError(f"there is no {wanted}: torch sees {torch.cuda.device_count()} GPU(s)")
+    name = f"cuda:{int(index or 0)}"
+    facts = torch.cuda.get_device_properties(name)
+    return Device(
+        name,
+        facts.name,
+        float(facts.total_memory),
+        float(getattr(facts, "L2_cache_size", 0) or 0),
+        1,
+        capability=(facts.major, facts.minor),
+    )
+
+
+def within_quota(device: Device) -> Device:
+    """The CPU with torch held to the cores a container may use: more threads than those only take turns."""
+    quota = cpu.quota_cores()
+    threads = min(device.threads, max(1, round(quota))) if quota else device.threads
+    if threads == device.threads:
+        return device
+    torch.set_num_threads(threads)
+    return replace(device, threads=threads)
+
+
+def machine_parts(device: Device) -> dict[str, Any]:
+    """What `protocol.machine_key` is made of."""
+    if device.is_cpu:
+        return {"device": device.name, "cores": cpu.visible_cores(), "arch": platform.machine()}
+    uuid = getattr(torch.cuda.get_device_properties(device.torch_name), "uuid", None)
+    return {"device": device.name, "uuid": hidden(str(uuid)) if uuid is not None else None}
+
+
+def software_parts(device: Device) -> dict[str, Any]:
+    """What the second half of `protocol.fingerprint` is made of: versions to the minor, threads, method."""
+    return {
+        "method": METHOD,
+        "torch": _minor(torch.__version__),
+        "cuda": _minor(torch.version.cuda or "") or None,
+        "threads": device.threads if device.is_cpu else None,
+    }
+
+
+def describe(device: Device) -> dict[str, Any]:
+    """Everything else worth keeping beside the figures."""
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torch_git": torch.version.git_version,
+        "os": platform.system(),
+        "kernel": platform.release(),
+        "arch": platform.machine(),
+        "cpu": cpu.cpu_name(),
+        "cores_visible": cpu.visible_cores(),
+        "cgroup_quota_cores": cpu.quota_cores(),
+        "threads": torch.get_num_threads(),
+        "ram_bytes": cpu.ram_bytes(),
+        "load_average_1_min": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "container": any(os.path.exists(mark) for mark in ("/.dockerenv", "/run/.containerenv")),  # noqa: PTH110  # two marks, no path work
+        "instructions": list(device.instructions),
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "memory_bytes": device.memory_bytes,
+        "cache_bytes": device.cache_bytes,
+    }
+    return found if device.is_cpu else {**found, **_describe_gpu(device)}
+
+
+def _describe_gpu(device: Device) -> dict[str, Any]:
+    facts = torch.cuda.get_device_properties(device.torch_name)
+    settings = torch.backends.cuda.matmul
+    flags = (
+        "allow_bf16_reduced_precision_reduction",
+        "allow_fp16_reduced_precision_reduction",
+        "allow_fp16_accumulation",
+        "fp32_precision",
+    )
+    return {
+        "cuda": torch.version.cuda,
+        "hip": getattr(torch.version, "hip", None),
+        "cudnn": torch.backends.cudnn.version(),
+        "driver": _nvidia_driver(),
+        "capability": list(device.capability or ()),
+        "sm_count": facts.multi_processor_count,
+        "gpus_visible": torch.cuda.device_count(),
+        "flags": {name: getattr(settings, name, None) for name in flags},
+    }
+
+
+def _nvidia_driver() -> str | None:
+    for line in cpu.system_lines("/proc/driver/nvidia/version"):
+        if "Kernel Module" in line:
+            return next((word for word in line.split() if word[0].isdigit() and "." in word), None)
+    return None
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split("+", maxsplit=1)[0].split(".")[:2])

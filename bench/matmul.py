@@ -1,0 +1,107 @@
+"""Matrix products C = A·B in every dtype the device can do: the ceiling of all compute-bound work.
+
+Inputs are random (zeros draw less power and clock higher), A is row-major and B column-major as in a linear layer, the
+output is written in place. 2·m·n·k operations a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from bench.environment import Device
+from bench.points import Bench, UnsupportedError, rate_result
+from bench.protocol import Point, Result
+
+FLOAT_TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+CUDA_NEEDS = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (7, 0), "fp8": (8, 9), "int8": (7, 5)}
+"""Compute capability from which a dtype has its own units; below, it is emulated or refused."""
+CPU_NEEDS = {"fp16": ("avx512_fp16", "amx_fp16", "asimdhp")}
+"""Without one of these torch falls back to a loop hundreds of times slower."""
+CPU_NEVER = ("tf32", "fp8")
+"""No such unit on a CPU: torch emulates fp8 for correctness only."""
+
+
+def measure_gemm(bench: Bench, point: Point, dtype: str, m: int, n: int, k: int) -> Result:
+    """FLOP/s (for int8: operations/s) of one product. Raises `UnsupportedError`, `TooSlowError`."""
+    refuse_unsupported(bench.device, dtype)
+    flop = 2.0 * m * n * k
+    bench.refuse_if_slow(flop, dtype, point.cap_s)
+    with matrix_precision(dtype):
+        timed = bench.time(product(bench.device.torch_name, dtype, m, n, k), point.cap_s)
+    result = rate_result(
+        point,
+        timed,
+        flop,
+        "FLOP/s",
+        dtype,
+        {"m": m, "n": n, "k": k, "cache": getattr(bench.timer, "cache", "warm")},
+        flop=flop,
+        bytes=float(operand_bytes(dtype) * (m * k + k * n) + output_bytes(dtype) * m * n),
+    )
+    bench.best_flop_per_s[dtype] = max(bench.best_flop_per_s.get(dtype, 0.0), flop / timed.median_s)
+    return result
+
+
+def refuse_unsupported(device: Device, dtype: str) -> None:
+    """Raise `UnsupportedError` unless a 64³ product works and the device has units for it."""
+    if device.is_cpu:
+        needed = CPU_NEEDS.get(dtype, ())
+        if dtype in CPU_NEVER or (needed and not set(needed) & set(device.instructions)):
+            raise UnsupportedError(f"this CPU has no {dtype} arithmetic" + (f" (none of {', '.join(needed)})" if needed else ""))
+    elif device.capability is not None and torch.version.cuda is not None and device.capability < CUDA_NEEDS.get(dtype, (0, 0)):
+        major, minor = CUDA_NEEDS[dtype]
+        raise UnsupportedError(
+            f"{dtype} needs compute capability {major}.{minor}, this GPU has {device.capability[0]}.{device.capability[1]}"
+        )
+    try:
+        with matrix_precision(dtype):
+            product(device.torch_name, dtype, 64, 64, 64)()
+    except (RuntimeError, NotImplementedError, AttributeError, TypeError) as refused:
+        if "CUDA error" in str(refused):
+            raise
+        raise UnsupportedError(f"torch refuses {dtype} here: {str(refused).splitlines()[0]}") from refused
+
+
+def product(device: str, dtype: str, m: int, n: int, k: int) -> Callable[[], Any]:
+    """A callable that multiplies (m, k) by (k, n)."""
+    if dtype == "int8":
+        left = torch.randint(-128, 128, (m, k), dtype=torch.int8, device=device)
+        right = torch.randint(-128, 128, (n, k), dtype=torch.int8, device=device).t()
+        return lambda: torch._int_mm(left, right)  # noqa: SLF001  # torch has no public integer product
+    if dtype == "fp8":
+        left = torch.randn(m, k, device=device).to(torch.float8_e4m3fn)
+        right = torch.randn(n, k, device=device).to(torch.float8_e4m3fn).t()
+        one = torch.ones((), device=device)
+        return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)  # noqa: SLF001  # public only since 2.10
+    kind = FLOAT_TYPES[dtype]
+    left = torch.randn(m, k, device=device, dtype=kind)
+    right = torch.randn(n, k, device=device, dtype=kind).t()
+    out = torch.empty(m, n, device=device, dtype=kind)
+    return lambda: torch.mm(left, right, out=out)
+
+
+@contextmanager
+def matrix_precision(dtype: str) -> Iterator[None]:
+    """fp32 products as IEEE fp32, or through TF32 units for 'tf32'; the former setting comes back afterwards."""
+    settings = torch.backends.cuda.matmul
+    name, on, off = ("fp32_precision", "tf32", "ieee") if hasattr(settings, "fp32_precision") else ("allow_tf32", True, False)
+    before = getattr(settings, name)
+    setattr(settings, name, on if dtype == "tf32" else off)
+    try:
+        yield
+    finally:
+        setattr(settings, name, before)
+
+
+def operand_bytes(dtype: str) -> int:
+    """Bytes of one element of A or B."""
+    return {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}[dtype]
+
+
+def output_bytes(dtype: str) -> int:
+    """Bytes of one element of C."""
+    return {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2, "int8": 4}[dtype]

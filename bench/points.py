@@ -1,0 +1,110 @@
+"""What every measured point needs: the device, its timer, and the way from samples to a result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.environment import Device
+from bench.protocol import Point, Result
+from bench.timing import CpuTimer, Timed, Timer, measure
+
+
+class UnsupportedError(Exception):
+    """This device, or this torch on it, cannot do what the point asks; the message says why."""
+
+
+class TooSlowError(Exception):
+    """One call would take longer than the whole point may; the message says how long."""
+
+
+@dataclass(slots=True)
+class Bench:
+    """The device under test and the wishes of whoever started the run."""
+
+    device: Device
+    timer: Timer
+    stopping: Callable[[], bool]
+    progress: Callable[[float, str], None]
+    """Told the fraction done and a note; set anew for every point."""
+    best_flop_per_s: dict[str, float] = field(default_factory=dict)
+    """Best GEMM rate seen so far per dtype: guards later points against calls that take minutes."""
+
+    def time(self, call: Callable[[], Any], cap_s: float, *, whole: bool = True, timer: Timer | None = None) -> Timed:
+        """Sample `call`; `whole`: it keeps every thread busy from end to end."""
+        threads = (self.device.threads if whole else 0) if self.device.is_cpu else None
+        return measure(
+            timer or self.timer,
+            call,
+            cap_s=cap_s,
+            stopping=self.stopping,
+            progress=lambda share: self.progress(share, ""),
+            threads=threads,
+        )
+
+    def refuse_if_slow(self, flop: float, dtype: str, cap_s: float, efficiency: float = 1.0) -> None:
+        """Raise `TooSlowError` when one call of `flop` at the best rate seen would not end within `cap_s`."""
+        rate = self.best_flop_per_s.get(dtype)
+        if rate and flop / (rate * efficiency) > cap_s:
+            raise TooSlowError(
+                f"one call would take about {flop / (rate * efficiency):.0f} s at the {rate / 1e9:.1f} GFLOP/s measured here"
+            )
+
+
+def timer_for(device: Device) -> Timer:
+    """The clock that fits the device."""
+    if device.is_cpu:
+        return CpuTimer()
+    from bench.cuda import CudaTimer
+
+    return CudaTimer(device.torch_name)
+
+
+def rate_result(
+    point: Point, timed: Timed, amount: float, unit: str, dtype: str | None, parameters: dict[str, Any], **facts: Any
+) -> Result:
+    """`amount` (FLOP or bytes of one call) over the median time."""
+    return Result(
+        point=point.id,
+        kind=point.kind,
+        dtype=dtype,
+        parameters=parameters,
+        value=amount / timed.median_s,
+        low=amount / timed.high_s,
+        high=amount / timed.low_s,
+        unit=unit,
+        status=timed.status,
+        detail=timed.detail,
+        samples_s=rounded(timed.samples_s),
+        taken_at=utc_now(),
+        **facts,
+    )
+
+
+def failed_result(point: Point, status: str, detail: str) -> Result:
+    """A point without a value, and why."""
+    return Result(
+        point=point.id,
+        kind=point.kind,
+        dtype=None,
+        parameters={},
+        value=None,
+        low=None,
+        high=None,
+        unit="",
+        status=status,
+        detail=detail,
+        taken_at=utc_now(),
+    )
+
+
+def rounded(samples_s: tuple[float, ...]) -> tuple[float, ...]:
+    """Samples to six digits: beyond the clock's resolution, and half the length on the wire."""
+    return tuple(float(f"{sample:.6g}") for sample in samples_s)
+
+
+def utc_now() -> str:
+    """The time of a result, ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

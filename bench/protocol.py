@@ -1,0 +1,242 @@
+"""What the worker says, one JSON object per line, and how a machine is named in the results.
+
+The only part of `bench` the planner imports. A reader ignores message types and keys it does not know, and lines that are
+cut short, so an older planner can listen to a newer worker and the other way round.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+SCHEMA = 1
+"""Version of these messages; raised when a field changes its meaning."""
+METHOD = 1
+"""Version of the way of measuring; raised when numbers before and after are not comparable."""
+SOLID = ("ok", "noisy")
+"""Statuses whose value may be used as it is; the others are kept to be looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One thing that will be measured."""
+
+    id: str
+    """Stable over runs and machines: 'gemm/bf16/1024x1024x1024'."""
+    kind: str
+    """'gemm', 'copy', 'gemv', 'launch' or 'train'."""
+    label: str
+    device: str
+    """Where it runs: 'cpu' or 'cuda:0'."""
+    expected_s: float
+    cap_s: float
+    """Time after which sampling ends with what there is; four times that, and the worker counts as hung."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """First message once torch is loaded: who measures, and on what."""
+
+    type: ClassVar[str] = "hello"
+    schema: int
+    method: int
+    pid: int
+    device: str
+    """'cpu' or 'cuda:0'."""
+    device_name: str
+    """The GPU's name as its driver says it, or the CPU's model name."""
+    machine: dict[str, Any]
+    """What identifies the device; see `machine_key`."""
+    software: dict[str, Any]
+    """What may change its speed without changing the device; see `fingerprint`."""
+    environment: dict[str, Any]
+    """Everything else worth knowing about the numbers; no host, user or path names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All points of the run, in order."""
+
+    type: ClassVar[str] = "plan"
+    suite: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A point begins."""
+
+    type: ClassVar[str] = "start"
+    point: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a point is, at most a few times a second."""
+
+    type: ClassVar[str] = "progress"
+    point: str
+    fraction: float
+    """Of this point, 0 to 1."""
+    eta_s: float
+    """Expected time to the end of the whole run."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A point is done. `value` is FLOP/s, bytes/s or seconds, as `unit` says; None when there is none, with `detail` why."""
+
+    type: ClassVar[str] = "result"
+    point: str
+    kind: str
+    dtype: str | None
+    parameters: dict[str, Any]
+    value: float | None
+    low: float | None
+    high: float | None
+    """95 % order-statistic interval of the median."""
+    unit: str
+    status: str
+    """'ok', 'noisy', 'unstable', 'shared', 'throttled', 'oom', 'unsupported' or 'error'."""
+    detail: str = ""
+    samples_s: tuple[float, ...] = ()
+    """Seconds of one call, in the order taken."""
+    flop: float | None = None
+    """Arithmetic of one call."""
+    bytes: float | None = None
+    """Memory traffic of one call."""
+    peak_memory_bytes: float | None = None
+    taken_at: str = ""
+    """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skip:
+    """A point is not measured, and why."""
+
+    type: ClassVar[str] = "skip"
+    point: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Error:
+    """Something broke: at `point`, or before any when it is None."""
+
+    type: ClassVar[str] = "error"
+    name: str
+    """Class of the exception, or 'NoTorch', 'NoDevice', 'NoSuite'."""
+    message: str
+    retryable: bool = False
+    point: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """Sent once a second from a thread of its own."""
+
+    type: ClassVar[str] = "heartbeat"
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bye:
+    """Last message of an orderly end."""
+
+    type: ClassVar[str] = "bye"
+    reason: str
+    """'finished', 'stopped', 'wall-cap' or 'failed'."""
+
+
+Message = Hello | Plan | Start | Progress | Result | Skip | Error | Heartbeat | Bye
+_TYPES: dict[str, type[Message]] = {kind.type: kind for kind in (Hello, Plan, Start, Progress, Result, Skip, Error, Heartbeat, Bye)}
+_Record = TypeVar("_Record", bound="Point | Message")
+
+
+def encode(message: Message) -> bytes:
+    """One line, newline included. A number that is not finite becomes null."""
+    body = {"type": message.type, **_finite(dataclasses.asdict(message))}
+    return json.dumps(body, separators=(",", ":"), allow_nan=False, default=str).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message | None:
+    """The message in `line`, or None when it is cut short, of an unknown type, or lacks a required field."""
+    try:
+        body = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(body, dict):
+        return None
+    kind = _TYPES.get(str(body.get("type")))
+    if kind is None:
+        return None
+    if kind is Plan and isinstance(body.get("points"), list):
+        points = (_build(Point, entry) for entry in body["points"] if isinstance(entry, dict))
+        body["points"] = tuple(point for point in points if point is not None)
+    if kind is Result and isinstance(body.get("samples_s"), list):
+        body["samples_s"] = tuple(body["samples_s"])
+    return _build(kind, body)
+
+
+class Lines:
+    """Cuts a byte stream into messages; what is left of a line waits for its rest."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> Iterator[Message]:
+        """The messages completed by `chunk`."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            message = decode(line)
+            if message is not None:
+                yield message
+
+
+def machine_key(machine: Mapping[str, Any]) -> str:
+    """Twelve hexadecimal digits that name a device on a machine, the same after a restart.
+
+    `machine` holds, for a CPU, `device` (model name), `cores` (visible to the process) and `arch`; for a GPU, `device`
+    (name) and `uuid` as `hidden` gives it.
+    """
+    return _digest(machine)[:12]
+
+
+def fingerprint(machine: Mapping[str, Any], software: Mapping[str, Any]) -> str:
+    """`machine_key`, a dash, and eight digits of the software: torch and CUDA to the minor version, threads, method.
+
+    Results of two runs are comparable when their fingerprints are equal; of one device when the first part is.
+    """
+    return f"{machine_key(machine)}-{_digest(software)[:8]}"
+
+
+def hidden(identifier: str) -> str:
+    """A serial number as a short hash that cannot be read back ('GPU-…' and '…' give the same)."""
+    return hashlib.sha256(identifier.lower().removeprefix("gpu-").encode()).hexdigest()[:16]
+
+
+def _digest(parts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str).encode()).hexdigest()
+
+
+def _build(kind: type[_Record], body: Mapping[str, Any]) -> _Record | None:
+    known = {entry.name for entry in dataclasses.fields(kind)}
+    try:
+        return kind(**{name: value for name, value in body.items() if name in known})
+    except TypeError:
+        return None
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return value

@@ -1,0 +1,203 @@
+"""Times one call many times and says how far the result can be trusted.
+
+The figure is the median of single calls; its interval comes from order statistics, so no distribution is assumed. A box
+shared with others can be wrong by a factor of ten while its samples agree with each other, so on a CPU the time threads
+waited for a core is looked at as well.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+NOISY, UNSTABLE = 0.10, 0.25
+"""Interquartile range over median from which torch.utils.benchmark warns, and warns strongly."""
+STARVED = 0.15
+"""Share of its time a thread may wait for a core before a CPU figure counts as shared."""
+IDLE = 0.70
+"""Share of wall time × threads a CPU figure has to have been running; less, and others had the cores."""
+LONG_CALL_S = 0.005
+"""Below this the waking of threads is a part of the call, and running time says nothing about others."""
+PRECISION = 0.01
+"""Sampling ends when the half width of the interval is this share of the median."""
+FEWEST, MOST = 10, 200
+"""Samples of a cheap call."""
+LONG_ENOUGH_S = 0.3
+"""Sampling goes on at least this long, so that one scheduler slice does not decide."""
+
+
+class Stopped(Exception):  # noqa: N818  # an order, not an error
+    """The run was asked to stop; raised between two samples."""
+
+
+class Timer(Protocol):
+    """Takes seconds per call on one kind of device."""
+
+    def settle(self, call: Callable[[], Any]) -> float:
+        """Warm up; give the rough seconds of one call."""
+        ...
+
+    def batch(self, call: Callable[[], Any], rough_s: float) -> list[float]:
+        """Seconds of one call, one or more samples."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What sampling one call gave."""
+
+    samples_s: tuple[float, ...]
+    median_s: float
+    low_s: float
+    high_s: float
+    """95 % interval of the median."""
+    spread: float
+    """Interquartile range over median."""
+    status: str
+    detail: str
+
+
+def median(samples: Sequence[float]) -> float:
+    """The middle value."""
+    return quantile(samples, 0.5)
+
+
+def quantile(samples: Sequence[float], share: float) -> float:
+    """The value below which `share` of the samples lie, interpolated linearly."""
+    ordered = sorted(samples)
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def median_interval(samples: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """Order-statistic interval of the median: exact for any distribution; the extremes when there are few samples."""
+    ordered = sorted(samples)
+    count = len(ordered)
+    rank, tail = 0, 0.5**count
+    # P(the median lies below the (rank+1)-th smallest) = sum of C(n, i) / 2^n for i ≤ rank
+    while rank + 1 < count - rank - 1 and tail + math.comb(count, rank + 1) * 0.5**count <= (1 - confidence) / 2:
+        rank += 1
+        tail += math.comb(count, rank) * 0.5**count
+    return ordered[rank], ordered[count - 1 - rank]
+
+
+def judge(samples: Sequence[float]) -> tuple[str, str, float]:
+    """Status, reason in words, and interquartile range over median."""
+    middle = median(samples)
+    spread = (quantile(samples, 0.75) - quantile(samples, 0.25)) / middle if middle > 0 else 0.0
+    if spread > UNSTABLE:
+        return "unstable", f"half of the samples lie over a range of {spread:.0%} of the median", spread
+    if spread > NOISY:
+        return "noisy", f"half of the samples lie over a range of {spread:.0%} of the median", spread
+    return "ok", "", spread
+
+
+def measure(
+    timer: Timer,
+    call: Callable[[], Any],
+    *,
+    cap_s: float,
+    stopping: Callable[[], bool],
+    progress: Callable[[float], None],
+    fewest: int = FEWEST,
+    threads: int | None = None,
+) -> Timed:
+    """Sample `call` until its median is known to 1 %, or `cap_s` seconds have passed.
+
+    `threads`: how many the call keeps busy on a CPU, to notice that others had the cores; 0: the call has stretches of a
+    single thread, look only at waiting; None: the CPU is not what is measured.
+    Raises `Stopped` between two samples when `stopping` says so.
+    """
+    rough_s = timer.settle(call)
+    samples: list[float] = []
+    before = CpuUse.now()
+    begin = time.perf_counter()
+    while True:
+        if stopping():
+            raise Stopped
+        samples += timer.batch(call, rough_s)
+        elapsed = time.perf_counter() - begin
+        progress(min(1.0, max(elapsed / cap_s, len(samples) / MOST)))
+        low, high = median_interval(samples)
+        middle = median(samples)
+        known = len(samples) >= fewest and elapsed >= LONG_ENOUGH_S and (high - low) / 2 <= PRECISION * middle
+        if known or len(samples) >= MOST or elapsed >= cap_s:
+            break
+    status, detail, spread = judge(samples)
+    if threads is not None:
+        crowding = CpuUse.now().crowding_since(before, threads if rough_s >= LONG_CALL_S else 0)
+        if crowding:
+            status, detail = "shared", crowding
+    return Timed(tuple(samples), middle, low, high, spread, status, detail)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUse:
+    """Where this process's time went, to tell a slow device from a busy one."""
+
+    wall_s: float
+    running_s: float
+    waiting_s: float | None
+    """Time its threads were ready to run and had no core (Linux); None where the system does not say."""
+
+    @classmethod
+    def now(cls) -> CpuUse:
+        """Totals since the process began."""
+        spent = os.times()
+        return cls(time.perf_counter(), spent.user + spent.system, _waited_s())
+
+    def crowding_since(self, before: CpuUse, threads: int) -> str:
+        """Why a figure taken in between is not the device's own; empty when it is."""
+        wall = (self.wall_s - before.wall_s) * threads
+        running = self.running_s - before.running_s
+        if self.waiting_s is not None and before.waiting_s is not None:
+            waiting = self.waiting_s - before.waiting_s
+            if waiting > STARVED * (running + waiting):
+                return f"other programs held the cores: threads waited {waiting / (running + waiting):.0%} of their time"
+        if threads and running < IDLE * wall:
+            return f"the cores were not free: {running / wall:.0%} of the time of {threads} threads was spent running"
+        return ""
+
+
+def _waited_s() -> float | None:
+    """Seconds all threads of this process have waited on a run queue (second field of schedstat, nanoseconds)."""
+    total = 0
+    try:
+        for thread in os.listdir("/proc/self/task"):  # noqa: PTH208  # twice per point, nothing of a path is needed
+            with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as entry:  # noqa: PTH123
+                total += int(entry.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+    return total / 1e9
+
+
+class CpuTimer:
+    """Wall clock around the call; very short calls are repeated within a sample."""
+
+    warm_s = 0.05
+    sample_s = 0.002
+    """A sample is at least this long: the clock and the loop cost well under 1 %."""
+
+    def settle(self, call: Callable[[], Any]) -> float:
+        """First call (lazy set-up) thrown away, then at least one more and 50 ms."""
+        call()
+        begin = time.perf_counter()
+        count = 0
+        while count < 1 or time.perf_counter() - begin < self.warm_s:
+            call()
+            count += 1
+        return (time.perf_counter() - begin) / count
+
+    def batch(self, call: Callable[[], Any], rough_s: float) -> list[float]:
+        """One sample."""
+        repeats = max(1, math.ceil(self.sample_s / max(rough_s, 1e-9)))
+        begin = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        return [(time.perf_counter() - begin) / repeats]

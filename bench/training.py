@@ -1,0 +1,180 @@
+"""A Qwen3 decoder in plain torch and one training step of it: AdamW, bf16 autocast over fp32 weights, random tokens."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
+from torch import nn
+
+from bench.matmul import refuse_unsupported
+from bench.points import Bench, rate_result
+from bench.protocol import Point, Result
+from bench.timing import CpuTimer
+from bench.transformer import Qwen3Shape
+
+ROPE_BASE = 1e6
+NORM_EPSILON = 1e-6
+
+
+class RmsNorm(nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
+    """Root-mean-square norm over the last dimension, with a learned scale."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Any) -> Any:
+        """Same shape and dtype as `x`; the scale follows its dtype so that the fused kernel applies."""
+        return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), NORM_EPSILON)
+
+
+class Layer(nn.Module):  # type: ignore[misc]  # see RmsNorm
+    """Grouped-query attention with normalised heads and rotary positions, then SwiGLU."""
+
+    def __init__(self, shape: Qwen3Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        inner, key_inner = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+        self.attention_norm, self.ffn_norm = RmsNorm(shape.width), RmsNorm(shape.width)
+        self.query_norm, self.key_norm = RmsNorm(shape.head_dim), RmsNorm(shape.head_dim)
+        self.query = nn.Linear(shape.width, inner, bias=False)
+        self.key = nn.Linear(shape.width, key_inner, bias=False)
+        self.value = nn.Linear(shape.width, key_inner, bias=False)
+        self.out = nn.Linear(inner, shape.width, bias=False)
+        self.gate = nn.Linear(shape.width, shape.ffn, bias=False)
+        self.up = nn.Linear(shape.width, shape.ffn, bias=False)
+        self.down = nn.Linear(shape.ffn, shape.width, bias=False)
+
+    def forward(self, x: Any, cosine: Any, sine: Any) -> Any:
+        """Residual stream in, residual stream out: (batch, sequence, width)."""
+        batch, sequence, _ = x.shape
+        head_dim = self.shape.head_dim
+
+        def heads(projected: Any, count: int) -> Any:
+            return projected.view(batch, sequence, count, head_dim)
+
+        normed = self.attention_norm(x)
+        q = rotated(self.query_norm(heads(self.query(normed), self.shape.heads)).transpose(1, 2), cosine, sine)
+        k = rotated(self.key_norm(heads(self.key(normed), self.shape.kv_heads)).transpose(1, 2), cosine, sine)
+        v = heads(self.value(normed), self.shape.kv_heads).transpose(1, 2)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.shape.heads != self.shape.kv_heads)
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, sequence, -1))
+        normed = self.ffn_norm(x)
+        return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
+
+
+class Qwen3(nn.Module):  # type: ignore[misc]  # see RmsNorm
+    """Token ids in, logits out."""
+
+    def __init__(self, shape: Qwen3Shape) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(shape.vocabulary, shape.width)
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.depth))
+        self.norm = RmsNorm(shape.width)
+        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+        nn.init.normal_(self.embedding.weight, std=0.02)
+        if shape.tied:
+            self.head.weight = self.embedding.weight
+        self.head_dim = shape.head_dim
+
+    def forward(self, tokens: Any) -> Any:
+        """Logits of shape (batch, sequence, vocabulary)."""
+        x = self.embedding(tokens)
+        cosine, sine = rotary(tokens.shape[1], self.head_dim, x.device)
+        for layer in self.layers:
+            x = layer(x, cosine, sine)
+        return self.head(self.norm(x))
+
+
+def rotary(sequence: int, head_dim: int, device: Any) -> tuple[Any, Any]:
+    """Cosines and sines of the rotary positions, (sequence, head_dim)."""
+    frequency = ROPE_BASE ** (-torch.arange(0, head_dim, 2, device=device, dtype=torch.float32) / head_dim)
+    angle = torch.arange(sequence, device=device, dtype=torch.float32)[:, None] * frequency
+    angle = torch.cat((angle, angle), dim=-1)
+    return angle.cos(), angle.sin()
+
+
+def rotated(x: Any, cosine: Any, sine: Any) -> Any:
+    """`x` turned by its position, halves paired."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cosine.to(x.dtype) + torch.cat((-second, first), dim=-1) * sine.to(x.dtype)
+
+
+def training_step(shape: Qwen3Shape, device: str, batch: int, sequence: int, dtype: str) -> Callable[[], None]:
+    """A callable that does one step: forward, loss in fp32, backward, AdamW.
+
+    `dtype` 'bf16' or 'fp16' runs matrices in it under autocast (weights and optimizer stay fp32); 'fp32' runs all in fp32.
+    """
+    model = Qwen3(shape).to(device)
+    optimizer = _adamw(model)
+    tokens = torch.randint(shape.vocabulary, (batch, sequence), device=device)
+    targets = torch.randint(shape.vocabulary, (batch, sequence), device=device)
+    kind = torch.device(device).type
+
+    def precision() -> AbstractContextManager[Any]:
+        if dtype == "fp32":
+            return nullcontext()
+        return torch.autocast(kind, dtype=torch.bfloat16 if dtype == "bf16" else torch.float16)  # type: ignore[no-any-return]  # see RmsNorm
+
+    def step() -> None:
+        with precision():
+            logits = model(tokens)
+        loss = F.cross_entropy(logits.float().view(-1, shape.vocabulary), targets.view(-1))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def _adamw(model: Any) -> Any:
+    """Fused where this torch has it for the device, else its default."""
+    try:
+        return torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    except RuntimeError:
+        return torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+
+def measure_step(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> Result:
+    """Model FLOP/s of whole steps by the wall clock, host time included. Raises `UnsupportedError`, `TooSlowError`."""
+    device = bench.device
+    refuse_unsupported(device, dtype)
+    flop = shape.step_flop(batch, sequence)
+    bench.refuse_if_slow(flop, dtype, point.cap_s, efficiency=0.25)
+    step = training_step(shape, device.torch_name, batch, sequence, dtype)
+
+    def finished_step() -> None:
+        step()
+        if not device.is_cpu:
+            torch.cuda.synchronize(device.torch_name)
+
+    timed = bench.time(finished_step, point.cap_s, whole=False, timer=CpuTimer())
+    parameters = {
+        "model": shape.name,
+        "parameters": shape.parameters,
+        "embedding_parameters": shape.embedding_parameters,
+        "batch": batch,
+        "sequence": sequence,
+        "tokens": batch * sequence,
+        "recipe": "fp32" if dtype == "fp32" else "amp",
+        "optimizer": "adamw",
+        "tokens_per_s": batch * sequence / timed.median_s,
+        "causal_flop": shape.causal_step_flop(batch, sequence),
+        "six_n_d_flop": 6.0 * shape.parameters * batch * sequence,
+    }
+    peak = peak_memory_bytes(device.torch_name)
+    return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
+
+
+def peak_memory_bytes(device: str) -> float:
+    """Highest memory use: allocated on a GPU, resident in the whole process on a CPU."""
+    if device != "cpu":
+        return float(torch.cuda.max_memory_allocated(device))
+    kilobyte = 1 if sys.platform == "darwin" else 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilobyte)

@@ -1,0 +1,233 @@
+"""The process that measures: takes a suite through its points and says every step of it.
+
+Nothing a library prints can get into the messages: standard output is re-pointed to standard error before torch is
+loaded. The run survives the terminal it was started from, up to the wall-time cap of its suite.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from bench.channel import Channel
+from bench.protocol import METHOD, SCHEMA, Bye, Error, Heartbeat, Hello, Plan, Point, Progress, Skip, Start
+
+if TYPE_CHECKING:
+    from bench.environment import Device
+    from bench.points import Bench
+    from bench.suite import Job
+
+FAILED = 3
+"""Exit status when nothing could be measured; the last message says why."""
+GRACE_S = 60.0
+"""After the wall cap a point in progress may take this long; then the process ends itself."""
+QUIET_S = 0.2
+"""Least time between two progress messages."""
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+BROKEN_DEVICE = ("CUDA error", "HIP error", "illegal memory access", "unspecified launch failure")
+"""After one of these a CUDA context answers nothing but errors: the process has to end."""
+
+
+class Run:
+    """One run of a suite: its orders, its clock, its signs of life."""
+
+    def __init__(self, channel: Channel, wall_cap_s: float, die_with_ui: bool) -> None:
+        self.channel = channel
+        self.wall_cap_s = wall_cap_s
+        self.die_with_ui = die_with_ui
+        self.begun = time.monotonic()
+        self.reason = ""
+        """Why the run has to end; empty: it goes on."""
+        self._last_progress = 0.0
+
+    def stopping(self) -> bool:
+        """Whether to end at the next sample."""
+        return bool(self.reason)
+
+    def stop(self, reason: str) -> None:
+        """End at the next sample; the first reason counts."""
+        self.reason = self.reason or reason
+
+    def on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        """SIGTERM and SIGINT: an orderly end."""
+        self.stop("stopped")
+
+    def beat(self) -> None:
+        """Say 'alive' every second, and keep the wall-time cap. Runs in its own thread."""
+        while True:
+            elapsed = time.monotonic() - self.begun
+            self.channel.send(Heartbeat(elapsed_s=round(elapsed, 1)))
+            if elapsed > self.wall_cap_s or not self.channel.heard:
+                self.stop("wall-cap")
+            if elapsed > self.wall_cap_s + GRACE_S:
+                os._exit(FAILED)
+            time.sleep(1.0)
+
+    def listen(self) -> None:
+        """Obey 'stop' on standard input; its end means the planner is gone. Runs in its own thread.
+
+        Reads the bare descriptor: a buffered reader blocked at exit would hold its lock.
+        """
+        rest = b""
+        with contextlib.suppress(OSError):
+            while chunk := os.read(0, 4096):
+                *lines, rest = (rest + chunk).split(b"\n")
+                if b"stop" in (line.strip() for line in lines):
+                    self.stop("stopped")
+        if self.die_with_ui:
+            self.stop("stopped")
+
+    def progress(self, point: Point, fraction: float, eta_s: float, note: str = "") -> None:
+        """Say how far a point is, a few times a second at most."""
+        now = time.monotonic()
+        if now - self._last_progress >= QUIET_S:
+            self._last_progress = now
+            self.channel.send(Progress(point=point.id, fraction=round(fraction, 3), eta_s=round(max(0.0, eta_s), 1), note=note))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure; returns the exit status."""
+    options = _options(arguments)
+    descriptor = options.fd if options.fd is not None else os.dup(1)
+    os.set_inheritable(descriptor, False)
+    os.dup2(2, 1)
+    channel = Channel(descriptor, options.journal)
+    run = Run(channel, options.wall_cap_s or float("inf"), options.die_with_ui)
+    signal.signal(signal.SIGTERM, run.on_signal)
+    signal.signal(signal.SIGINT, run.on_signal)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    threading.Thread(target=run.beat, name="heartbeat", daemon=True).start()
+    if not os.isatty(0):
+        threading.Thread(target=run.listen, name="orders", daemon=True).start()
+    failure = _measure(run, options.suite, options.device, frozenset(options.skip), options.wall_cap_s)
+    if failure is not None:
+        channel.send(failure)
+    channel.send(Bye(reason="failed" if failure is not None else run.reason or "finished"))
+    return 0 if failure is None else FAILED
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure a device; JSON lines out, one message a line.")
+    parser.add_argument("--suite", default="quick", help="quick (under a minute, calibrates the planner) or smoke (self-test)")
+    parser.add_argument("--device", default="auto", help="cpu, cuda:N, or auto: the first GPU torch can use, else the CPU")
+    parser.add_argument("--fd", type=int, help="descriptor for the messages; default: standard output")
+    parser.add_argument("--journal", metavar="PATH", help="append every result here as it is taken")
+    parser.add_argument("--skip", nargs="*", default=[], metavar="ID", help="points not to measure")
+    parser.add_argument("--wall-cap-s", type=float, help="end after this many seconds (default: as the suite says)")
+    parser.add_argument("--die-with-ui", action="store_true", help="stop when standard input ends")
+    return parser.parse_args(arguments)
+
+
+def _measure(run: Run, suite_name: str, wanted: str, skipped: frozenset[str], wall_cap_s: float | None) -> Error | None:
+    """The whole run; what broke it, if anything did."""
+    try:
+        import torch
+    except ImportError as missing:
+        return Error(name="NoTorch", message=f"this interpreter cannot load torch: {missing}")
+    from bench import environment, suite
+
+    if suite_name not in suite.SUITES:
+        return Error(name="NoSuite", message=f"there is no suite '{suite_name}': use {' or '.join(suite.SUITES)}")
+    if wall_cap_s is None:
+        run.wall_cap_s = suite.WALL_CAP_S[suite_name]
+    try:
+        device = environment.find_device(wanted)
+    except environment.NoDeviceError as missing:
+        return Error(name="NoDevice", message=str(missing))
+    if device.is_cpu:
+        device = environment.within_quota(device)
+    run.channel.send(
+        Hello(
+            schema=SCHEMA,
+            method=METHOD,
+            pid=os.getpid(),
+            device=device.torch_name,
+            device_name=device.name,
+            machine=environment.machine_parts(device),
+            software=environment.software_parts(device),
+            environment=environment.describe(device),
+        )
+    )
+    torch.manual_seed(0)
+    jobs = suite.jobs(suite_name, device)
+    run.channel.send(Plan(suite=suite_name, points=tuple(job.point for job in jobs)))
+    return _take(run, jobs, device, skipped, suite.SOAK_S[suite_name])
+
+
+def _take(run: Run, jobs: Sequence[Job], device: Device, skipped: frozenset[str], soak_s: float) -> Error | None:
+    """Every point in order, until one breaks the device."""
+    from bench.points import Bench, timer_for
+
+    later_s = soak_s + sum(job.point.expected_s for job in jobs)
+    bench: Bench | None = None
+    for job in jobs:
+        point = job.point
+        later_s -= point.expected_s
+        if run.stopping():
+            return None
+        if point.id in skipped:
+            run.channel.send(Skip(point=point.id, reason="not asked for"))
+            continue
+        run.channel.send(Start(point=point.id))
+        if bench is None:
+            bench = Bench(device, timer_for(device), run.stopping, lambda _fraction, _note: None)
+            later_s -= soak_s
+            _soak(run, device, point, soak_s, later_s + point.expected_s)
+
+        def tell(fraction: float, note: str, point: Point = point, later_s: float = later_s) -> None:
+            run.progress(point, fraction, later_s + point.expected_s * (1 - fraction), note)
+
+        bench.progress = tell
+        broken = _one(run, job, bench)
+        if broken is not None:
+            return broken
+    return None
+
+
+def _soak(run: Run, device: Device, point: Point, soak_s: float, later_s: float) -> None:
+    """Bring a GPU to its steady clock; a CPU's governor reacts within the warm-up of a point."""
+    if device.is_cpu or soak_s <= 0:
+        return
+    from bench import cuda
+
+    cuda.soak(
+        device.torch_name,
+        soak_s,
+        run.stopping,
+        lambda share: run.progress(point, 0.0, later_s + soak_s * (1 - share), "warming up"),
+    )
+
+
+def _one(run: Run, job: Job, bench: Bench) -> Error | None:
+    """Measure one point and say what came of it; an error only when the process cannot go on."""
+    from bench.points import TooSlowError, UnsupportedError, failed_result
+    from bench.timing import Stopped
+
+    point = job.point
+    try:
+        run.channel.send(job.run(bench))
+    except Stopped:
+        run.channel.send(Skip(point=point.id, reason="stopped"))
+    except TooSlowError as slow:
+        run.channel.send(Skip(point=point.id, reason=str(slow)))
+    except UnsupportedError as refused:
+        run.channel.send(failed_result(point, "unsupported", str(refused)))
+    except Exception as failure:  # noqa: BLE001  # whatever torch raises is this point's result, and the others go on
+        text = f"{type(failure).__name__}: {(str(failure).splitlines() or [''])[0]}"
+        memory = isinstance(failure, MemoryError) or any(mark in str(failure).lower() for mark in OUT_OF_MEMORY)
+        run.channel.send(failed_result(point, "oom" if memory else "error", text))
+        if not memory and any(mark in str(failure) for mark in BROKEN_DEVICE):
+            return Error(name=type(failure).__name__, message=text, retryable=True, point=point.id)
+    if not bench.device.is_cpu:
+        from bench import cuda
+
+        cuda.release(bench.device.torch_name)
+    return None
