@@ -1,0 +1,52 @@
+# Everything a clone needs: Python 3.11 or newer, and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime-installed
+DEVELOPMENT := $(VENV)/.development-installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check format shots bench-planner clean
+
+help: ## List what make can do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+
+run: $(RUNTIME) ## Install into .venv if need be, and open the planner (ARGS="…" are passed on)
+	@"$(BIN)/gpu-planner" $(ARGS)
+
+test: check ## Lint, types, contracts and tests: what has to pass
+	"$(BIN)/pytest" -q
+
+check: $(DEVELOPMENT) ## Lint, types and contracts, without the tests
+	"$(BIN)/ruff" check .
+	"$(BIN)/ruff" format --check .
+	"$(BIN)/mypy"
+	"$(BIN)/lint-imports"
+
+format: $(DEVELOPMENT) ## Format the code and apply the safe fixes
+	"$(BIN)/ruff" check --fix .
+	"$(BIN)/ruff" format .
+
+shots: $(DEVELOPMENT) ## Draw the screenshots in docs/ with the program itself
+	"$(BIN)/python" scripts/shots.py docs
+
+bench-planner: $(DEVELOPMENT) ## Time the planner itself: start, plan, re-rank, estimate
+	"$(BIN)/python" scripts/bench_planner.py
+
+clean: ## Remove the environment, caches and build output
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage snapshot_report.html
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@"$(PYTHON)" -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}: make PYTHON=/path/to/python3.11")'
+	"$(PYTHON)" -m venv $(VENV)
+
+$(RUNTIME): pyproject.toml | $(VENV)/bin/python
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
+
+$(DEVELOPMENT): $(RUNTIME) pyproject.toml
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
