@@ -21,6 +21,8 @@ class AppOptions:
     """Interpreter whose torch the benchmark measures; None: the one this runs under."""
     theme: str | None = None
     """Name of a colour theme; None: the saved one."""
+    ascii_only: bool = False
+    """Draw with ASCII signs alone."""
     config: Path | None = None
     """Folder of the user's presets and settings; None: the platform's."""
     state: Path | None = None

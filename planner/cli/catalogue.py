@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-import msgspec
 
-from planner.cli.exits import ExitCode
+from planner.cli.exits import ExitCode, tell_problems
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.listing import print_card, print_columns, print_json
+from planner.errors import UserError
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
-from planner.units import UNKNOWN, bytes_text, count_text, si_text, usd_text
+from planner.units import UNKNOWN, bytes_text, si_text, usd_text
+from planner.workload.presets import Preset
 
 
 @click.group(cls=DefaultGroup, default="list")
@@ -94,28 +95,16 @@ def models() -> None:
 def list_models(invocation: Invocation, as_json: bool) -> int:
     """List every model the catalogue knows by name."""
     shelf = invocation.session().models
-    configs = {name: shelf.config(name) for name in shelf.names()}
+    known = [shelf.find(name) for name in shelf.names()]
     if as_json:
-        print_json([{"name": name, "config": config} for name, config in configs.items()])
+        print_json(known)
         return ExitCode.ANSWERED
-    heads = ("model", "type", "layers", "width", "context")
-    depth, width = ("num_hidden_layers", "n_layer"), ("hidden_size", "n_embd")
-    rows = [
-        (
-            name,
-            str(config.get("model_type", UNKNOWN)),
-            _first(config, depth),
-            _first(config, width),
-            _first(config, ("max_position_embeddings", "n_positions")),
-        )
-        for name, config in configs.items()
-    ]
-    print_columns(heads, rows, numeric=heads[2:])
+    heads = ("model", "title", "type", "Hugging Face id and other names")
+    print_columns(
+        heads,
+        [(model.name, model.title, str(model.config.get("model_type", UNKNOWN)), ", ".join(model.aliases)) for model in known],
+    )
     return ExitCode.ANSWERED
-
-
-def _first(config: dict[str, Any], keys: Sequence[str]) -> str:
-    return next((count_text(config[key]) if config[key] is not None else UNKNOWN for key in keys if key in config), UNKNOWN)
 
 
 @click.group(cls=DefaultGroup, default="list")
@@ -129,18 +118,25 @@ def presets() -> None:
 def list_presets(invocation: Invocation, as_json: bool) -> int:
     """List every preset, yours included."""
     shelf = invocation.session().presets
-    loaded = [shelf.load(name) for name in shelf.names()]
+    loaded, unusable = [], []
+    for name in shelf.names():
+        try:
+            loaded.append(shelf.load(name))
+        except UserError as wrong:
+            unusable += wrong.problems
     if as_json:
-        print_json(
-            [
-                {"name": preset.name, "path": str(preset.path), "origin": preset.origin, "workload": preset.workload}
-                for preset in loaded
-            ]
-        )
-        return ExitCode.ANSWERED
-    heads = ("preset", "task", "origin", "title")
-    print_columns(heads, [(preset.name, preset.workload.task, preset.origin, preset.workload.title) for preset in loaded])
+        print_json([_as_object(preset) for preset in loaded])
+    else:
+        heads = ("preset", "task", "origin", "title")
+        print_columns(heads, [(preset.name, preset.workload.task, preset.origin, preset.workload.title) for preset in loaded])
+    if unusable:
+        tell_problems(UserError(unusable))
+        return ExitCode.WRONG_INPUT
     return ExitCode.ANSWERED
+
+
+def _as_object(preset: Preset) -> dict[str, Any]:
+    return {"name": preset.name, "path": str(preset.path), "origin": preset.origin, "workload": preset.workload}
 
 
 @presets.command("show")
@@ -148,15 +144,12 @@ def list_presets(invocation: Invocation, as_json: bool) -> int:
 @json_option
 @pass_invocation
 def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:
-    """Print one preset: as TOML, ready to be saved under another name and changed, or as JSON."""
+    """Print one preset: as the TOML file it is, ready to be saved under another name and changed, or as JSON."""
     preset = invocation.session().presets.load(name)
     if as_json:
-        print_json({"name": preset.name, "path": str(preset.path), "origin": preset.origin, "workload": preset.workload})
-        return ExitCode.ANSWERED
-    import tomlkit
-
-    click.echo(f"# {preset.path}")
-    click.echo(tomlkit.dumps(msgspec.to_builtins(preset.workload)), nl=False)
+        print_json(_as_object(preset))
+    else:
+        click.echo(preset.path.read_text(encoding="utf-8"), nl=False)
     return ExitCode.ANSWERED
 
 

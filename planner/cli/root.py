@@ -36,7 +36,8 @@ def app_options(command: Decorated) -> Decorated:
     """Add the options that concern the terminal program."""
     python = click.option("--python", metavar="PATH", type=click.Path(path_type=Path), help="Interpreter whose torch is measured.")
     theme = click.option("--theme", metavar="NAME", help="Colour theme.")
-    return python(theme(command))
+    ascii_only = click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII signs alone.")
+    return python(theme(ascii_only(command)))
 
 
 @click.group(
@@ -52,12 +53,17 @@ def app_options(command: Decorated) -> Decorated:
 @app_options
 @folder_options
 @click.pass_context
-def root(ctx: click.Context, python: Path | None, theme: str | None, config: Path | None, state: Path | None) -> None:
+def root(
+    ctx: click.Context, python: Path | None, theme: str | None, ascii_only: bool, config: Path | None, state: Path | None
+) -> None:
     """Which GPU, how many, rented or bought, a transformer workload needs."""
     invocation = ctx.ensure_object(Invocation)
     invocation.config, invocation.state = config, state
-    if python or theme:
-        raise click.UsageError(f"--python and --theme concern the terminal program, not {ctx.invoked_subcommand!r}.", ctx)
+    if python or theme or ascii_only:
+        raise click.UsageError(
+            f"--python, --theme and --ascii concern the terminal program; give them after {ctx.invoked_subcommand!r} if it has them.",
+            ctx,
+        )
 
 
 @root.command("open", hidden=True)
@@ -72,6 +78,7 @@ def open_command(
     preset: str | None,
     python: Path | None,
     theme: str | None,
+    ascii_only: bool,
     config: Path | None,
     state: Path | None,
 ) -> int:
@@ -80,7 +87,7 @@ def open_command(
     if preset is not None:
         _require_preset(invocation, preset)
     if invocation.open_app is not None and _on_a_terminal():
-        return invocation.open_app(AppOptions(preset, python, theme, config, state))
+        return invocation.open_app(AppOptions(preset, python, theme, ascii_only, config, state))
     from planner.cli.plan import plan
 
     code: int = ctx.invoke(plan, preset=preset)
