@@ -11,7 +11,7 @@ from planner.cli.exits import ExitCode, tell_problems
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.listing import print_card, print_columns, print_json
-from planner.errors import UserError
+from planner.errors import Problem, UserError
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
 from planner.units import UNKNOWN, bytes_text, si_text, usd_text
@@ -36,7 +36,7 @@ def list_gpus(invocation: Invocation, as_json: bool) -> int:
     rows = [
         (
             gpu.name,
-            f"{gpu.memory_bytes / 1e9:,.0f} GB",
+            bytes_text(gpu.memory_bytes),
             si_text(gpu.memory_bandwidth_bytes_per_s, "B/s"),
             si_text(gpu.compute_flop_per_s.get("bf16"), "FLOP/s"),
             si_text(gpu.compute_flop_per_s.get("fp8"), "FLOP/s"),
@@ -68,7 +68,7 @@ def _gpu_facts(gpu: Gpu) -> dict[str, str]:
     purchase = gpu.purchase
     return {
         "architecture": " ".join(filter(None, (gpu.vendor, gpu.architecture, gpu.form_factor, str(gpu.release_year or "")))),
-        "memory": f"{gpu.memory_bytes / 1e9:,.0f} GB {gpu.memory_type or ''}, usable {bytes_text(gpu.usable_memory_bytes)}",
+        "memory": _memory_text(gpu),
         "bandwidth": si_text(gpu.memory_bandwidth_bytes_per_s, "B/s"),
         **{f"dense {dtype}": si_text(peak, "FLOP/s") for dtype, peak in gpu.compute_flop_per_s.items()},
         "NVLink": si_text(gpu.nvlink_bytes_per_s, "B/s both ways") if gpu.nvlink_bytes_per_s else "",
@@ -82,6 +82,11 @@ def _gpu_facts(gpu: Gpu) -> dict[str, str]:
         **{f"source of {field}": source for field, source in gpu.figure_sources.items()},
         "note": gpu.note,
     }
+
+
+def _memory_text(gpu: Gpu) -> str:
+    usable = f", {bytes_text(gpu.usable_memory_bytes)} of it usable" if gpu.usable_memory_bytes else ""
+    return f"{bytes_text(gpu.memory_bytes)} {gpu.memory_type or ''}".rstrip() + usable
 
 
 @click.group(cls=DefaultGroup, default="list")
@@ -118,7 +123,8 @@ def presets() -> None:
 def list_presets(invocation: Invocation, as_json: bool) -> int:
     """List every preset, yours included."""
     shelf = invocation.session().presets
-    loaded, unusable = [], []
+    loaded: list[Preset] = []
+    unusable: list[Problem] = []
     for name in shelf.names():
         try:
             loaded.append(shelf.load(name))

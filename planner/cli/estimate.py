@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -87,7 +87,7 @@ def answer_lines(session: Session, lines: list[bytes]) -> list[Any]:
     for item in read:
         if isinstance(item, Request):
             answer = next(evaluated)
-            answers.append(Refusal(item.id, str(answer)) if isinstance(answer, UserError) else answer)
+            answers.append(Refusal(item.id, _words(answer.problems)) if isinstance(answer, UserError) else answer)
         else:
             answers.append(item)
     return answers
@@ -102,4 +102,8 @@ def _request(line: bytes) -> Request | Refusal:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return Refusal(None, f"not JSON: {error}")
         found = faults(Request, given, "") or [Problem("", "", str(unusable))]
-        return Refusal(given.get("id") if isinstance(given, dict) else None, "\n".join(str(problem) for problem in found))
+        return Refusal(given.get("id") if isinstance(given, dict) else None, _words(found))
+
+
+def _words(problems: Iterable[Problem]) -> str:
+    return " ".join(str(problem) for problem in problems)

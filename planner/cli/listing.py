@@ -5,10 +5,21 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-UNBOUNDED_WIDTH = 250
+if TYPE_CHECKING:
+    from rich.console import Console
+
+UNBOUNDED_WIDTH = 10_000
 """Columns when stdout is no terminal: nothing is cut."""
+
+
+def console() -> Console:
+    """A console on stdout that is as wide as its terminal, or as wide as its content."""
+    from rich.console import Console
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else UNBOUNDED_WIDTH
+    return Console(file=sys.stdout, width=width, highlight=False)
 
 
 def print_json(value: Any) -> None:
@@ -19,18 +30,16 @@ def print_json(value: Any) -> None:
 
 
 def print_columns(heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[str] = ()) -> None:
-    """Write rows under `heads`; columns named in `numeric` are aligned right."""
-    from rich.console import Console
+    """Write rows under `heads`; columns named in `numeric` are aligned right, the last one folds when space is short."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
     for head in heads:
-        table.add_column(head, justify="right" if head in numeric else "left", no_wrap=True, overflow="ellipsis")
+        table.add_column(head, justify="right" if head in numeric else "left", no_wrap=head != heads[-1])
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else UNBOUNDED_WIDTH
-    Console(file=sys.stdout, width=width, highlight=False).print(table)
+    console().print(table)
 
 
 def print_card(title: str, facts: Mapping[str, str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 DEFAULT_ROWS = 20
 """Rows of a table for people; JSON, CSV and Markdown hold all of them unless `--top` says otherwise."""
 REASONS = 3
-UNBOUNDED_WIDTH = 200
-"""Columns of the table when stdout is no terminal."""
 
 
 @click.command()
@@ -102,9 +99,9 @@ def _write(found: Plan, form: str | None) -> None:
 def _print_for_people(found: Plan) -> None:
     from rich.text import Text
 
-    from planner.cli import table
+    from planner.cli import listing, table
 
-    console = _console()
+    console = listing.console()
     console.print(Text(_heading(found), style="bold"))
     if found.rows:
         table.print_table(found, console)
@@ -132,10 +129,3 @@ def _heading(found: Plan) -> str:
     if found.prices_as_of:
         parts.append(f"prices {found.prices_as_of}")
     return " · ".join(parts)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else UNBOUNDED_WIDTH
-    return Console(file=sys.stdout, width=width, highlight=False, soft_wrap=False)

@@ -74,7 +74,7 @@ COLUMNS = (
     Column("tokens/s", lambda row: _ranged(throughput(row.answer), lambda value: si_text(value).replace(" ", ""))),
     Column("$/h", lambda row: _value(row.usd_per_h, usd_text)),
     Column("$/M tok", lambda row: _value(row.answer.usd_per_million_tokens, usd_text)),
-    Column("FLOP/$", lambda row: _value(row.answer.flop_per_usd, si_text), least_width=110),
+    Column("FLOP/$", lambda row: _value(row.answer.flop_per_usd, lambda value: si_text(value, "FLOP")), least_width=110),
     Column("limit", lambda row: row.answer.bottleneck or UNKNOWN, right=False, least_width=90),
     Column("why", lambda row: row.why, right=False, least_width=140),
 )
@@ -85,10 +85,11 @@ def print_table(plan: Plan, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
     shown = [column for column in COLUMNS if console.width >= column.least_width]
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
     for column in shown:
-        table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True, overflow="ellipsis")
+        folds = column.title in {"GPU × count", "why"}
+        table.add_column(column.title, justify="right" if column.right else "left", no_wrap=not folds)
     for row in plan.rows:
         style = "bold" if row.rank == 1 else "dim" if row.rank is None else ""
         table.add_row(*(Text(column.cell(row)) for column in shown), style=style)
