@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
+
+from planner.errors import Problem, UserError
+from planner.hardware.gpus import Count, GpuCatalogue, Positive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Price = Positive | None
+"""Of the whole instance, in US dollars an hour; None: not offered, or not known."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -12,23 +24,73 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     instance: str
     gpu: str
     """Canonical GPU name."""
-    gpus: int
-    gpus_max: int | None = None
+    gpus: Count
+    gpus_max: Count | None = None
     """Priced per GPU and scalable up to this many in one host (pods, serverless); None: fixed size."""
-    vcpus: float | None = None
-    memory_bytes: float | None = None
+    vcpus: Positive | None = None
+    memory_bytes: Positive | None = None
     region: str
-    on_demand_usd_per_h: float | None = None
-    spot_usd_per_h: float | None = None
-    reserved_1y_usd_per_h: float | None = None
-    reserved_3y_usd_per_h: float | None = None
+    on_demand_usd_per_h: Price = None
+    spot_usd_per_h: Price = None
+    reserved_1y_usd_per_h: Price = None
+    reserved_3y_usd_per_h: Price = None
     tier: str = "on-demand"
     nvlink: bool | None = None
-    """Whether the GPUs of one instance are joined by NVLink; None: not stated."""
-    regions: int | None = None
-    on_demand_min_usd_per_h: float | None = None
+    """Whether the GPUs of one instance are joined by NVLink (or the vendor's like of it); None: not stated."""
+    regions: Count | None = None
+    """How many regions offer it."""
+    on_demand_min_usd_per_h: Price = None
     """Cheapest region."""
-    on_demand_max_usd_per_h: float | None = None
+    on_demand_max_usd_per_h: Price = None
     as_of: str
+    """ISO date, or the year alone where the source states no more."""
     source: str
     note: str = ""
+
+
+def load_offers(folder: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
+    """Every offer of `folder/*.toml`, its GPU under the canonical name.
+
+    Raises `UserError` with one problem per fault, over all files: unusable keys, unknown GPUs, an offer given twice.
+    """
+    from planner.hardware.entries import catalogue_files, read_entries
+
+    problems: list[Problem] = []
+    offers: list[Offer] = []
+    for path in catalogue_files(folder):
+        try:
+            read = read_entries(path, "offer", Offer)
+        except UserError as error:
+            problems += error.problems
+            continue
+        problems += _faults_of_offers(read, path, gpus)
+        offers += read
+    if problems:
+        raise UserError(problems)
+    return tuple(_completed(offer, gpus) for offer in offers)
+
+
+def _completed(offer: Offer, gpus: GpuCatalogue) -> Offer:
+    """`offer` with the canonical GPU name, and no NVLink where the part has none."""
+    gpu = gpus.find(offer.gpu)
+    nvlink = False if gpu.nvlink_bytes_per_s is None else offer.nvlink
+    if (gpu.name, nvlink) == (offer.gpu, offer.nvlink):
+        return offer
+    return msgspec.structs.replace(offer, gpu=gpu.name, nvlink=nvlink)
+
+
+def _faults_of_offers(offers: list[Offer], path: Path, gpus: GpuCatalogue) -> Iterator[Problem]:
+    seen: set[tuple[str, ...]] = set()
+    for offer in offers:
+        where, key = str(path), f"offer[{offer.instance}]"
+        try:
+            gpu = gpus.find(offer.gpu)
+        except UserError as error:
+            yield from (Problem(where, f"{key}.gpu", problem.message, problem.nearest) for problem in error.problems)
+            continue
+        identity = (offer.provider, offer.instance, gpu.name, offer.region, offer.tier)
+        if identity in seen:
+            yield Problem(where, key, f"is given twice for {gpu.name} in {offer.region!r}, tier {offer.tier!r}.")
+        seen.add(identity)
+        if offer.gpus_max is not None and offer.gpus_max < offer.gpus:
+            yield Problem(where, f"{key}.gpus_max", f"{offer.gpus_max} is less than gpus ({offer.gpus}).")
