@@ -23,11 +23,11 @@ INSTRUCTIONS = (
 
 
 def cpu_name() -> str:
-    """The CPU's model name as the system gives it; the architecture when it gives none."""
+    """The CPU's model name as the system gives it, blanks collapsed; the architecture when it gives none."""
     for line in system_lines("/proc/cpuinfo"):
         key, _, value = line.partition(":")
         if key.strip() == "model name" and value.strip():
-            return value.strip()
+            return " ".join(value.split())
     return platform.processor() or platform.machine()
 
 
