@@ -1,0 +1,246 @@
+"""The GPU catalogue: every part found, every figure possible and sourced, every fault of a file named."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from planner.errors import UserError
+from planner.hardware.gpus import GpuCatalogue, load_gpus
+from planner.paths import presets_folder
+from planner.units import GIB, MIB
+
+# Labels of published measurements -> the part they mean.
+PUBLISHED_LABELS = {
+    "H100-SXM-80GB": "H100 SXM5 80GB",
+    "H100 SXM": "H100 SXM5 80GB",
+    "H100-80GB": "H100 SXM5 80GB",
+    "H100-PCIe-80GB": "H100 PCIe",
+    "H100-NVL-94GB": "H100 NVL",
+    "H200-SXM-141GB": "H200 SXM",
+    "H200-NVL-141GB": "H200 NVL",
+    "H800-SXM-80GB": "H800 SXM",
+    "H20-96GB": "H20",
+    "A100-SXM-80GB": "A100 80GB SXM",
+    "A100-80GB": "A100 80GB SXM",
+    "A100-SXM-40GB": "A100 40GB SXM",
+    "A100-40GB": "A100 40GB SXM",
+    "A100-PCIe-80GB": "A100 80GB PCIe",
+    "A100-PCIe-40GB": "A100 40GB PCIe",
+    "A800-80GB": "A800 80GB SXM",
+    "GH200-96GB": "GH200 96GB",
+    "GH200-480GB (96GB HBM3)": "GH200 96GB",
+    "GH200-144GB": "GH200 144GB",
+    "B200": "B200 SXM",
+    "B300": "B300 SXM",
+    "NVIDIA RTX PRO 6000 Blackwell Server Edition": "RTX PRO 6000 Blackwell Server",
+    "V100-16GB": "V100 SXM2 16GB",
+    "V100-SXM-16GB": "V100 SXM2 16GB",
+    "V100-SXM-32GB": "V100 SXM2 32GB",
+    "RTX 3080": "RTX 3080 10GB",
+    "RTX 4070 Ti Super": "RTX 4070 Ti SUPER",
+    "GB10 (DGX Spark class)": "GB10 (DGX Spark)",
+}
+SAME_NAME = (
+    *("A10", "A10G", "A30", "A40", "L4", "L40", "L40S", "T4", "GB200", "GB300", "MI300X", "MI325X", "MI355X", "RTX A6000"),
+    *("RTX 3090", "RTX 3090 Ti", "RTX 4090", "RTX 4080", "RTX 4070 Ti", "RTX 5090", "RTX 6000 Ada", "RTX A4000", "RTX A5000"),
+    "RTX PRO 6000 Blackwell Server",
+)
+TYPED = {
+    "h100": "H100 SXM5 80GB",
+    "A100 80GB": "A100 80GB SXM",
+    "4090": "RTX 4090",
+    "l40s": "L40S",
+    "NVIDIA H100 80GB HBM3": "H100 SXM5 80GB",
+    "NVIDIA A100-SXM4-80GB": "A100 80GB SXM",
+    "NVIDIA H200": "H200 SXM",
+    "Tesla T4": "T4",
+    "NVIDIA GeForce RTX 4090": "RTX 4090",
+    "NVIDIA GH200 480GB": "GH200 96GB",
+}
+
+
+@pytest.fixture(scope="module")
+def gpus() -> GpuCatalogue:
+    return load_gpus(presets_folder() / "gpus")
+
+
+def test_all_parts_are_there(gpus: GpuCatalogue) -> None:
+    assert len(gpus.all) == 62
+    assert {gpu.vendor for gpu in gpus.all} == {"NVIDIA", "AMD", "Intel"}
+
+
+@pytest.mark.parametrize(("spelling", "name"), [*PUBLISHED_LABELS.items(), *TYPED.items(), *((same, same) for same in SAME_NAME)])
+def test_spellings_people_use_name_one_part(gpus: GpuCatalogue, spelling: str, name: str) -> None:
+    assert gpus.find(spelling).name == name
+    assert gpus.find(f" {spelling.upper()} ").name == name
+
+
+@pytest.mark.parametrize("vague", ["A100", "V100", "RTX 6000", "RTX PRO 6000", "H1", ""])
+def test_a_name_of_several_parts_is_no_name(gpus: GpuCatalogue, vague: str) -> None:
+    with pytest.raises(UserError, match="is not a known GPU"):
+        gpus.find(vague)
+
+
+def test_a_miss_suggests_the_parts_meant(gpus: GpuCatalogue) -> None:
+    with pytest.raises(UserError) as caught:
+        gpus.find("A100")
+    assert set(caught.value.problems[0].nearest) == {"A100 80GB SXM", "A100 80GB PCIe", "A100 40GB SXM", "A100 40GB PCIe"}
+    with pytest.raises(UserError, match="'RTX 4090'"):
+        gpus.find("RTX 409O")
+
+
+def test_driver_names_are_matched_exactly(gpus: GpuCatalogue) -> None:
+    found = gpus.find_nvml("NVIDIA L4")
+    assert found is not None
+    assert found.name == "L4"
+    assert gpus.find_nvml("L4") is None
+    assert gpus.find_nvml("NVIDIA H100") is None
+
+
+def test_no_spelling_is_written_twice(gpus: GpuCatalogue) -> None:
+    for gpu in gpus.all:
+        folded = [spelling.casefold() for spelling in (gpu.name, *gpu.aliases)]
+        assert len(folded) == len(set(folded)), gpu.name
+
+
+def test_figures_that_are_often_printed_wrong(gpus: GpuCatalogue) -> None:
+    def rate(name: str, dtype: str) -> float | None:
+        return gpus.find(name).compute_flop_per_s.get(dtype)
+
+    assert rate("H100", "bf16") == 989.4e12
+    assert rate("H100", "fp8") == 1978.9e12
+    assert rate("H100 PCIe", "bf16") == 756.5e12
+    assert rate("A100 80GB", "fp32") == 19.5e12
+    assert rate("A100 80GB", "fp8") is None
+    assert rate("A10G", "bf16") == 70e12
+    assert rate("L40S", "bf16") == 362.05e12
+    assert rate("RTX 4090", "bf16") == 165.2e12
+    assert rate("RTX 4090", "fp8") == 330.3e12
+    assert rate("T4", "bf16") is None
+    assert rate("T4", "fp16") == 65e12
+    assert rate("V100-16GB", "tf32") is None
+    assert gpus.find("RTX 3090").nvlink_bytes_per_s == 112.5e9
+    assert gpus.find("RTX 4090").nvlink_bytes_per_s is None
+    assert gpus.find("H800 SXM").nvlink_bytes_per_s == 400e9
+    assert gpus.find("A10G").usable_memory_bytes == 22587 * MIB
+    assert gpus.find("H100").memory_bytes == 80 * GIB
+    usable = gpus.find("H100").usable_memory_bytes
+    assert usable is not None
+    assert usable / GIB == pytest.approx(79.19, abs=1e-6)
+
+
+def test_figures_are_physically_possible(gpus: GpuCatalogue) -> None:
+    for gpu in gpus.all:
+        rates = gpu.compute_flop_per_s
+        assert 8 * GIB <= gpu.memory_bytes <= 300 * GIB, gpu.name
+        assert 0.9 < (gpu.usable_memory_bytes or gpu.memory_bytes) / gpu.memory_bytes <= 1, gpu.name
+        assert 1e11 < gpu.memory_bandwidth_bytes_per_s < 1e13, gpu.name
+        assert all(1e11 < rate < 2e16 for rate in rates.values()), gpu.name
+        assert 30 <= (gpu.tdp_w or 100) <= 2000, gpu.name
+        assert 5e8 < (gpu.boost_clock_hz or 1e9) < 3e9, gpu.name
+        lanes = 8 if gpu.name.startswith("GB10") else 16
+        per_lane = {3: 2e9, 4: 4e9, 5: 8e9, 6: 16e9}[gpu.pcie_generation or 0]
+        assert gpu.pcie_bytes_per_s == lanes * per_lane, gpu.name
+        assert (gpu.nvlink_bytes_per_s or 100e9) >= 100e9, gpu.name
+
+
+def test_rates_are_dense_and_not_sparse(gpus: GpuCatalogue) -> None:
+    """With sparsity a datasheet prints twice the rate: then FP8 would be 4 × BF16, or a clock would be impossible."""
+    flop_per_clock_per_sm = {"Volta": 1024, "Turing": 1024, "Hopper": 4096, "Ada Lovelace": 1024, "Ampere": 2048, "Blackwell": 8192}
+    for gpu in gpus.all:
+        rates = gpu.compute_flop_per_s
+        if gpu.vendor != "Intel" and {"fp8", "bf16"} <= rates.keys():
+            assert rates["fp8"] / rates["bf16"] == pytest.approx(2, rel=0.03), gpu.name
+        if gpu.architecture in flop_per_clock_per_sm and gpu.sm_count and gpu.boost_clock_hz:
+            ceiling = flop_per_clock_per_sm[gpu.architecture] * gpu.sm_count * gpu.boost_clock_hz
+            assert rates["fp16"] <= 1.01 * ceiling, gpu.name
+
+
+def test_mig_slices_fit_their_part(gpus: GpuCatalogue) -> None:
+    sliced = [gpu for gpu in gpus.all if gpu.mig]
+    assert {gpu.name for gpu in sliced} >= {"A30", "A100 80GB SXM", "H100 SXM5 80GB", "H200 SXM", "B200 SXM"}
+    for gpu in sliced:
+        for profile in gpu.mig:
+            found = re.fullmatch(r"([1-7])g\.(\d+)gb", profile.name)
+            assert found, (gpu.name, profile.name)
+            assert int(found[2]) * profile.count * GIB <= 1.03 * gpu.memory_bytes, (gpu.name, profile.name)
+            assert int(found[1]) * profile.count <= 7
+
+
+def test_everything_has_a_source(gpus: GpuCatalogue) -> None:
+    for gpu in gpus.all:
+        assert len(gpu.source) > 20, gpu.name
+        assert gpu.retrieved.year >= 2026
+        if gpu.usable_memory_bytes is not None:
+            assert "usable_memory_bytes" in gpu.figure_sources, gpu.name
+        if gpu.mig:
+            assert "mig" in gpu.figure_sources, gpu.name
+        if gpu.purchase is not None:
+            assert gpu.purchase.source, gpu.name
+            assert re.fullmatch(r"\d{4}-\d\d-\d\d", gpu.purchase.as_of)
+    assert sum(gpu.purchase is not None for gpu in gpus.all) == 49
+
+
+ENTRY = """
+[[gpu]]
+name = "{name}"
+vendor = "V"
+architecture = "A"
+memory_bytes = 1e9
+memory_bandwidth_bytes_per_s = 1e11
+compute_flop_per_s = {{ bf16 = 1e12 }}
+source = "datasheet"
+retrieved = 2026-01-01
+{more}
+"""
+
+
+def test_every_fault_of_every_file_is_named(tmp_path: Path) -> None:
+    broken = ENTRY.format(name="X1", more='memory_bandwith_bytes_per_s = 1\ntdp_w = "70 W"\nconfidence = "hihg"\nretreived = 1')
+    (tmp_path / "a.toml").write_text(broken.replace("memory_bytes = 1e9", "memory_bytes = -1"))
+    (tmp_path / "b.toml").write_text(ENTRY.format(name="X2", more="").replace("bf16", "bf61"))
+    (tmp_path / "c.toml").write_text("[[gpu]\n")
+    with pytest.raises(UserError) as caught:
+        load_gpus(tmp_path)
+    text = str(caught.value)
+    assert "gpu[X1].memory_bandwith_bytes_per_s: unknown key. Did you mean 'memory_bandwidth_bytes_per_s'" in text
+    assert "gpu[X1].tdp_w: '70 W' is not accepted; it has to be a number." in text
+    assert "gpu[X1].confidence: 'hihg' is not accepted" in text
+    assert "Did you mean 'high'" in text
+    assert "gpu[X1].retreived: unknown key" in text
+    assert "gpu[X1].memory_bytes: -1 is not accepted; it has to be a number > 0" in text
+    assert "gpu[X2].compute_flop_per_s.bf61: unknown dtype" in text
+    assert "Did you mean 'bf16'" in text
+    assert "c.toml: is not valid TOML" in text
+    assert len(caught.value.problems) == 7
+    assert {Path(problem.where).name for problem in caught.value.problems} == {"a.toml", "b.toml", "c.toml"}
+
+
+def test_a_spelling_of_two_parts_names_both_files(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(ENTRY.format(name="X1", more='aliases = ["Common"]'))
+    (tmp_path / "b.toml").write_text(ENTRY.format(name="X2", more='nvml_names = ["COMMON"]') + ENTRY.format(name="X2", more=""))
+    with pytest.raises(UserError) as caught:
+        load_gpus(tmp_path)
+    first, second = caught.value.problems
+    assert first.where.endswith("b.toml")
+    assert "'X1'" in first.message
+    assert "a.toml" in first.message
+    assert "'X2' already names 'X2'" in second.message
+
+
+def test_defaults_are_overlaid_key_by_key(tmp_path: Path) -> None:
+    text = '[defaults]\nvendor = "D"\nfigure_sources = { tdp_w = "d", l2_bytes = "d" }\n' + ENTRY.format(
+        name="X1", more='figure_sources = { l2_bytes = "own" }'
+    )
+    (tmp_path / "a.toml").write_text(text)
+    gpu = load_gpus(tmp_path).find("x1")
+    assert gpu.vendor == "V"
+    assert gpu.figure_sources == {"tdp_w": "d", "l2_bytes": "own"}
+
+
+def test_an_empty_folder_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no catalogue"):
+        load_gpus(tmp_path)

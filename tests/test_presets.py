@@ -1,0 +1,215 @@
+"""Model and workload presets: shipped ones load, the user's win, saving is whole, faults are all named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from planner.errors import UserError
+from planner.paths import presets_folder
+from planner.workload.presets import ModelShelf, PresetShelf
+from planner.workload.tasks import Lengths, Lora, Targets, Workload
+
+WORKLOADS = presets_folder() / "workloads"
+
+
+@pytest.fixture
+def models() -> ModelShelf:
+    return ModelShelf(presets_folder() / "models")
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> PresetShelf:
+    return PresetShelf(WORKLOADS, tmp_path)
+
+
+def test_every_model_is_complete_and_its_own(models: ModelShelf) -> None:
+    assert len(models.names()) >= 25
+    taken: dict[str, str] = {}
+    for name in models.names():
+        model = models.find(name)
+        assert model.name == name
+        assert model.title
+        assert model.source
+        assert isinstance(model.config["model_type"], str)
+        assert "vocab_size" in model.config
+        assert isinstance(model.config["tie_word_embeddings"], bool)
+        for spelling in (name, *model.aliases):
+            assert taken.setdefault(spelling.casefold(), name) == name, spelling
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("Qwen/Qwen3-8B", "qwen3-8b"),
+        ("qwen/qwen3-8b", "qwen3-8b"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"),
+        ("meta-llama/Meta-Llama-3.1-70B-Instruct", "llama-3.1-70b"),
+        ("Llama-3.1-405B", "llama-3.1-405b"),
+        ("mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"),
+        ("openai-community/gpt2-xl", "gpt2-xl"),
+    ],
+)
+def test_models_are_found_by_hugging_face_id(models: ModelShelf, spelling: str, name: str) -> None:
+    assert models.find(spelling).name == name
+
+
+def test_an_unknown_model_suggests_the_nearest(models: ModelShelf) -> None:
+    with pytest.raises(UserError, match="'Qwen/Qwen3-8B'"):
+        models.config("Qwen/Qwen3-9B")
+
+
+def test_a_config_file_is_a_model(models: ModelShelf, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "llama", "rope_scaling": None}))
+    assert models.config(str(path)) == {"model_type": "llama", "rope_scaling": None}
+    path.write_text("[1]")
+    with pytest.raises(UserError, match="is not a JSON object"):
+        models.config(str(path))
+    with pytest.raises(UserError, match="cannot be read"):
+        models.config(str(tmp_path / "absent.json"))
+
+
+def test_the_study_follows_its_law(models: ModelShelf) -> None:
+    config = models.config("qwen3-study-w1024")
+    assert config["hidden_size"] == 1024
+    assert config["num_hidden_layers"] == round(0.77 * 10 - 2.5)
+    assert models.config("qwen3-study-w256")["num_hidden_layers"] == round(0.77 * 8 - 2.5)
+
+
+def test_every_shipped_preset_loads_and_names_a_model(shelf: PresetShelf, models: ModelShelf) -> None:
+    assert len(shelf.names()) >= 12
+    tasks = set()
+    for name in shelf.names():
+        preset = shelf.load(name)
+        assert (preset.name, preset.origin) == (name, "shipped")
+        assert preset.workload.title
+        assert len(preset.workload.description) > 40
+        assert isinstance(preset.workload.model, str)
+        assert models.config(preset.workload.model)
+        tasks.add(preset.workload.task)
+    assert tasks >= {"train", "finetune", "generate", "serve"}
+
+
+def test_the_default_is_the_service_of_1000_requests_a_minute(shelf: PresetShelf) -> None:
+    workload = shelf.load("llama-3.1-70b-chat-service").workload
+    assert workload.request_rate_per_s == pytest.approx(1000 / 60, rel=1e-4)
+    assert workload.output_tokens == 200
+    assert (workload.targets.p95_request_s, workload.targets.burst) == (5, 0.2)
+
+
+def test_the_study_takes_1024_tokens_a_step(shelf: PresetShelf) -> None:
+    workload = shelf.load("qwen3-study-1024-tokens").workload
+    assert (workload.micro_batch or 0) * (workload.sequence or 0) == 1024
+    assert (workload.recipe, workload.optimizer, workload.max_gpus) == ("amp", "adamw", 1)
+
+
+FULL = Workload(
+    title='A "quoted" title',
+    description="Zeilen\nund Umlaute: äöü",
+    model={"model_type": "llama", "hidden_size": 64, "rope_scaling": None, "eos": [1, 2]},
+    task="finetune",
+    lora=Lora(rank=4, targets=["q", "v"], base="nf4"),
+    input_tokens=Lengths(mean=10.5, p95=40),
+    concurrency="max",
+    compile=False,
+    train_tokens=1e9,
+    targets=Targets(deadline_h=12, headroom=0.0),
+    providers=["aws", "gcp"],
+)
+
+
+def test_what_is_saved_loads_the_same(shelf: PresetShelf, tmp_path: Path) -> None:
+    path = shelf.save("mine", FULL)
+    assert path == tmp_path / "presets" / "mine.toml"
+    loaded = shelf.load("mine")
+    assert loaded.origin == "user"
+    assert isinstance(FULL.model, dict)
+    assert loaded.workload.model == {key: value for key, value in FULL.model.items() if value is not None}
+    assert loaded.workload.lora == FULL.lora
+    assert loaded.workload.targets == FULL.targets
+    assert loaded.workload.input_tokens == FULL.input_tokens
+    assert (loaded.workload.title, loaded.workload.description) == (FULL.title, FULL.description)
+    assert (loaded.workload.compile, loaded.workload.providers) == (False, ["aws", "gcp"])
+    assert [found.name for found in path.parent.iterdir()] == ["mine.toml"]
+
+
+@pytest.mark.parametrize("name", PresetShelf(WORKLOADS, Path("absent")).names())
+def test_shipped_presets_survive_saving(shelf: PresetShelf, name: str) -> None:
+    workload = shelf.load(name).workload
+    shelf.save(name, workload)
+    again = shelf.load(name)
+    assert (again.origin, again.workload) == ("user", workload)
+
+
+def test_a_lora_of_defaults_stays_a_lora(shelf: PresetShelf) -> None:
+    shelf.save("plain", Workload(model="qwen3-8b", task="finetune", lora=Lora()))
+    assert shelf.load("plain").workload.lora == Lora()
+
+
+def test_the_users_preset_wins_and_is_listed_once(shelf: PresetShelf) -> None:
+    mine = Workload(model="qwen3-8b", task="generate", title="mine")
+    shelf.save("qwen3-study-small", mine)
+    assert shelf.load("qwen3-study-small").workload.title == "mine"
+    assert shelf.names().count("qwen3-study-small") == 1
+
+
+def test_saving_asks_before_it_overwrites_and_keeps_comments(shelf: PresetShelf) -> None:
+    path = shelf.save("mine", Workload(model="qwen3-8b", task="generate", batch=1, input_tokens=9))
+    path.write_text("# why this one\n" + path.read_text().replace("batch = 1", "batch = 1  # one person"))
+    changed = Workload(model="qwen3-14b", task="generate", batch=1)
+    with pytest.raises(UserError, match="exists already"):
+        shelf.save("mine", changed)
+    shelf.save("mine", changed, overwrite=True)
+    assert shelf.load("mine").workload == changed
+    assert "# why this one" in path.read_text()
+    assert "# one person" in path.read_text()
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../up", ".hidden", "x.toml", "a b", "n" * 65])
+def test_unusable_names_are_refused(shelf: PresetShelf, tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="cannot name a preset"):
+        shelf.save(name, FULL)
+    assert not list(tmp_path.rglob("*.toml"))
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "presets").write_text("a file where a folder should be")
+    with pytest.raises(UserError, match="cannot be written"):
+        PresetShelf(WORKLOADS, tmp_path).save("mine", FULL)
+
+
+def test_a_broken_preset_names_every_fault_and_harms_no_other(shelf: PresetShelf, tmp_path: Path) -> None:
+    folder = tmp_path / "presets"
+    folder.mkdir()
+    (folder / "broken.toml").write_text(
+        'modle = "x"\ntask = "serv"\nmicro_batch = 2.5\nlora = { rnk = 4 }\n[targets]\np95_requst_s = 5\nburst = "much"\n'
+    )
+    (folder / "torn.toml").write_text("task = \n")
+    assert {"broken", "torn", "llama-3.1-8b-lora"} <= set(shelf.names())
+    with pytest.raises(UserError) as caught:
+        shelf.load("broken")
+    hints = {problem.key: problem.nearest for problem in caught.value.problems}
+    assert hints["modle"][0] == "model"
+    assert hints["task"] == ("serve",)
+    assert hints["lora.rnk"] == ("rank",)
+    assert hints["targets.p95_requst_s"][0] == "p95_request_s"
+    assert {"model", "micro_batch", "targets.burst"} <= hints.keys()
+    assert all(problem.where.endswith("broken.toml") for problem in caught.value.problems)
+    with pytest.raises(UserError, match=r"torn\.toml: is not valid TOML.*line 1"):
+        shelf.load("torn")
+
+
+def test_a_preset_loads_from_a_path_with_the_model_beside_it(shelf: PresetShelf, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    path = tmp_path / "elsewhere.toml"
+    path.write_text('model = "config.json"\ntask = "generate"\n')
+    preset = shelf.load(str(path))
+    assert (preset.name, preset.origin, preset.path) == ("elsewhere", "file", path)
+    assert preset.workload.model == str(tmp_path / "config.json")
+    with pytest.raises(UserError, match=r"absent\.toml: cannot be read"):
+        shelf.load(tmp_path / "absent.toml")
+    with pytest.raises(UserError, match=r"is not a known preset.*llama-3\.1-8b-lora"):
+        shelf.load("llama-3.1-8b-lorra")
