@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
     from planner.observe.telemetry import Poller
 
+UNBOUNDED_WIDTH = 200
+"""Columns when stdout is no terminal."""
 WAIT_S = 0.5
 """How often the wait for a snapshot looks for a poller that stopped, and a table for one that went stale."""
 
@@ -81,8 +84,8 @@ def _print(snapshot: Snapshot, *, as_json: bool) -> None:
 
     from planner.cli.telemetry_table import telemetry_table
 
-    console = Console(highlight=False)
-    console.print(telemetry_table(snapshot, console.width))
+    width = shutil.get_terminal_size((UNBOUNDED_WIDTH, 24)).columns
+    Console(width=width, highlight=False).print(telemetry_table(snapshot, width))
 
 
 def _started(stack: ExitStack, interval_s: float) -> tuple[Poller, queue.SimpleQueue[Snapshot]]:

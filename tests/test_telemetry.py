@@ -1,0 +1,217 @@
+"""The poller: fresh snapshots, pausing, a driver that hangs, and what a missing value says."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from nvml_stub import COMPILER, H100, ControlFile, build, run_python
+
+from planner.cli.telemetry_table import COLUMNS, missing_notes
+from planner.observe.nvml import Nvml, NvmlError
+from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
+from planner.observe.telemetry import Poller, read_once
+
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
+
+
+def no_driver() -> Nvml:
+    raise NvmlError("error", 12, "nvmlInit")
+
+
+def snapshot_of(*devices: DeviceSnapshot) -> Snapshot:
+    return Snapshot(
+        taken_at="2026-01-01T00:00:00.000+00:00",
+        taken_at_s=100.0,
+        collect_s=0.001,
+        interval_s=1.0,
+        nvml_state="ready",
+        nvml_detail="NVML answers",
+        host=HostSnapshot(cpu_name="CPU", cpu_cores=4),
+        devices=devices,
+    )
+
+
+def wait_for(count: int, seen: list[Snapshot], within_s: float = 5.0) -> None:
+    until_s = time.monotonic() + within_s
+    while len(seen) < count and time.monotonic() < until_s:
+        time.sleep(0.01)
+    assert len(seen) >= count
+
+
+def test_without_a_driver_the_host_is_polled_at_the_interval() -> None:
+    seen: list[Snapshot] = []
+    poller = Poller(seen.append, interval_s=0.1, open_nvml=no_driver)
+    poller.start()
+    wait_for(5, seen)
+    assert poller.stop()
+    assert all(snapshot.nvml_state == "no driver" and not snapshot.devices for snapshot in seen)
+    gaps = [later.taken_at_s - earlier.taken_at_s for earlier, later in itertools.pairwise(seen)]
+    assert all(gap >= 0.09 for gap in gaps)
+    assert poller.latest is seen[-1]
+    count = len(seen)
+    time.sleep(0.25)
+    assert len(seen) == count
+
+
+def test_busy_processors_show() -> None:
+    poller = Poller(interval_s=0.2, open_nvml=no_driver)
+    poller.start()
+    time.sleep(0.1)
+    first = poller.latest
+    until_s = time.monotonic() + 1.0
+    while time.monotonic() < until_s:
+        pass
+    poller.stop()
+    assert first is not None
+    assert poller.latest is not None
+    busy = poller.latest.host.cpu_busy_fraction
+    assert busy is not None
+    assert busy >= 0.5 / (os.cpu_count() or 1)
+
+
+def test_the_interval_is_never_faster_than_the_counters() -> None:
+    poller = Poller(interval_s=0.001)
+    assert poller.interval_s == 0.1
+    poller.interval_s = 0.01
+    assert poller.interval_s == 0.1
+    poller.interval_s = 4
+    assert poller.interval_s == 4
+
+
+def test_paused_nothing_is_read_and_resuming_reads_at_once() -> None:
+    seen: list[Snapshot] = []
+    poller = Poller(seen.append, interval_s=0.1, open_nvml=no_driver)
+    poller.start()
+    wait_for(2, seen)
+    poller.pause()
+    time.sleep(0.15)
+    count = len(seen)
+    time.sleep(0.4)
+    assert len(seen) == count
+    assert poller.stale_for_s() is None
+    poller.resume()
+    wait_for(count + 1, seen, within_s=0.3)
+    assert poller.stop()
+
+
+def test_a_driver_that_does_not_even_open_does_not_hold_up_the_end() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def stuck() -> Nvml:
+        entered.set()
+        release.wait(10)
+        return no_driver()
+
+    poller = Poller(open_nvml=stuck)
+    poller.start()
+    assert entered.wait(2)
+    began_s = time.monotonic()
+    stopped = poller.stop()
+    assert time.monotonic() - began_s <= 0.5
+    assert not stopped
+    release.set()
+
+
+def test_a_failing_callback_is_kept_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+
+    def fail(_: Snapshot) -> None:
+        raise ValueError("widget gone")
+
+    poller = Poller(fail, interval_s=0.1, open_nvml=no_driver)
+    poller.start()
+    until_s = time.monotonic() + 2
+    while poller.failure is None and time.monotonic() < until_s:
+        time.sleep(0.01)
+    assert isinstance(poller.failure, ValueError)
+
+
+@needs_compiler
+def test_a_call_stuck_in_the_driver_goes_stale_and_never_holds_up_the_end(tmp_path: Path) -> None:
+    library = build(tmp_path / "library")
+    control = ControlFile(tmp_path / "control")
+    control.devices(H100)
+    code = f"""
+import time
+from pathlib import Path
+from planner.observe.telemetry import Poller
+poller = Poller(interval_s=0.1)
+poller.start()
+time.sleep(0.6)
+assert poller.latest.devices[0].sm_active_fraction == 0.925
+assert poller.stale_for_s() is None
+with Path({str(control.path)!r}).open("a") as control:
+    control.write("slow.nvmlDeviceGetUtilizationRates = 30\\n")
+time.sleep(1.2)
+assert poller.stale_for_s() > 0.7, poller.stale_for_s()
+began = time.monotonic()
+assert not poller.stop()
+assert time.monotonic() - began <= 0.5
+print(time.time())
+"""
+    done = run_python(code, library, control)
+    ended = time.time()
+    assert done.returncode == 0, done.stderr
+    assert ended - float(done.stdout) < 0.5
+
+
+@needs_compiler
+def test_stopping_frees_everything_before_the_driver_is_closed(tmp_path: Path) -> None:
+    library = build(tmp_path / "library")
+    control = ControlFile(tmp_path / "control")
+    control.devices(H100, H100 | {"uuid": "GPU-2"})
+    code = """
+import time
+from planner.observe.telemetry import Poller
+for _ in range(3):
+    poller = Poller(interval_s=0.1)
+    poller.start()
+    time.sleep(0.35)
+    assert poller.stop()
+    assert len(poller.latest.devices) == 2
+"""
+    done = run_python(code, library, control)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_one_reading_covers_a_window() -> None:
+    began_s = time.monotonic()
+    snapshot = read_once(window_s=0.2)
+    assert time.monotonic() - began_s >= 0.2
+    assert snapshot.host.cpu_busy_fraction is not None
+    assert snapshot.interval_s == 0
+
+
+def test_staleness_counts_from_the_last_reading() -> None:
+    snapshot = snapshot_of()
+    assert snapshot.stale_for_s(101.5) is None
+    assert snapshot.stale_for_s(104.0) == 4.0
+    assert snapshot.age_s(99.0) == 0.0
+
+
+def test_a_missing_value_tells_its_reason_and_a_lost_gpu_one_for_all() -> None:
+    partly = DeviceSnapshot(index=0, state="ok", reasons={"power_w": "not in this driver version"})
+    assert partly.why("power_w") == "not in this driver version"
+    lost = DeviceSnapshot(index=1, state="lost")
+    assert "lost" in lost.why("power_w")
+    notes = missing_notes(snapshot_of(lost))
+    assert len(notes) == 1
+    assert all(column.title in notes[0] for column in COLUMNS)
+
+
+def test_power_prefers_the_moment_over_the_average() -> None:
+    assert DeviceSnapshot(index=0, state="ok", power_w=5.0, power_average_w=7.0).drawn_power_w == 5
+    assert DeviceSnapshot(index=0, state="ok", power_w=0.0, power_average_w=7.0).drawn_power_w == 0
+    assert DeviceSnapshot(index=0, state="ok", power_average_w=7.0).drawn_power_w == 7
+
+
+def test_a_recorded_line_reads_back_equal() -> None:
+    part = MigSnapshot(uuid="MIG-1", profile="1g.10gb", sm_active_fraction=0.0)
+    snapshot = snapshot_of(DeviceSnapshot(index=0, state="ok", power_w=1.0, event_reasons=(), mig=(part,)))
+    assert msgspec.json.decode(msgspec.json.encode(snapshot), type=Snapshot) == snapshot
