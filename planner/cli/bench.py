@@ -1,0 +1,152 @@
+"""`gpu-planner bench`: measure this machine; results on stdout as they arrive, progress on stderr, everything kept."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.units import UNKNOWN, duration_text, si_text
+
+if TYPE_CHECKING:
+    from planner.hardware.measurement import Measurement
+    from planner.observe.bench_events import Event, Failed, Finished, PointProgress
+    from planner.observe.bench_process import BenchRun
+
+SUITES = ("quick", "smoke")
+UNITS = {"gemm": "FLOP/s", "train": "FLOP/s", "copy": "B/s", "gemv": "B/s", "launch": "s"}
+"""Kind of a measurement -> unit of its value."""
+WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite"}
+"""Failures that another option would have avoided."""
+
+
+@click.command()
+@click.option(
+    "--suite",
+    type=click.Choice(SUITES),
+    default="quick",
+    show_default=True,
+    help="quick: under a minute; smoke: a self-test, not used by plans.",
+)
+@click.option(
+    "--device", default="auto", show_default=True, metavar="NAME", help="cpu, cuda:0, cuda:1, …; auto: the first GPU, else the CPU."
+)
+@click.option(
+    "--python",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Interpreter whose torch is measured (or its environment's folder).",
+)
+@json_option
+@pass_invocation
+def bench(invocation: Invocation, suite: str, device: str, python: Path | None, as_json: bool) -> int:
+    """Measure this machine with torch. Plans rest on the results from then on.
+
+    Every result is kept as it arrives, so a run that is interrupted (Ctrl+C) has not been for nothing. With --json a line is
+    one measurement: `gpu-planner schema measurement`.
+    """
+    from planner.observe.bench_events import BenchRequest
+    from planner.observe.bench_process import BenchRun
+    from planner.paths import state_folder
+
+    session = invocation.session()
+    request = BenchRequest(state=invocation.state or state_folder(), suite=suite, device=device, python=python)
+
+    def canonical(driver_name: str) -> str | None:
+        part = session.gpus.find_nvml(driver_name)
+        return part.name if part else None
+
+    last = asyncio.run(_follow(BenchRun(request, session.store, canonical), Narrator(as_json=as_json)))
+    for warning in session.store.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return _exit_code(last)
+
+
+async def _follow(run: BenchRun, narrator: Narrator) -> Finished | Failed:
+    """Go through the events to the last; Ctrl+C asks the worker to stop, and the run then ends as cancelled."""
+    from planner.observe.bench_events import Failed, Finished
+
+    loop = asyncio.get_running_loop()
+    stopping: list[asyncio.Task[None]] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: stopping.append(loop.create_task(run.stop())))
+    try:
+        async for event in run.events():
+            narrator.tell(event)
+            if isinstance(event, Finished | Failed):
+                return event
+    finally:
+        await asyncio.gather(run.stop(), *stopping)
+    raise AssertionError("a benchmark run ends with Finished or Failed")
+
+
+def _exit_code(last: Finished | Failed) -> int:
+    if last.state == "cancelled":
+        return ExitCode.INTERRUPTED
+    if last.state in WRONG_INPUT:
+        return ExitCode.WRONG_INPUT
+    return ExitCode.ANSWERED if last.state == "finished" and last.kept else ExitCode.NOTHING_FOUND
+
+
+class Narrator:
+    """Says what happens: measurements on stdout, all else on stderr."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._redraws = sys.stderr.isatty()
+        """Whether a line of progress can be written over."""
+
+    def tell(self, event: Event) -> None:
+        """Say one event."""
+        from planner.observe import bench_events as happened
+
+        match event:
+            case happened.Preparing(interpreter):
+                self._say(f"loading torch: {interpreter}")
+            case happened.Started():
+                self._say(f"measuring {event.device}: {len(event.points)} points of suite {event.suite}")
+            case happened.PointProgress():
+                self._progress(event)
+            case happened.PointDone(point, measurement):
+                self._result(point.label, measurement)
+            case happened.PointSkipped(point, reason):
+                self._say(f"skipped {point.label}: {reason}")
+            case happened.Finished():
+                self._say(f"{event.message}, {duration_text(event.elapsed_s)}")
+            case happened.Failed():
+                self._say(f"error: {event.message} {event.next_step}")
+                for line in event.stderr:
+                    self._say(f"  {line}")
+            case happened.PointStarted(point):
+                self._passing(point.label)
+
+    def _result(self, label: str, measurement: Measurement) -> None:
+        self._passing("")
+        if self._as_json:
+            import msgspec
+
+            sys.stdout.write(msgspec.json.encode(measurement).decode() + "\n")
+        else:
+            value = si_text(measurement.value, UNITS[measurement.kind]) if measurement.value is not None else UNKNOWN
+            oddity = "" if measurement.status == "ok" else f"  {measurement.status} {measurement.detail}".rstrip()
+            print(f"{label:<32}{value:>16}{oddity}")
+        sys.stdout.flush()
+
+    def _progress(self, event: PointProgress) -> None:
+        note = f" {event.note}" if event.note else ""
+        self._passing(f"{event.point.label} {event.fraction:4.0%}, {duration_text(event.eta_s)} left{note}")
+
+    def _passing(self, text: str) -> None:
+        """A line that the next one replaces; nothing at all where stderr keeps what is written."""
+        if self._redraws:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+    def _say(self, text: str) -> None:
+        self._passing("")
+        print(text, file=sys.stderr, flush=True)
