@@ -1,0 +1,209 @@
+"""A small planner with fixed answers, for tests of the terminal program."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal, cast
+
+import msgspec
+
+from planner.engine.answers import (
+    Answer,
+    Basis,
+    Counts,
+    Figure,
+    LayoutAnswer,
+    Lever,
+    MemoryBytes,
+    OfferAnswer,
+    ParameterCounts,
+    Percentiles,
+    Plan,
+    PlanRow,
+    Verdict,
+)
+from planner.errors import Problem, UserError
+from planner.session import Session
+from planner.units import GIB
+from planner.workload.presets import PresetShelf, read_workload
+from planner.workload.tasks import Workload
+from widgets.options import AppOptions
+
+CHAT = """\
+title = "Chat service, 70B"
+model = "llama-3.1-70b"
+task = "serve"
+weight_dtype = "fp8"
+kv_dtype = "fp8"
+input_tokens = 600
+output_tokens = 200
+request_rate_per_s = 16.7
+objective = "cheapest"
+
+[targets]
+p95_request_s = 5.0
+burst = 0.2
+"""
+STUDY = """\
+title = "Pre-training study"
+model = "qwen3-0.6b"
+task = "train"
+recipe = "amp"
+optimizer = "adamw"
+sequence = 256
+global_batch = 4
+train_tokens = 1.0e9
+
+[targets]
+deadline_h = 48.0
+"""
+MODELS = {"llama-3.1-70b": "Llama 3.1 70B", "llama-3.1-8b": "Llama 3.1 8B", "qwen3-0.6b": "Qwen3 0.6B"}
+
+# gpu, count, layout, memory share, output tokens/s, spread, basis, $/h, provider, verdict, limit, why
+ROWS: tuple[tuple[str, int, dict[str, Any], float, float, float, Basis, float, str, Verdict, str, str], ...] = (
+    ("H200 SXM 141GB", 4, {"tp": 2, "dp": 2}, 0.78, 5210, 0.04, "measured", 12.36, "runpod", "fits", "bandwidth", "Cheapest that meets p95 < 5 s: 3.9 s at 1.2 × the load."),
+    ("H100 SXM5 80GB", 8, {"tp": 4, "dp": 2}, 0.91, 6480, 0.14, "transferred", 16.32, "lambda", "fits", "bandwidth", "32 % dearer than the first; its KV cache is tight at 91 %."),
+    ("B200 180GB", 2, {"tp": 2}, 0.64, 5890, 0.21, "public", 11.98, "modal", "fits", "bandwidth", "Two cards meet the load; a third of the memory stays free."),
+    ("L40S", 16, {"tp": 4, "dp": 4}, 0.80, 4900, 0.22, "public", 16.50, "vast", "fits", "PCIe", "All-reduce over PCIe takes 41 % of a step."),
+    ("RTX PRO 6000 Blackwell Server", 8, {"tp": 2, "dp": 4}, 0.83, 5020, 0.25, "spec", 15.12, "runpod", "fits", "PCIe", "No NVLink; eight cards for the load."),
+    ("MI300X", 4, {"tp": 2, "dp": 2}, 0.57, 4410, 0.35, "spec", 13.96, "hotaisle", "fits", "bandwidth", "Large memory, but nothing was measured of it."),
+    ("A100 SXM4 80GB", 4, {"tp": 2, "dp": 2}, 0.97, 2210, 0.12, "public", 7.56, "lambda", "misses-target", "bandwidth", "misses p95: 7.2 s > 5 s → 8 GPUs meet it at 15.1 $/h"),
+    ("RTX 4090", 8, {"tp": 8}, 1.18, 0, 0, "spec", 3.52, "vast", "does-not-fit", "memory", "does not fit by 4.1 GiB → int4 weights fit"),
+    ("T4", 8, {"tp": 8}, 0.0, 0, 0, "spec", 2.8, "gcp", "not-supported", "compute", "no FP8 and no bf16 → fp16 weights on 16 GPUs"),
+)  # fmt: skip
+
+
+def _figure(value: float, spread: float, basis: Basis) -> Figure:
+    return Figure(value, value / (1 + spread), value * (1 + spread), basis)
+
+
+def _memory(share: float, capacity_gib: float, basis: Basis) -> MemoryBytes:
+    used = share * capacity_gib
+    parts = {"weights": 0.304, "kv_cache": 0.587, "activations": 0.047, "overhead": 0.062}
+    sizes = {name: used * part * GIB for name, part in parts.items()}
+    rest = dict.fromkeys(("gradients", "optimizer", "logits", "buffers"), 0.0)
+    return MemoryBytes(**sizes, **rest, total=_figure(used * GIB, 0.05, basis), capacity=capacity_gib * GIB)
+
+
+def _row(place: int, entry: tuple[Any, ...], basis: Literal["measured", "spec"], scale: float) -> PlanRow:
+    gpu, count, degrees, share, rate, spread, known, price, provider, verdict, limit, why = entry
+    if basis == "spec":
+        known, spread = "spec", max(spread, 0.3)
+    fits = verdict == "fits"
+    capacity = {"H200 SXM 141GB": 139.8, "RTX 4090": 23.6, "B200 180GB": 178.4}.get(gpu, 79.2)
+    throughput = _figure(rate * scale, spread, known) if rate else None
+    answer = Answer(
+        fits=fits,
+        reason=None if fits else why,
+        bottleneck=limit,
+        memory_bytes=_memory(share, capacity, known) if share else None,
+        parameters=ParameterCounts(total=70_553_706_496, active=70_553_706_496, embedding=1_050_673_152, trainable=0),
+        tokens_per_s=throughput,
+        output_tokens_per_s=throughput,
+        tokens_per_s_per_gpu=_figure(rate * scale / count, spread, known) if rate else None,
+        decode_tokens_per_s=_figure(rate * scale / 80, spread, known) if rate else None,
+        ttft_s=Percentiles(mean=_figure(0.21, spread, known), p95=_figure(0.48, spread, known)) if rate else None,
+        request_s=Percentiles(mean=_figure(2.9, spread, known), p95=_figure(3.9, spread, known)) if rate else None,
+        max_concurrency=412 if fits else None,
+        max_context=121_344 if fits else None,
+        usd_per_million_tokens=_figure(price / 3600 / (rate * scale) * 1e6, spread, known) if rate else None,
+        flop_per_usd=_figure(rate * scale * 1.41e11 * 3600 / price, spread, known) if rate else None,
+        seconds_by_class={"gemm": 0.0212, "attention": 0.0104, "all-reduce": 0.0031, "elementwise": 0.0011, "launch": 0.0004} if rate else {},
+        assumed={"engine": "vllm", "memory_fraction": 0.9, "link": "nvlink"},
+        layout=LayoutAnswer(gpus=count, gpus_per_node=count, **degrees),
+        version="0.1.0",
+    )
+    offer = OfferAnswer(
+        provider=provider,
+        instance=f"{count}x {gpu}",
+        region="us",
+        gpus=count,
+        instances=1,
+        usd_per_h=price,
+        market="on-demand",
+        as_of="2026-07-20",
+        source=f"https://{provider}.example/pricing",
+    )
+    return PlanRow(
+        rank=place if fits else None,
+        gpu=gpu,
+        verdict=verdict,
+        why=why,
+        answer=answer,
+        here=known == "measured",
+        basis=known,
+        offer=offer,
+        other_offers=3,
+        usd_per_h=Figure(price, price, price, "public"),
+        usd_per_month=Figure(price * 730, price * 730, price * 730, "public"),
+        job_h=_figure(1e9 / (rate * scale) / 3600, spread, known) if rate else None,
+        job_usd=_figure(1e9 / (rate * scale) / 3600 * price, spread, known) if rate else None,
+    )
+
+
+def sample_plan(workload: Workload, basis: Literal["measured", "spec"]) -> Plan:
+    """Nine rows whose speed grows with the output length, so that a change of the form is seen."""
+    output = workload.output_tokens
+    scale = (output if isinstance(output, int) else 200) / 200
+    rows = [_row(place, entry, basis, scale) for place, entry in enumerate(ROWS, start=1)]
+    stated = {key: value for key, value in msgspec.to_builtins(workload).items() if value is not None}
+    return Plan(
+        task={**stated, "engine": "vllm"},
+        rows=rows,
+        counts=Counts(considered=1312, fit=214, shown=len(rows)),
+        levers=[Lever(change={"weight_dtype": "int4"}, text="int4 weights fit on an RTX 4090")],
+        prices_as_of="2026-07-20",
+        notes=["Prices of 20 providers; taxes are not in them."],
+        version="0.1.0",
+    )
+
+
+class SampleModels:
+    """Three models."""
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(MODELS)
+
+    def find(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(name=name, title=MODELS[name])
+
+
+class SampleSession:
+    """Answers like the real session, at once and always the same."""
+
+    def __init__(self, folder: Path) -> None:
+        shipped = folder / "shipped"
+        shipped.mkdir(parents=True, exist_ok=True)
+        (shipped / "chat-70b-sla.toml").write_text(CHAT)
+        (shipped / "study-600m.toml").write_text(STUDY)
+        self.presets = PresetShelf(shipped, folder / "config")
+        self.models = SampleModels()
+        self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),))
+        self.planned: list[Workload] = []
+
+    def workload(self, fields: Mapping[str, Any], where: str) -> Workload:
+        workload = read_workload(fields, where)
+        if workload.model not in MODELS:
+            raise UserError(Problem(where, "model", f"{workload.model!r} is not a known model.", tuple(MODELS)[:1]))
+        if workload.request_rate_per_s is not None and workload.request_rate_per_s > 10_000:
+            raise UserError(Problem(where, "request_rate_per_s", "is 20000; a rate above 0 and up to 10,000 req/s is accepted."))
+        return workload
+
+    def plan(self, workload: Workload, *, basis: Literal["measured", "spec"] = "measured", top: int | None = None) -> Plan:
+        self.planned.append(workload)
+        return sample_plan(workload, basis)
+
+
+def sample_options(folder: Path, **changes: Any) -> AppOptions:
+    """Options under which every start looks the same."""
+    given: dict[str, Any] = {
+        "preset": "chat-70b-sla",
+        "state": folder / "state",
+        "telemetry": False,
+        "today": datetime.date(2026, 8, 30),
+        "open_session": lambda: cast(Session, SampleSession(folder)),
+    }
+    return AppOptions(**{**given, **changes})

@@ -1,0 +1,1 @@
+"""The terminal front end; only this package knows Textual."""

@@ -1,0 +1,269 @@
+"""The terminal program: puts the panes together and carries messages between them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import events, on
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.screen import Screen
+from textual.widgets import Input
+from textual.worker import Worker, WorkerState
+
+from planner.engine.answers import Plan
+
+from . import doing, faults, headline, opening, remembered, theme
+from .actions import PANES, Action, bindings, unknown_ids
+from .benchmark import BenchmarkPane
+from .card import LEAST_HEIGHT, LEAST_WIDTH, TooSmall
+from .form import Form
+from .lines import Headline, KeyLine, KeyState, Tabs
+from .measuring import Measuring, RunChanged
+from .options import AppOptions
+from .panes import MachineLine, MemoryPane, MemoryStrip, RankingPane, WorkloadPane
+from .planning import BasisChoice, PlanLoop, PlanReady, PlanRefused, SessionThread
+from .ranking import Ranking
+from .symbols import ASCII, UNICODE
+from .telemetry import MachinePane
+from .watching import SnapshotRead, Watching
+
+if TYPE_CHECKING:
+    from planner.workload.presets import Preset
+
+
+class PlannerApp(App[None]):
+    """gpu-planner."""
+
+    TITLE = "gpu-planner"
+    CSS_PATH = "app.tcss"
+    AUTO_FOCUS = "#table"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-thin"), (LEAST_WIDTH, "-narrow"), (100, "-normal"), (160, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (LEAST_HEIGHT, "-short"), (32, "-regular"), (44, "-tall")]
+    SINGLE: ClassVar[frozenset[str]] = frozenset({"-narrow", "-short", "-zoomed"})
+    """Screen classes under which one pane is shown at a time."""
+
+    def __init__(self, options: AppOptions | None = None) -> None:
+        self.options = options or AppOptions()
+        super().__init__()
+        self.symbols = ASCII if self.options.ascii_only else UNICODE
+        self.session_thread = SessionThread(self.options.session)
+        self.plan_loop = PlanLoop(self.session_thread, self.post_message)
+        self.plan: Plan | None = None
+        self.preset: Preset | None = None
+        self.preset_fields: dict[str, Any] = {}
+        self.basis: BasisChoice = "measured"
+        self.here = ""
+        """The devices of this machine, in words."""
+        self.active_pane = "ranking"
+        self.watching = Watching(self.post_message, self.options.telemetry_interval_s)
+        self.measuring = Measuring(self.session_thread, self.post_message, self.options.python)
+        theme.register(self)
+        self.choices = remembered.load(self.options.state)
+        self.theme = theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour)
+
+    def compose(self) -> ComposeResult:
+        """The panes; their content comes once the screen is up."""
+        yield Headline()
+        yield Tabs()
+        with Container(id="body"):
+            with Container(id="main", classes="group -active"):
+                with Container(id="top", classes="group -active"):
+                    yield WorkloadPane(symbols=self.symbols)
+                    yield RankingPane(symbols=self.symbols)
+                yield MemoryPane(symbols=self.symbols)
+            with Container(id="side", classes="group"):
+                yield MachinePane(symbols=self.symbols)
+                yield BenchmarkPane(symbols=self.symbols)
+        yield MemoryStrip(symbols=self.symbols)
+        yield MachineLine()
+        yield KeyLine(state_of=self.key_state, symbols=self.symbols)
+        yield TooSmall()
+
+    # what the screen is, and where the user is on it
+
+    @property
+    def main(self) -> Screen[Any]:
+        """The screen with the panes, whatever lies on top of it."""
+        return self.screen_stack[0]
+
+    @property
+    def table(self) -> Ranking:
+        """The ranking's rows."""
+        return self.main.query_one(Ranking)
+
+    @property
+    def form(self) -> Form:
+        """The workload form."""
+        return self.main.query_one(Form)
+
+    @property
+    def single(self) -> bool:
+        """Whether one pane is shown at a time."""
+        return bool(self.SINGLE & self.main.classes)
+
+    @property
+    def too_small(self) -> bool:
+        """Whether there is no room to draw."""
+        return bool({"-thin", "-low"} & self.main.classes)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own colour names for themes that do not set them."""
+        return theme.defaults(self.theme)
+
+    def on_mount(self) -> None:
+        """Put the cursor into the ranking; everything that takes time comes after the first paint."""
+        self.set_keymap({name: keys for name, keys in self.options.keymap.items() if not unknown_ids([name])})
+        self.refresh_tabs()
+        self.call_after_refresh(lambda: self.run_worker(opening.begin(self), group="open", exit_on_error=False))
+
+    def on_unmount(self) -> None:
+        """Leave nothing running."""
+        self.watching.stop()
+        self.measuring.kill()
+        self.session_thread.close()
+
+    def show_pane(self, name: str, *, focus: bool = True) -> None:
+        """Make a pane the active one."""
+        self.active_pane = name
+        pane = self.main.query_one(f"#{name}")
+        lit = set(pane.ancestors_with_self)
+        for node in self.main.query(".pane, .group"):
+            node.set_class(node in lit, "-active")
+        self.refresh_tabs()
+        if focus:
+            target = {"workload": self.form.first_field, "ranking": self.table}.get(name, pane)
+            if target is not None:
+                target.focus()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The pane of the focused widget is the active one."""
+        name = next((node.id for node in event.widget.ancestors_with_self if node.id in PANES), None)
+        if name is not None and name != self.active_pane:
+            self.show_pane(name, focus=False)
+        self.refresh_keys()
+
+    def refresh_tabs(self) -> None:
+        """Draw the tabs again."""
+        self.main.query_one(Tabs).show(self.active_pane, self.measuring.run.progress_text)
+
+    def refresh_keys(self) -> None:
+        """Draw the key line again."""
+        self.main.query_one(KeyLine).draw()
+
+    def refresh_headline(self) -> None:
+        """Say again what is planned and on what."""
+        if self.plan is not None and self.preset is not None:
+            today = self.options.today or datetime.date.today()  # noqa: DTZ011  (the user's own calendar)
+            self.main.query_one(Headline).show(*headline.parts(self.preset, self.plan, self.here, today))
+
+    # actions
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """On a screen that is too small only leaving works."""
+        if action == "act" and self.too_small:
+            return parameters == ("quit",)
+        return super().check_action(action, parameters)
+
+    def action_act(self, name: str) -> None:
+        """Do what the action of this id does, or say why it cannot be done now."""
+        reason = doing.why_not(self, name)
+        if reason is not None:
+            self.notify(reason, severity="warning", timeout=3)
+            return
+        work = doing.DO[name](self)
+        if work is not None:
+            self.run_worker(work, group=f"act-{name}", exit_on_error=False)
+        self.refresh_keys()
+
+    def key_state(self, action: Action) -> KeyState:
+        """An action as it stands now."""
+        keys = self.options.keymap.get(action.id, action.key_text)
+        return KeyState(action, keys, doing.label(self, action), doing.why_not(self, action.id) is None)
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """Every action, preset and theme by name."""
+        del screen
+        return doing.palette(self)
+
+    # messages
+
+    def ask_for_plan(self, workload: Mapping[str, Any]) -> None:
+        """Plan this workload; the answer comes as a message."""
+        where = str(self.preset.path) if self.preset else ""
+        self.run_worker(self.plan_loop.ask(dict(workload), where, self.basis), group="plan", exit_on_error=False)
+
+    @on(Form.Changed)
+    def _workload_changed(self, event: Form.Changed) -> None:
+        if self.form.has_faults:
+            self._plan_refused(PlanRefused(()))
+        else:
+            self.ask_for_plan(event.workload)
+
+    @on(Form.PresetChosen)
+    def _preset_chosen(self, event: Form.PresetChosen) -> None:
+        self.run_worker(opening.open_preset(self, event.name), group="preset", exclusive=True, exit_on_error=False)
+
+    @on(PlanReady)
+    def _plan_ready(self, event: PlanReady) -> None:
+        self.plan = event.plan
+        with self.batch_update():
+            self.form.show_problems(())
+            self.form.filled_in(event.plan.task)
+            self.main.query_one(RankingPane).show(event.plan, event.basis)
+            self.refresh_headline()
+            self.refresh_keys()
+
+    @on(PlanRefused)
+    def _plan_refused(self, event: PlanRefused) -> None:
+        elsewhere = self.form.show_problems(event.problems)
+        count = len(event.problems) + self.form.fault_count
+        words = [f"{problem.key}: {problem.message}" if problem.key else problem.message for problem in elsewhere[:2]]
+        self.main.query_one(RankingPane).refuse(words or [f"{count} field{'s' * (count != 1)} to mend; the rows answer the workload before."])
+
+    @on(Ranking.Highlighted)
+    def _highlighted(self, event: Ranking.Highlighted) -> None:
+        self.main.query_one(RankingPane).explain(event.row, self.plan)
+        self.main.query_one(MemoryPane).show(event.row, self.plan)
+        self.main.query_one(MemoryStrip).show_row(event.row, self.plan)
+
+    @on(Ranking.Opened)
+    def _opened(self) -> None:
+        self.action_act("why")
+
+    @on(Ranking.Arranged)
+    def _arranged(self) -> None:
+        if self.plan is not None:
+            self.main.query_one(RankingPane).title(self.plan, self.basis)
+
+    @on(Input.Changed, "#filter")
+    def _filter_typed(self, event: Input.Changed) -> None:
+        self.table.filter(event.value)
+
+    @on(Input.Submitted, "#filter")
+    def _filter_done(self) -> None:
+        self.show_pane("ranking")
+
+    @on(SnapshotRead)
+    def _snapshot(self, event: SnapshotRead) -> None:
+        pane = self.main.query_one(MachinePane)
+        pane.show(event.snapshot)
+        if self.single:
+            self.main.query_one(MachineLine).update(pane.summary(self.size.width))
+
+    @on(RunChanged)
+    def _run_changed(self, event: RunChanged) -> None:
+        self.main.query_one(BenchmarkPane).show(event.run)
+        self.refresh_tabs()
+        self.refresh_keys()
+        if event.measured:
+            self.ask_for_plan(self.form.workload)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A fault of the program is said and survived."""
+        if event.state is WorkerState.ERROR:
+            faults.report(self, event.worker.error)

@@ -1,0 +1,168 @@
+"""The benchmark pane: what is being measured, what came out, and what it changed in the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.units import duration_text, percent_text
+
+from .formatting import bar_text, shorten_end
+from .symbols import UNICODE, Symbols
+
+RunState = Literal["idle", "running", "finished", "stopped", "failed"]
+PointState = Literal["waiting", "running", "done", "skipped", "failed"]
+BAR = 10
+IDLE = "Nothing measured yet."
+HINT = "b measures it: products of matrices, memory bandwidth, launches, a training step."
+
+
+@dataclass(slots=True)
+class PointLine:
+    """One measured thing."""
+
+    id: str
+    label: str
+    state: PointState = "waiting"
+    fraction: float = 0.0
+    value: str = ""
+    """With its unit."""
+    share: str = ""
+    """'79 % of spec'."""
+    was: str = ""
+    """'was 752 TFLOP/s'."""
+    detail: str = ""
+    """Why it was skipped, or what is odd about it."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of the benchmark."""
+
+    state: RunState = "idle"
+    subject: str = ""
+    """'quick, AMD EPYC'."""
+    points: list[PointLine] = field(default_factory=list)
+    eta_s: float | None = None
+    message: str = ""
+    """What failed and what to do next, or how it ended."""
+    effects: list[str] = field(default_factory=list)
+    """What the plan's answer became."""
+
+    def point(self, name: str) -> PointLine | None:
+        """The point of this id."""
+        return next((point for point in self.points if point.id == name), None)
+
+    @property
+    def done(self) -> int:
+        """Points that are over."""
+        return sum(point.state in {"done", "skipped", "failed"} for point in self.points)
+
+    @property
+    def progress_text(self) -> str:
+        """'14/22' while running."""
+        return f"{self.done}/{len(self.points)}" if self.state == "running" and self.points else ""
+
+
+class BenchmarkPane(VerticalScroll, can_focus=True):
+    """Pane 5."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="benchmark", classes="pane")
+        self._symbols = symbols
+        self._run = Run()
+        self._stored = ""
+        self.border_title = Content("[5] Benchmark")
+
+    def compose(self) -> ComposeResult:
+        """One text."""
+        yield Static(id="benchmark-text")
+
+    @property
+    def run_shown(self) -> Run:
+        """What the pane shows."""
+        return self._run
+
+    def on_mount(self) -> None:
+        """Say that nothing runs."""
+        self.draw()
+
+    def on_resize(self) -> None:
+        """Fit to the new width."""
+        self.draw()
+
+    def set_stored(self, text: str) -> None:
+        """Say what earlier measurements there are."""
+        self._stored = text
+        self.draw()
+
+    def show(self, run: Run) -> None:
+        """Show this run from now on."""
+        self._run = run
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the run as it stands."""
+        if not self.is_mounted:
+            return
+        run = self._run
+        self.border_title = Content(_title(run))
+        width = max(30, self.content_size.width)
+        self.query_one("#benchmark-text", Static).update(Content("\n").join(self._lines(run, width)))
+        running = next((index for index, point in enumerate(run.points) if point.state == "running"), None)
+        if run.state == "running" and running is not None:
+            self.scroll_to(y=max(0, running - self.content_size.height + 2 + len(run.effects)), animate=False)
+
+    def _lines(self, run: Run, width: int) -> Sequence[Content]:
+        if run.state == "idle":
+            stored = [Content(self._stored)] if self._stored else [Content(IDLE)]
+            return [*stored, Content.styled(HINT, "$quiet")]
+        lines: list[Content] = []
+        if run.state == "failed":
+            lines.append(Content.styled(f"{self._symbols.failed} {run.message}", "$text-error"))
+        elif run.message:
+            lines.append(Content.styled(run.message, "$text-success" if run.state == "finished" else "$text-warning"))
+        lines += [Content.assemble((f"{self._symbols.arrow} {effect}", "$text-success")) for effect in run.effects]
+        lines += [self._point(point, width) for point in run.points]
+        return lines or [Content.styled("starting the worker: loading torch …", "$quiet")]
+
+    def _point(self, point: PointLine, width: int) -> Content:
+        symbols = self._symbols
+        mark, style = {
+            "waiting": (symbols.dot, "$quiet"),
+            "running": (symbols.running, "$accent"),
+            "done": (symbols.done, "$text-success"),
+            "skipped": (symbols.verdict["not-supported"], "$quiet"),
+            "failed": (symbols.failed, "$text-error"),
+        }[point.state]
+        label_width = min(26, max(14, width - 44))
+        label = shorten_end(point.label, label_width, symbols.ellipsis).ljust(label_width)
+        if point.state == "running":
+            bar = bar_text(point.fraction, BAR, symbols.filled, symbols.empty)
+            return Content.assemble((f"{mark} ", style), label, (f"  {bar} {percent_text(point.fraction):>5}", "$accent"))
+        if point.state == "done":
+            rest = "  ".join(part for part in (point.share.ljust(12), point.was, point.detail) if part)
+            room = max(0, width - label_width - 2 - 15)
+            return Content.assemble((f"{mark} ", style), label, f"{point.value:>14} ", (" " + shorten_end(rest, room, symbols.ellipsis), "$quiet"))
+        text = "" if point.state == "waiting" else f"  {point.detail}"
+        return Content.assemble((f"{mark} ", style), (label, "$quiet"), (shorten_end(text, width - label_width - 2, symbols.ellipsis), style))
+
+
+def _title(run: Run) -> str:
+    parts = ["[5] Benchmark"]
+    if run.subject:
+        parts.append(run.subject)
+    if run.state == "running":
+        parts += [run.progress_text or "starting"]
+        if run.eta_s is not None:
+            parts.append(f"{duration_text(max(1.0, float(round(run.eta_s))))} left")
+        parts.append("x stops")
+    elif run.state != "idle":
+        parts.append(run.state)
+    return " · ".join(parts)

@@ -1,0 +1,177 @@
+"""The columns of the ranking: what each shows, how it sorts, and which go first when there is no room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.engine.answers import Figure, PlanRow
+from planner.units import UNKNOWN, duration_text, percent_text, si_text, usd_text
+
+from .formatting import TRAINING, bar_text, memory_share, rate_text, shorten_end, shorten_middle, spread_text, throughput
+from .symbols import Symbols
+
+Piece = tuple[str, str]
+"""Text and the name of its style."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. Sort keys are None where the row has no such figure; those rows go last."""
+
+    id: str
+    title: str
+    width: int
+    keep: int
+    """Columns with the lowest number are left out first."""
+    cells: Callable[[PlanRow, Symbols, int], Sequence[Piece]]
+    key: Callable[[PlanRow], float | str | None]
+    align: Literal["left", "right"] = "right"
+    best_is_high: bool = False
+    """Whether the first sort shows the highest value on top."""
+    solutions_only: bool = True
+    """Rows that are no solution show their reason instead."""
+
+
+def _right(text: str, width: int) -> str:
+    return text.rjust(width)
+
+
+def _figure(figure: Figure | None, text: Callable[[float | None], str], width: int) -> list[Piece]:
+    return [(_right(text(figure.value) if figure else UNKNOWN, width), "figure" if figure else "quiet")]
+
+
+def _value(figure: Figure | None) -> float | None:
+    return figure.value if figure else None
+
+
+def _rank(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
+    if row.rank is not None:
+        return [(_right(str(row.rank), width), "quiet")]
+    return [(_right(symbols.verdict[row.verdict], width), row.verdict)]
+
+
+def _gpu(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
+    style = "here" if row.here else "name" if row.verdict == "fits" else "quiet"
+    return [(shorten_middle(row.gpu, width, symbols.ellipsis).ljust(width), style)]
+
+
+def _count(row: PlanRow, _symbols: Symbols, width: int) -> list[Piece]:
+    return [(_right(str(row.answer.layout.gpus) if row.answer.layout else UNKNOWN, width), "figure")]
+
+
+def _layout(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
+    text = row.answer.layout.text if row.answer.layout else ""
+    return [(shorten_end(text, width, symbols.ellipsis).ljust(width), "quiet")]
+
+
+def _memory(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
+    share = memory_share(row.answer)
+    if share is None:
+        return [(_right(UNKNOWN, width), "quiet")]
+    style = "does-not-fit" if share > 1 else "tight" if share > 0.95 else "fits"
+    return [(bar_text(share, width - 6, symbols.filled, symbols.empty), style), (_right(percent_text(share), 6), "figure")]
+
+
+def columns_for(task: str) -> tuple[Column, ...]:
+    """The columns of one task, in the order they stand."""
+    training = task in TRAINING
+    spread_width = 6
+
+    def rate(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
+        figure = throughput(task, row.answer)
+        if figure is None:
+            return [(_right(UNKNOWN, width), "quiet")]
+        return [
+            (_right(rate_text(figure.value), width - spread_width - 2), "figure"),
+            (_right(spread_text(figure), spread_width), "quiet"),
+            (f" {symbols.basis[figure.basis]}", figure.basis),
+        ]
+
+    money = (
+        Column("job-usd", "$/job", 8, 9, lambda r, _, w: _figure(r.job_usd, usd_text, w), lambda r: _value(r.job_usd))
+        if training
+        else Column(
+            "usd-per-million",
+            "$/M tok",
+            8,
+            9,
+            lambda r, _, w: _figure(r.answer.usd_per_million_tokens, usd_text, w),
+            lambda r: _value(r.answer.usd_per_million_tokens),
+        )
+    )
+    extra = (
+        (
+            Column("job-h", "job", 8, 6, lambda r, _, w: [(_right(duration_text(r.job_h.value * 3600) if r.job_h else UNKNOWN, w), "figure")], lambda r: _value(r.job_h)),
+            Column("mfu", "MFU", 6, 2, lambda r, _, w: _figure(r.answer.mfu, percent_text, w), lambda r: _value(r.answer.mfu), best_is_high=True),
+        )
+        if training
+        else (
+            Column("usd-per-month", "$/month", 8, 3, lambda r, _, w: _figure(r.usd_per_month, usd_text, w), lambda r: _value(r.usd_per_month)),
+            Column("ttft", "1st tok", 8, 2, lambda r, _, w: _figure(_ttft(r), duration_text, w), lambda r: _value(_ttft(r))),
+            Column("request", "request", 8, 2, lambda r, _, w: _figure(_request(r), duration_text, w), lambda r: _value(_request(r))),
+        )
+    )
+    return (
+        Column("rank", "", 3, 12, _rank, lambda r: r.rank, solutions_only=False),
+        Column("gpu", "GPU", 16, 12, _gpu, lambda r: r.gpu.casefold(), align="left", solutions_only=False),
+        Column("gpus", "×", 3, 11, _count, lambda r: r.answer.layout.gpus if r.answer.layout else None, solutions_only=False),
+        Column("layout", "layout", 11, 5, _layout, lambda r: r.answer.layout.text if r.answer.layout else None, align="left", solutions_only=False),
+        Column("memory", "memory", 11, 10, _memory, lambda r: memory_share(r.answer), solutions_only=False),
+        Column("rate", "tokens/s   ", 15, 10, rate, lambda r: _value(throughput(task, r.answer)), best_is_high=True),
+        money,
+        Column("usd-per-h", "$/h", 7, 7, lambda r, _, w: _figure(r.usd_per_h, usd_text, w), lambda r: _value(r.usd_per_h)),
+        *extra,
+        Column(
+            "flop-per-usd",
+            "FLOP/$",
+            8,
+            4,
+            lambda r, _, w: _figure(r.answer.flop_per_usd, si_text, w),
+            lambda r: _value(r.answer.flop_per_usd),
+            best_is_high=True,
+        ),
+        Column(
+            "limit",
+            "limit",
+            10,
+            8,
+            lambda r, s, w: [(shorten_end(r.answer.bottleneck or UNKNOWN, w, s.ellipsis).ljust(w), "limit")],
+            lambda r: r.answer.bottleneck,
+            align="left",
+        ),
+        Column(
+            "provider",
+            "where",
+            18,
+            1,
+            lambda r, s, w: [(shorten_end(f"{r.offer.provider}" if r.offer else UNKNOWN, w, s.ellipsis).ljust(w), "quiet")],
+            lambda r: r.offer.provider.casefold() if r.offer else None,
+            align="left",
+        ),
+    )
+
+
+def _ttft(row: PlanRow) -> Figure | None:
+    latency = row.answer.ttft_s
+    return (latency.p95 or latency.mean) if latency else None
+
+
+def _request(row: PlanRow) -> Figure | None:
+    latency = row.answer.request_s
+    return (latency.p95 or latency.mean) if latency else None
+
+
+GAP = 2
+
+
+def fit_columns(columns: Sequence[Column], width: int, rows: Sequence[PlanRow]) -> list[tuple[Column, int]]:
+    """The columns there is room for and their widths; columns no row fills are left out, the GPU name takes what is left."""
+    kept = [column for column in columns if column.keep >= 10 or any(column.key(row) is not None for row in rows)]
+    longest = max((len(row.gpu) for row in rows), default=16)
+    while sum(column.width + GAP for column in kept) - GAP > width and any(column.keep < 12 for column in kept):
+        least = min(kept, key=lambda column: column.keep)
+        kept.remove(least)
+    spare = max(0, width - (sum(column.width + GAP for column in kept) - GAP))
+    return [(column, column.width + min(spare, max(0, longest - column.width)) if column.id == "gpu" else column.width) for column in kept]

@@ -1,0 +1,269 @@
+"""What the actions do: one function per id of the registry, what they are called now, and why they cannot be done."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from textual.app import SystemCommand
+from textual.widgets import Input
+
+from . import opening, remembered, theme
+from .actions import ACTIONS, PANES, Action
+from .dialogs import ConfirmScreen, NameScreen
+from .exporting import SUFFIXES, command_line, plan_text, write_export
+from .formatting import row_text
+from .help import HelpScreen
+from .picker import Item, PickerScreen
+from .telemetry import MachinePane
+from .why import WhyScreen
+
+if TYPE_CHECKING:
+    from .app import PlannerApp
+
+Work = Coroutine[Any, Any, None]
+NEEDS_PLAN = ("sort", "reverse", "filter", "export", "copy-command", "save")
+NEEDS_ROW = ("why", "copy")
+
+
+def why_not(app: PlannerApp, name: str) -> str | None:
+    """Why the action cannot be done now; None: it can."""
+    if app.plan is None and name in {*NEEDS_PLAN, *NEEDS_ROW, "undo", "basis", "preset"}:
+        return "There is no plan yet."
+    if name in NEEDS_ROW and app.table.highlighted is None:
+        return "No row is highlighted."
+    if name == "benchmark" and app.measuring.running:
+        return "A benchmark is running; x stops it."
+    if name == "stop" and not app.measuring.running:
+        return "No benchmark is running; b starts one."
+    if name == "undo" and not app.form.can_undo:
+        return "Nothing was changed since the preset was opened."
+    if name == "pause" and not app.watching.running:
+        return "This machine is not being watched."
+    if name == "zoom" and app.single and not app.main.has_class("-zoomed"):
+        return "This screen shows one pane at a time already."
+    return None
+
+
+def label(app: PlannerApp, action: Action) -> str:
+    """What the action is called now."""
+    if action.id == "pause" and app.watching.paused:
+        return "resume"
+    if action.id == "basis" and app.basis == "spec":
+        return "measured"
+    return action.label
+
+
+def back(app: PlannerApp) -> None:
+    """Back out one level: the filter, then the form or another pane, then the zoom."""
+    words = app.main.query_one("#filter", Input)
+    if words.has_focus or app.table.filter_words:
+        words.value = ""
+        words.display = False
+        app.show_pane("ranking")
+    elif app.active_pane != "ranking":
+        app.show_pane("ranking")
+    elif app.main.has_class("-zoomed"):
+        zoom(app)
+
+
+def zoom(app: PlannerApp) -> None:
+    """One pane, or all of them."""
+    app.main.toggle_class("-zoomed")
+    app.refresh_keys()
+
+
+def open_filter(app: PlannerApp) -> None:
+    """The filter's line, with the cursor in it."""
+    app.show_pane("ranking", focus=False)
+    words = app.main.query_one("#filter", Input)
+    words.display = True
+    words.focus()
+
+
+def switch_basis(app: PlannerApp) -> None:
+    """Plan again on the other basis."""
+    app.basis = "spec" if app.basis == "measured" else "measured"
+    app.ask_for_plan(app.form.workload)
+
+
+def pause(app: PlannerApp) -> None:
+    """Stop or go on watching."""
+    app.watching.toggle()
+    app.main.query_one(MachinePane).set_paused(app.watching.paused)
+
+
+def why(app: PlannerApp) -> None:
+    """The detail of the highlighted row."""
+    row = app.table.highlighted
+    if row is not None and app.plan is not None:
+        app.push_screen(WhyScreen(row, app.plan, app.symbols))
+
+
+def copy(app: PlannerApp, text: str, what: str) -> None:
+    """Send text to the terminal's clipboard, and keep it in a file for terminals that take none."""
+    app.copy_to_clipboard(text)
+    path = remembered.folder(app.options.state) / remembered.LAST_COPY
+    try:
+        remembered.write_whole(path, text + "\n")
+    except OSError:
+        app.notify(f"{what}: sent to the terminal's clipboard.", timeout=3)
+    else:
+        app.notify(f"{what}: sent to the terminal's clipboard, and in {path}.", timeout=3)
+
+
+def copy_row(app: PlannerApp) -> None:
+    """The highlighted row as text."""
+    row = app.table.highlighted
+    if row is not None and app.plan is not None:
+        copy(app, row_text(row, str(app.plan.task.get("task", ""))), "Row")
+
+
+def copy_command(app: PlannerApp) -> None:
+    """The same plan without the screen."""
+    if app.preset is not None:
+        name = app.preset.name if app.preset.origin != "file" else str(app.preset.path)
+        copy(app, command_line(name, app.preset_fields, app.form.workload, app.basis), "Command")
+
+
+def export(app: PlannerApp) -> None:
+    """Ask for the form, then write the file."""
+    items = [
+        Item("json", "JSON", "everything: inputs, rows, ranges, reasons"),
+        Item("csv", "CSV", "the rows, SI units"),
+        Item("markdown", "Markdown", "the rows as a table"),
+        Item("svg", "SVG", "this screen"),
+    ]
+    app.push_screen(PickerScreen("Export the plan as", items), partial(_export, app))
+
+
+def _export(app: PlannerApp, form: str | None) -> None:
+    if form is None or app.plan is None or app.preset is None:
+        return
+    kind = next(known for known in SUFFIXES if known == form)
+    text = app.export_screenshot(simplify=True) if kind == "svg" else plan_text(app.plan, kind)
+    try:
+        path = write_export(text, app.preset.name, kind, app.options.state, datetime.datetime.now(tz=datetime.UTC))
+    except OSError as error:
+        app.notify(f"{error.filename}: {error.strerror}.", title="Not exported", severity="error", timeout=8)
+    else:
+        app.notify(str(path), title="Exported", timeout=5)
+
+
+def save(app: PlannerApp) -> None:
+    """Ask for a name, then write the preset."""
+    suggested = app.preset.name if app.preset else "my-workload"
+    hint = "Goes to the presets of your own config folder; a name of yours again replaces it."
+    app.push_screen(NameScreen("Save the workload as a preset", suggested, hint), partial(_save, app))
+
+
+def _save(app: PlannerApp, name: str | None) -> None:
+    if name is not None:
+        app.run_worker(opening.save_preset(app, name), group="save", exit_on_error=False)
+
+
+def choose_preset(app: PlannerApp) -> None:
+    """The list of presets."""
+    current = app.preset.name if app.preset else None
+    app.push_screen(PickerScreen("Open a preset", app.form.presets, current), partial(_open, app))
+
+
+def _open(app: PlannerApp, name: str | None) -> None:
+    if name is not None:
+        app.run_worker(opening.open_preset(app, name), group="preset", exclusive=True, exit_on_error=False)
+
+
+def choose_theme(app: PlannerApp) -> None:
+    """The list of themes, each shown as the cursor meets it."""
+    before = app.theme
+
+    def chosen(name: str | None) -> None:
+        app.theme = name or before
+        if name:
+            app.choices["theme"] = name
+            remembered.save(app.options.state, app.choices)
+
+    app.push_screen(theme_picker(before), chosen)
+
+
+def theme_picker(current: str) -> PickerScreen:
+    """A picker that shows the theme under its cursor."""
+
+    class ThemePicker(PickerScreen):
+        def highlight(self, value: str) -> None:
+            self.app.theme = value
+
+    return ThemePicker("Theme", [Item(name) for name in theme.NAMES], current)
+
+
+def show_help(app: PlannerApp) -> None:
+    """Help for the active pane."""
+    app.push_screen(HelpScreen(app.active_pane, app.key_state, partial(why_not, app), app.symbols))
+
+
+def leave(app: PlannerApp) -> None:
+    """Quit; a running benchmark is asked about."""
+    if not app.measuring.running:
+        app.exit()
+        return
+
+    def answered(yes: bool | None) -> None:
+        if yes:
+            app.exit()
+
+    app.push_screen(ConfirmScreen("A benchmark is running. What it measured so far is kept.", "stop it and quit", "go on"), answered)
+
+
+async def undo(app: PlannerApp) -> None:
+    """Take back the last change."""
+    await app.form.undo()
+
+
+async def stop(app: PlannerApp) -> None:
+    """Stop the benchmark."""
+    await app.measuring.stop()
+
+
+async def benchmark(app: PlannerApp) -> None:
+    """Measure this machine."""
+    app.show_pane("benchmark", focus=False) if app.single else None
+    await app.measuring.measure(lambda: app.form.workload)
+
+
+DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
+    "benchmark": benchmark,
+    "stop": stop,
+    "basis": switch_basis,
+    "pause": pause,
+    "why": why,
+    "filter": open_filter,
+    "sort": lambda app: app.table.sort_next(),
+    "reverse": lambda app: app.table.reverse(),
+    "export": export,
+    "copy": copy_row,
+    "copy-command": copy_command,
+    "preset": choose_preset,
+    "undo": undo,
+    "save": save,
+    **{f"pane-{name}": partial(lambda name, app: app.show_pane(name), name) for name in PANES},
+    "zoom": zoom,
+    "back": back,
+    "theme": choose_theme,
+    "help": show_help,
+    "quit": leave,
+}
+
+
+def palette(app: PlannerApp) -> Iterator[SystemCommand]:
+    """Every action, then every preset, then every theme."""
+    for action in ACTIONS:
+        if action.scope == "app" and action.id != "back":
+            reason = why_not(app, action.id)
+            words = f"{action.description}  [{action.key_text}]" if reason is None else f"not now: {reason}"
+            yield SystemCommand(label(app, action).capitalize(), words, partial(app.action_act, action.id))
+    for item in app.form.presets:
+        yield SystemCommand(f"Preset: {item.value}", item.detail, partial(_open, app, item.value))
+    for name in theme.NAMES:
+        yield SystemCommand(f"Theme: {name}", "Change the colours", partial(setattr, app, "theme", name))

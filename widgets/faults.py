@@ -1,0 +1,26 @@
+"""A fault of the program itself: said in one line, kept in a file, survived."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from typing import TYPE_CHECKING
+
+from . import remembered
+
+if TYPE_CHECKING:
+    from .app import PlannerApp
+
+LOG = "last-fault.txt"
+
+
+def report(app: PlannerApp, fault: BaseException | None) -> None:
+    """Tell the user and write the trace into the state folder."""
+    if fault is None:
+        return
+    where = ""
+    with contextlib.suppress(OSError):
+        path = remembered.folder(app.options.state) / LOG
+        remembered.write_whole(path, "".join(traceback.format_exception(fault)))
+        where = f"\nDetails: {path}"
+    app.notify(f"{type(fault).__name__}: {fault}{where}", title="Something broke in gpu-planner; the rest goes on", severity="error", timeout=10)

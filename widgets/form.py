@@ -1,0 +1,274 @@
+"""The workload form: a preset to begin with, then a line a number; every keystroke asks for a new plan."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.css.query import NoMatches
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from planner.errors import Problem
+
+from . import fields as spec
+from .actions import bindings
+from .choice import Choice
+from .entry import Entry
+from .picker import Item
+from .symbols import UNICODE, Symbols
+
+UNDO_DEPTH = 100
+
+
+def field_id(key: str) -> str:
+    """The widget id of a field."""
+    return "field-" + key.replace(".", "-").replace("_", "-")
+
+
+class FieldLine(Horizontal):
+    """Label, editor and unit; the problem with the value below."""
+
+    def __init__(self, field: spec.Field, symbols: Symbols) -> None:
+        super().__init__(classes="field-line")
+        self.field = field
+        self._symbols = symbols
+
+    def compose(self) -> ComposeResult:
+        """One line."""
+        yield Static(self.field.label, classes="field-label")
+        if self.field.kind == "choice":
+            yield Choice(self.field.label, symbols=self._symbols, id=field_id(self.field.key))
+        else:
+            yield Entry(id=field_id(self.field.key))
+            yield Static(self.field.unit, classes="field-unit")
+
+
+class Form(VerticalScroll, can_focus=False):
+    """Edits the wire form of a workload; keys it does not show stay as they are."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("form")]
+
+    @dataclass
+    class Changed(Message):
+        """The workload as it stands now; not validated."""
+
+        workload: dict[str, Any]
+
+    @dataclass
+    class PresetChosen(Message):
+        """The user wants another preset."""
+
+        name: str
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="form")
+        self._symbols = symbols
+        self._workload: dict[str, Any] = {}
+        self._filled_in: Mapping[str, Any] = {}
+        self._history: list[dict[str, Any]] = []
+        self._preset = ""
+        self._presets: Sequence[Item] = ()
+        self._models: Sequence[Item] = ()
+        self._faults: dict[str, str] = {}
+        self._last: Widget | None = None
+
+    @property
+    def workload(self) -> Mapping[str, Any]:
+        """The workload as it stands now."""
+        return self._workload
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to take back."""
+        return bool(self._history)
+
+    @property
+    def presets(self) -> Sequence[Item]:
+        """What can be opened."""
+        return self._presets
+
+    @property
+    def fault_count(self) -> int:
+        """How many fields hold something that cannot be read."""
+        return len(self._faults)
+
+    @property
+    def first_field(self) -> Widget:
+        """Where the cursor goes when the form is entered: the field it was in last, or the preset."""
+        return self._last or self.query_one("#field-preset")
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Remember the field."""
+        self._last = event.widget
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether a field holds something that cannot be read."""
+        return bool(self._faults)
+
+    def offer(self, presets: Sequence[Item], models: Sequence[Item]) -> None:
+        """Set what the two big pickers list."""
+        self._presets, self._models = presets, models
+        self._fill()
+
+    async def open(self, preset: str, workload: Mapping[str, Any]) -> None:
+        """Show a preset, forgetting what came before."""
+        self._preset, self._history, self._faults = preset, [], {}
+        self._workload = copy.deepcopy(dict(workload))
+        await self._rebuild()
+
+    async def undo(self) -> bool:
+        """Take the last change back; False when there is none."""
+        if not self._history:
+            return False
+        self._workload = self._history.pop()
+        self._faults = {}
+        await self._rebuild()
+        self.post_message(self.Changed(self._workload))
+        return True
+
+    def filled_in(self, task: Mapping[str, Any]) -> None:
+        """Show what the planner chose for the fields left empty."""
+        self._filled_in = task
+        self._fill()
+
+    def show_problems(self, problems: Sequence[Problem]) -> list[Problem]:
+        """Mark the fields at fault; answers the problems no field shows."""
+        elsewhere = []
+        shown = {line.field.key: line for line in self.query(FieldLine)}
+        for line in shown.values():
+            self._mark(line, self._faults.get(line.field.key, ""))
+        for problem in problems:
+            key = problem.key.split("[")[0]
+            line = shown.get(key) or shown.get(key.rpartition(".")[0])
+            if line is None:
+                elsewhere.append(problem)
+            else:
+                hint = f" Did you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
+                self._mark(line, problem.message + hint)
+        return elsewhere
+
+    def compose(self) -> ComposeResult:
+        """The preset; the fields come with the first workload."""
+        with Horizontal(classes="field-line"):
+            yield Static("preset", classes="field-label")
+            yield Choice("preset", symbols=self._symbols, id="field-preset")
+
+    async def _rebuild(self) -> None:
+        """Put up the fields of the task, unless they are there already."""
+        wanted = spec.fields_for(self._workload)
+        if [line.field for line in self.query(FieldLine)] != wanted:
+            focused = self.screen.focused.id if self.screen.focused in self.query("*") and self.screen.focused else None
+            async with self.batch():
+                self._last = None
+                await self.query(".of-task").remove()
+                lines: list[Widget] = []
+                for field in wanted:
+                    line = FieldLine(field, self._symbols)
+                    line.add_class("of-task")
+                    lines += [line, Static("", classes="fault of-task", id=f"fault-{field_id(field.key)}")]
+                await self.mount_all(lines)
+            if focused:
+                self._focus(focused)
+        self._fill()
+
+    def _focus(self, widget_id: str) -> None:
+        try:
+            self.query_one(f"#{widget_id}").focus()
+        except NoMatches:
+            return
+
+    def _fill(self) -> None:
+        """Write the workload into the fields without announcing it."""
+        if not self._workload:
+            return
+        self.query_one("#field-preset", Choice).offer(self._presets, self._preset)
+        for line in self.query(FieldLine):
+            field, value = line.field, spec.get(self._workload, line.field.key)
+            chosen = spec.show(field, spec.get(self._filled_in, field.key))
+            if field.kind == "choice":
+                text = spec.show(field, value)
+                line.query_one(Choice).offer(self._items(field, text), text, chosen)
+                continue
+            editor = line.query_one(Input)
+            editor.placeholder = f"auto {chosen}".strip() if value is None else ""
+            if not editor.has_focus or field.key not in self._faults:
+                text = spec.show(field, value)
+                if _differs(field, editor.value, value):
+                    with editor.prevent(Input.Changed):
+                        editor.value = text
+            self._mark(line, self._faults.get(field.key, ""))
+
+    def _items(self, field: spec.Field, current: str) -> Sequence[Item]:
+        if field.key == "model":
+            known = any(item.value == current for item in self._models)
+            return self._models if known or not current else [Item(current, detail="of this preset"), *self._models]
+        if field.key == "task":
+            return [Item(name, spec.TASK_WORDS[name]) for name in field.choices]
+        optional = field.key not in {"objective", "market"}
+        listed = [Item(name) for name in field.choices]
+        extra = [Item(current)] if current and current not in field.choices else []
+        return [*([Item("", "auto", "choose for me")] if optional else []), *extra, *listed]
+
+    @on(Choice.Changed)
+    async def _chosen(self, event: Choice.Changed) -> None:
+        event.stop()
+        if event.choice.id == "field-preset":
+            self.post_message(self.PresetChosen(event.value))
+            return
+        field = self._field_of(event.choice)
+        if field is not None:
+            await self._set(field, event.value or None)
+
+    @on(Input.Changed)
+    async def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        field = self._field_of(event.input)
+        if field is None or not _differs(field, event.value, spec.get(self._workload, field.key)):
+            if field is not None and self._faults.pop(field.key, None):
+                self._fill()
+                self.post_message(self.Changed(self._workload))
+            return
+        try:
+            value = spec.parse(field, event.value)
+        except ValueError as wrong:
+            self._faults[field.key] = str(wrong)
+            self._mark(event.input.query_ancestor(FieldLine), str(wrong))
+            self.post_message(self.Changed(self._workload))
+            return
+        self._faults.pop(field.key, None)
+        await self._set(field, value)
+
+    async def _set(self, field: spec.Field, value: Any) -> None:
+        self._history = [*self._history[-UNDO_DEPTH + 1 :], self._workload]
+        self._workload = spec.put(self._workload, field.key, value)
+        await self._rebuild()
+        self.post_message(self.Changed(self._workload))
+
+    def _field_of(self, editor: Widget) -> spec.Field | None:
+        line = editor.query_ancestor(FieldLine)
+        return line.field
+
+    def _mark(self, line: FieldLine, fault: str) -> None:
+        line.set_class(bool(fault), "-faulty")
+        below = self.query_one(f"#fault-{field_id(line.field.key)}", Static)
+        if below.display != bool(fault) or fault:
+            below.update(Content(fault))
+            below.display = bool(fault)
+
+
+def _differs(field: spec.Field, text: str, value: Any) -> bool:
+    """Whether what is typed means another value than the workload's; '8,192' and '8192' are the same."""
+    try:
+        return bool(spec.parse(field, text) != value) and text != spec.show(field, value)
+    except ValueError:
+        return True

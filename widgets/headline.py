@@ -1,0 +1,35 @@
+"""What the top line says."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING
+
+from planner.engine.answers import Plan
+
+from .formatting import BASIS_WORDS, load_summary, model_name
+
+if TYPE_CHECKING:
+    from planner.workload.presets import Preset
+
+OLD_PRICES_D = 30
+
+
+def parts(preset: Preset, plan: Plan, here: str, today: datetime.date) -> tuple[list[str], list[str]]:
+    """The left side (what is planned) and the right side (this machine, the prices), most telling first."""
+    left = [preset.name, model_name(plan.task), *load_summary(plan.task)]
+    right = []
+    if here:
+        basis = next((row.basis for row in plan.rows if row.here and row.basis == "measured"), None)
+        right.append(f"{here}, {BASIS_WORDS[basis]}" if basis else here)
+    if plan.prices_as_of:
+        right.append(f"prices {plan.prices_as_of}{_age(plan.prices_as_of, today)}")
+    return left, right
+
+
+def _age(as_of: str, today: datetime.date) -> str:
+    try:
+        days = (today - datetime.date.fromisoformat(as_of[:10])).days
+    except ValueError:
+        return ""
+    return f", {days} d old" if days > 0 else ""

@@ -1,0 +1,66 @@
+"""The help screen: every key from the registry, what the pane shows, and what the signs mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from .actions import ACTIONS
+from .formatting import BASIS_WORDS
+from .lines import KeyState
+from .symbols import Symbols
+
+PANE_TEXTS = {
+    "workload": "The job without hardware. Empty fields are chosen for you (the dim value). Numbers take 4k, 1.5B, 15T; lengths take "
+    "mean/p95. Every keystroke makes a new plan; a field that cannot be read says why and the last plan stays.",
+    "ranking": "Every GPU, count and layout that could run the job: solutions first, ranked by the objective; below them what misses a "
+    "target (~), does not fit (✗) or is not supported (–), with the smallest change that would help.",
+    "memory": "The fullest GPU at the moment of its peak. The dotted line is the headroom the workload asks to keep free. Overhead is what "
+    "PyTorch's own peak does not count: context, libraries, allocator slack.",
+    "machine": "What this machine does now. SM, tensor and bandwidth counters need Hopper or newer; older GPUs give shares of time only, "
+    "which say nothing about how much of the GPU was used. — is a sensor that is not there.",
+    "benchmark": "b measures this machine in a process of its own: matrix products, memory bandwidth, launch latency, a training step. Each "
+    "result enters the plan at once and stays for the next start.",
+}
+
+
+class HelpScreen(ModalScreen[None]):
+    """Help for one pane, with all keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1", "dismiss", "back", show=False)]
+
+    def __init__(self, pane: str, state_of: Callable[..., KeyState], reason_of: Callable[[str], str | None], symbols: Symbols) -> None:
+        super().__init__()
+        self._pane, self._state_of, self._reason_of, self._symbols = pane, state_of, reason_of, symbols
+
+    def compose(self) -> ComposeResult:
+        """One scrolling text."""
+        with VerticalScroll(id="help") as box:
+            box.border_title = Content("Help")
+            box.border_subtitle = Content("esc back")
+            yield Static(Content("\n").join(self._text()))
+
+    def _text(self) -> list[Content]:
+        lines = [Content.styled(self._pane.capitalize(), "bold $accent"), Content(PANE_TEXTS[self._pane]), Content("")]
+        lines += [Content.styled("Signs", "bold $accent")]
+        lines += [Content.assemble(f"  {self._symbols.basis[basis]} ", (words, "$quiet")) for basis, words in BASIS_WORDS.items() if basis in self._symbols.basis]
+        lines += [Content.assemble("  ±14% ", ("the range that should hold the truth nine times in ten", "$quiet")), Content("")]
+        groups: dict[str, list[Content]] = {}
+        for action in ACTIONS:
+            state = self._state_of(action)
+            reason = self._reason_of(action.id)
+            words = [(f"  {state.key:<8}", "bold $accent" if state.available else "$quiet"), (f"{action.description}", "" if state.available else "$quiet")]
+            if reason:
+                words.append((f"  {reason}", "italic $text-warning"))
+            groups.setdefault(action.group, []).append(Content.assemble(*words))
+        groups.setdefault("Program", []).append(Content.assemble(("  ^p      ", "bold $accent"), "Find any action, preset or theme by name."))
+        for group, entries in groups.items():
+            lines += [Content.styled(group, "bold $accent"), *entries, Content("")]
+        return lines

@@ -1,0 +1,79 @@
+"""The console script: opens the terminal program, or hands over to the command line.
+
+Nothing but the standard library is imported until it is known which of the two is wanted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.cli import AppOptions as CommandLineOptions
+
+    from .options import AppOptions
+
+ENCODINGS_WITH_GLYPHS = ("utf", "cp65001")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `gpu-planner` and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments and _on_a_terminal():
+        from .options import AppOptions
+
+        return open_app(AppOptions())
+    from planner.cli import main as command_line
+
+    return command_line(open_from_command_line, arguments)
+
+
+def open_from_command_line(given: CommandLineOptions) -> int:
+    """Open the terminal program with what the command line was given."""
+    from .options import DEFAULT_PRESET, AppOptions
+
+    return open_app(
+        AppOptions(
+            preset=given.preset or DEFAULT_PRESET,
+            python=str(given.python) if given.python else None,
+            theme=given.theme,
+            config=given.config,
+            state=given.state,
+        )
+    )
+
+
+def open_app(options: AppOptions) -> int:
+    """Run the app until it is closed."""
+    from dataclasses import replace
+
+    prepare_environment()
+    options = replace(options, colour=options.colour and not os.environ.get("NO_COLOR"), ascii_only=options.ascii_only or _plain_terminal())
+    from .app import PlannerApp
+
+    app = PlannerApp(options)
+    app.run()
+    return app.return_code or 0
+
+
+def prepare_environment() -> None:
+    """Set what Textual reads when it is imported: over ssh nothing is animated."""
+    if os.environ.get("SSH_CONNECTION"):
+        os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
+        os.environ.setdefault("TEXTUAL_FPS", "30")
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+
+
+def _plain_terminal() -> bool:
+    """Whether only ASCII can be shown."""
+    encoding = (sys.stdout.encoding or "").casefold()
+    return not encoding.startswith(ENCODINGS_WITH_GLYPHS) or os.environ.get("TERM") in {"linux", "vt100"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Opening presets and looking round: what the app asks the session once the screen is up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planner.errors import UserError
+
+from .options import DEFAULT_PRESET
+from .picker import Item
+
+if TYPE_CHECKING:
+    from planner.session import Session
+    from planner.workload.presets import Preset
+
+    from .app import PlannerApp
+
+
+async def begin(app: PlannerApp) -> None:
+    """The first preset and its plan, then everything the first answer does not need."""
+    await open_preset(app, app.options.preset, fallback=DEFAULT_PRESET)
+    if app.options.telemetry:
+        app.watching.start()
+    presets, models = await app.session_thread.ask(_shelves)
+    app.form.offer(presets, models)
+    app.here = await app.session_thread.ask(_this_machine)
+    app.refresh_headline()
+
+
+async def open_preset(app: PlannerApp, name: str, fallback: str | None = None) -> None:
+    """Load a preset into the form and plan it; what is wrong with it is said, and the one before stays."""
+    try:
+        preset, workload = await app.session_thread.ask(lambda session: _load(session, name))
+    except UserError as wrong:
+        for problem in wrong.problems[:3]:
+            app.notify(str(problem), title="Preset not opened", severity="error", timeout=8)
+        if fallback is not None and fallback != name:
+            await open_preset(app, fallback)
+        return
+    app.preset, app.preset_fields = preset, workload
+    app.plan_loop.forget()
+    await app.form.open(preset.name, workload)
+    app.ask_for_plan(workload)
+
+
+async def save_preset(app: PlannerApp, name: str) -> None:
+    """Write the workload as the user's own preset; his own of that name is replaced, and the form goes on as the new one."""
+    workload, where = dict(app.form.workload), str(app.preset.path) if app.preset else ""
+
+    def question(session: Session) -> tuple[Preset, dict[str, Any]]:
+        session.presets.save(name, session.workload(workload, where), overwrite=True)
+        return _load(session, name)
+
+    try:
+        preset, stated = await app.session_thread.ask(question)
+    except UserError as wrong:
+        app.notify("\n".join(str(problem) for problem in wrong.problems[:3]), title="Not saved", severity="error", timeout=8)
+        return
+    app.preset, app.preset_fields = preset, stated
+    presets, models = await app.session_thread.ask(_shelves)
+    await app.form.open(preset.name, stated)
+    app.form.offer(presets, models)
+    app.refresh_headline()
+    app.notify(str(preset.path), title="Saved", timeout=5)
+
+
+def _load(session: Session, name: str) -> tuple[Preset, dict[str, Any]]:
+    preset = session.presets.load(name)
+    return preset, wire_form(preset)
+
+
+def wire_form(preset: Preset) -> dict[str, Any]:
+    """The stated keys of a preset's workload."""
+    import msgspec
+
+    stated: dict[str, Any] = _without_none(msgspec.to_builtins(preset.workload))
+    return stated
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(entry) for key, entry in value.items() if entry is not None}
+    return value
+
+
+def _shelves(session: Session) -> tuple[list[Item], list[Item]]:
+    """Every preset and model with its title; a preset that cannot be read is left to the one who opens it."""
+    presets = []
+    for name in session.presets.names():
+        try:
+            preset = session.presets.load(name)
+        except UserError:
+            presets.append(Item(name, detail="cannot be read"))
+        else:
+            own = " · yours" if preset.origin != "shipped" else ""
+            presets.append(Item(name, detail=preset.workload.title + own))
+    models = [Item(name, detail=session.models.find(name).title) for name in session.models.names()]
+    return presets, models
+
+
+def _this_machine(session: Session) -> str:
+    """The devices of this machine, best first."""
+    machine = session.machine
+    names = sorted({local.name for local in machine.gpus})
+    count = f"{len(machine.gpus)} × " if len(machine.gpus) > 1 else ""
+    return count + ", ".join(names) if names else "no NVIDIA GPU here"

@@ -1,0 +1,50 @@
+"""What the terminal front end was started with."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.session import Session
+
+DEFAULT_PRESET = "llama-3.1-70b-chat-service"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppOptions:
+    """Everything that decides how the app starts; nothing here is read from the environment."""
+
+    preset: str = DEFAULT_PRESET
+    """Name of a preset or path of a preset file."""
+    state: Path | None = None
+    """Folder of measurements and remembered choices; None: the user's own."""
+    config: Path | None = None
+    """Folder of the user's presets and config.toml; None: the user's own."""
+    python: str | None = None
+    """Interpreter the benchmark runs under; None: this one."""
+    theme: str | None = None
+    """Theme to start with; None: the remembered one."""
+    ascii_only: bool = False
+    colour: bool = True
+    """False: emit no colour at all."""
+    telemetry: bool = True
+    """False: do not watch this machine."""
+    telemetry_interval_s: float = 1.0
+    today: datetime.date | None = None
+    """The date the age of prices is counted from; None: the clock's."""
+    keymap: Mapping[str, str] = field(default_factory=dict)
+    """Action id -> keys, separated by commas."""
+    open_session: Callable[[], Session] | None = None
+    """How to open the planner; None: `Session.open` with the folders above."""
+
+    def session(self) -> Session:
+        """Open the planner."""
+        if self.open_session is not None:
+            return self.open_session()
+        from planner.session import Session
+
+        return Session.open(state=self.state, config=self.config)

@@ -1,0 +1,162 @@
+"""The panes that only frame and feed another widget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.engine.answers import Plan, PlanRow
+from planner.units import count_text
+
+from .entry import Entry
+from .form import Form
+from .formatting import memory_heading
+from .memory_bar import MemoryBar
+from .ranking import Ranking
+from .symbols import UNICODE, Symbols
+
+DEFAULT_HEADROOM = 0.1
+
+
+def headroom_of(plan: Plan | None) -> float:
+    """The fraction of memory the workload asks to keep free."""
+    targets = plan.task.get("targets", {}) if plan else {}
+    value = targets.get("headroom", DEFAULT_HEADROOM)
+    return float(value) if isinstance(value, int | float) else DEFAULT_HEADROOM
+
+
+class WorkloadPane(Vertical):
+    """Pane 1: the form; it is filled once the first workload is there."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="workload", classes="pane")
+        self._symbols = symbols
+        self.border_title = Content("[1] Workload")
+
+    def compose(self) -> ComposeResult:
+        """The form."""
+        yield Form(symbols=self._symbols)
+
+
+class RankingPane(Vertical):
+    """Pane 2: filter, table, and the reason of the highlighted row."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="ranking", classes="pane -active")
+        self._symbols = symbols
+        self._problems: Sequence[str] = ()
+        self.border_title = Content("[2] Ranking")
+
+    def compose(self) -> ComposeResult:
+        """Filter on top, reason below."""
+        yield Entry(placeholder="words a row must contain; !word leaves out; esc shows all", id="filter")
+        yield Ranking(symbols=self._symbols, id="table")
+        yield Static(Content("planning …"), id="reason")
+
+    def show(self, plan: Plan, basis: str) -> None:
+        """A new plan."""
+        self._problems = ()
+        self.query_one(Ranking).show(plan)
+        self.title(plan, basis)
+
+    def title(self, plan: Plan, basis: str) -> None:
+        """Say how much is shown, by what order, on what basis."""
+        table = self.query_one(Ranking)
+        counts = plan.counts
+        shown = f"{len(table.rows)} of {counts.shown:,} shown" if table.filter_words else f"{counts.shown:,} shown"
+        order = table.order
+        by = str(plan.task.get("objective", "cheapest")).replace("-", " ") + " first"
+        if order.column is not None:
+            by = f"by {order.column.replace('-', ' ')}{', high first' if order.descending else ''}"
+        spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
+        self.border_title = Content(f"[2] Ranking · {counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}")
+        signs = self._symbols.basis
+        used = {row.basis for row in plan.rows}
+        words = {"measured": "measured here", "transferred": "carried over from here", "public": "public figures", "spec": "spec sheet"}
+        legend = "  ".join(f"{signs[name]} {text}" for name, text in words.items() if name in used)
+        self.border_subtitle = Content(legend)
+
+    def refuse(self, problems: Sequence[str]) -> None:
+        """Keep the last plan, marked stale, and say what is wrong."""
+        self._problems = problems
+        self.query_one(Ranking).set_stale(True)
+        self.query_one("#reason", Static).update(Content("\n").join(Content.styled(text, "$text-error") for text in problems))
+
+    def explain(self, row: PlanRow | None, plan: Plan | None) -> None:
+        """The reason of the highlighted row."""
+        if self._problems:
+            return
+        if row is None:
+            levers = [lever.text for lever in plan.levers[:3]] if plan is not None and not plan.rows else []
+            self.query_one("#reason", Static).update(Content("\n").join(Content(text) for text in levers))
+            return
+        offer = row.offer
+        place = f"  {offer.provider} {offer.instance}, {offer.region}, {offer.market}" if offer else ""
+        self.query_one("#reason", Static).update(Content.assemble(row.why, (place, "$quiet")))
+
+
+class MemoryPane(Vertical, can_focus=True):
+    """Pane 3: the stack of the highlighted row, and what still fits."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="memory", classes="pane")
+        self._symbols = symbols
+        self.border_title = Content("[3] Memory")
+
+    def compose(self) -> ComposeResult:
+        """The bar and one line of facts."""
+        yield MemoryBar(symbols=self._symbols, id="stack")
+        yield Static(id="facts")
+
+    def show(self, row: PlanRow | None, plan: Plan | None) -> None:
+        """The memory of this row."""
+        bar = self.query_one(MemoryBar)
+        if row is None:
+            bar.show(None, DEFAULT_HEADROOM, "no row")
+            return
+        self.border_title = Content(f"[3] Memory · {memory_heading(row)}")
+        bar.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
+        self.query_one("#facts", Static).update(Content.styled(" · ".join(memory_facts(row)), "$quiet"))
+
+
+def memory_facts(row: PlanRow) -> list[str]:
+    """What the memory allows, in words."""
+    answer = row.answer
+    facts = []
+    if answer.max_concurrency is not None:
+        facts.append(f"{answer.max_concurrency:,} sequences at once fit")
+    if answer.max_context is not None:
+        facts.append(f"longest context {answer.max_context:,} tokens")
+    if answer.parameters is not None:
+        counts = answer.parameters
+        active = f", {count_text(counts.active)} active" if counts.active != counts.total else ""
+        trained = f", {count_text(counts.trainable)} trained" if 0 < counts.trainable < counts.total else ""
+        facts.append(f"{count_text(counts.total)} parameters{active}{trained}")
+    if answer.layout is not None and answer.layout.gpus > 1:
+        facts.append(f"{answer.layout.gpus} GPUs as {answer.layout.text}")
+    return facts
+
+
+class MemoryStrip(MemoryBar):
+    """The stack in one row, for screens that show one pane at a time."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(symbols=symbols, id="memory-strip")
+
+    def show_row(self, row: PlanRow | None, plan: Plan | None) -> None:
+        """The memory of this row."""
+        if row is None:
+            self.show(None, DEFAULT_HEADROOM, "no row")
+        else:
+            self.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
+
+
+class MachineLine(Static):
+    """This machine in one row, for screens that show one pane at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(id="machine-line")

@@ -1,0 +1,96 @@
+"""The session on a thread of its own, so that the screen never waits for it and it never runs twice at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from textual.message import Message
+
+from planner.engine.answers import Plan
+from planner.errors import Problem, UserError
+
+if TYPE_CHECKING:
+    from planner.session import Session
+
+Answer = TypeVar("Answer")
+BasisChoice = Literal["measured", "spec"]
+
+
+class SessionThread:
+    """Asks the session one question at a time; it is opened by the first."""
+
+    def __init__(self, open_session: Callable[[], Session]) -> None:
+        self._open = open_session
+        self._session: Session | None = None
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
+
+    async def ask(self, question: Callable[[Session], Answer]) -> Answer:
+        """The answer to `question`; raises what it raises."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._answer, question)
+
+    def close(self) -> None:
+        """Take no more questions; the one being answered ends by itself."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _answer(self, question: Callable[[Session], Answer]) -> Answer:
+        if self._session is None:
+            self._session = self._open()
+        return question(self._session)
+
+
+@dataclass
+class PlanReady(Message):
+    """A new plan for a workload."""
+
+    plan: Plan
+    workload: Mapping[str, Any]
+    basis: BasisChoice
+
+
+@dataclass
+class PlanRefused(Message):
+    """The workload cannot be planned as it stands."""
+
+    problems: tuple[Problem, ...]
+
+
+class PlanLoop:
+    """Plans the newest workload asked for; older ones that had not begun are dropped."""
+
+    def __init__(self, thread: SessionThread, post: Callable[[Message], object]) -> None:
+        self._thread = thread
+        self._post = post
+        self._wanted: tuple[dict[str, Any], str, BasisChoice] | None = None
+        self._running = False
+
+    async def ask(self, workload: dict[str, Any], where: str, basis: BasisChoice) -> None:
+        """Plan `workload`; the outcome comes as a message."""
+        self._wanted = (workload, where, basis)
+        if self._running:
+            return
+        self._running = True
+        try:
+            while (wanted := self._wanted) is not None:
+                self._wanted = None
+                await self._plan(*wanted)
+        finally:
+            self._running = False
+
+    def forget(self) -> None:
+        """Drop what was asked for but not begun."""
+        self._wanted = None
+
+    async def _plan(self, workload: dict[str, Any], where: str, basis: BasisChoice) -> None:
+        def question(session: Session) -> Plan:
+            return session.plan(session.workload(workload, where), basis=basis)
+
+        try:
+            plan = await self._thread.ask(question)
+        except UserError as wrong:
+            self._post(PlanRefused(wrong.problems))
+        else:
+            self._post(PlanReady(plan, workload, basis))

@@ -1,0 +1,191 @@
+"""This machine, live: what its GPUs and its processor do, or why there is nothing to see."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.units import UNKNOWN, bytes_text, percent_text, si_text
+
+from .formatting import shorten_end
+from .symbols import UNICODE, Symbols
+
+if TYPE_CHECKING:
+    from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
+
+HISTORY = 240
+NO_DRIVER = "No NVIDIA driver: planning from the catalogue."
+DETAILED_DEVICES = 2
+"""With more GPUs than this each gets one line."""
+BUSY_COUNTERS = (
+    ("SM active", "sm_active_fraction"),
+    ("tensor", "tensor_active_fraction"),
+    ("DRAM bandwidth", "dram_bandwidth_fraction"),
+    ("occupancy", "sm_occupancy_fraction"),
+)
+FALLBACK_COUNTERS = (("kernel resident", "kernel_resident_fraction"), ("memory active", "memory_active_fraction"))
+"""What GPUs without hardware counters give: shares of time, not of the GPU."""
+
+
+def sparkline(values: Iterable[float | None], width: int, levels: str) -> str:
+    """The last `width` fractions, one cell each; an absent one is a blank."""
+    last = list(values)[-width:]
+    cells = [" " if value is None else levels[min(len(levels) - 1, max(0, round(value * (len(levels) - 1))))] for value in last]
+    return "".join(cells).rjust(width)
+
+
+class MachinePane(VerticalScroll, can_focus=True):
+    """Pane 4."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="machine", classes="pane")
+        self.border_title = Content("[4] This machine")
+        self._symbols = symbols
+        self._snapshot: Snapshot | None = None
+        self._paused = False
+        self._history: dict[str, deque[float | None]] = {}
+
+    def compose(self) -> ComposeResult:
+        """One text."""
+        yield Static("reading …", id="machine-text")
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The last reading."""
+        return self._snapshot
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Take in one reading."""
+        self._snapshot = snapshot
+        self._remember("host", snapshot.host.cpu_busy_fraction)
+        for device in snapshot.devices:
+            self._remember(str(device.index), main_activity(device))
+        self._draw()
+
+    def set_paused(self, paused: bool) -> None:
+        """Say that nothing is read for now."""
+        self._paused = paused
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Fit the sparklines to the new width."""
+        self._draw()
+
+    def summary(self, width: int) -> Content:
+        """One line of the most telling numbers."""
+        snapshot = self._snapshot
+        if snapshot is None:
+            return Content("")
+        if snapshot.devices:
+            device = snapshot.devices[0]
+            parts = [f"{label} {percent_text(value)}" for label, value in _activities(device)]
+            spark = sparkline(self._history.get(str(device.index), ()), 8, self._symbols.sparks)
+            parts += [_power(device), f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"]
+            more = f" (+{len(snapshot.devices) - 1} more)" if len(snapshot.devices) > 1 else ""
+            text = f" {spark.strip()}  " + "   ".join(parts) + more
+        else:
+            host = snapshot.host
+            spark = sparkline(self._history.get("host", ()), 8, self._symbols.sparks).strip()
+            text = f" this machine: CPU {percent_text(host.cpu_busy_fraction)} {spark}   RAM {_ram(host)}   {driver_text(snapshot).rstrip('.')}"
+        return Content.styled(shorten_end(text, width, self._symbols.ellipsis), "$quiet")
+
+    def _remember(self, key: str, value: float | None) -> None:
+        self._history.setdefault(key, deque(maxlen=HISTORY)).append(value)
+
+    def _draw(self) -> None:
+        snapshot = self._snapshot
+        if snapshot is None or not self.is_mounted:
+            return
+        width = max(20, self.content_size.width)
+        lines: list[Content] = []
+        if len(snapshot.devices) > DETAILED_DEVICES:
+            lines += [self._short(device, width) for device in snapshot.devices]
+        else:
+            for device in snapshot.devices:
+                lines += self._detailed(device, width)
+        if not snapshot.devices:
+            lines += [Content(driver_text(snapshot))]
+            if snapshot.nvml_detail and snapshot.nvml_state != "no driver":
+                lines.append(Content.styled(snapshot.nvml_detail, "$quiet"))
+        lines += self._host(snapshot.host, width)
+        self.query_one("#machine-text", Static).update(Content("\n").join(lines))
+        name = snapshot.devices[0].name if snapshot.devices else None
+        count = f"{len(snapshot.devices)} × " if len(snapshot.devices) > 1 else ""
+        title = f"[4] This machine · {count}{name}" if name else "[4] This machine"
+        self.border_title = Content(title + (" · paused, p resumes" if self._paused else ""))
+
+    def _detailed(self, device: DeviceSnapshot, width: int) -> list[Content]:
+        if device.state != "ok":
+            return [Content.assemble((f"{device.name or 'GPU'} {device.index}: ", "bold"), (device.why("name"), "$text-error"))]
+        rows: list[Content] = []
+        activities = list(_activities(device))
+        spark_width = max(8, width - 25)
+        for place, (label, value) in enumerate(activities):
+            spark = sparkline(self._history.get(str(device.index), ()), spark_width, self._symbols.sparks) if place == 0 else ""
+            rows.append(Content.assemble((f"{label:<16}", "$quiet"), f"{percent_text(value):>6}  ", (spark, "$primary")))
+        used, total = bytes_text(device.memory_used_bytes, unit=False), bytes_text(device.memory_total_bytes)
+        rows.append(Content.assemble(("memory          ", "$quiet"), f"{used} of {total}"))
+        rows.append(
+            Content.assemble(
+                ("power           ", "$quiet"),
+                f"{_power(device)}   {_number(device.temperature_c)} °C   SM clock {si_text(device.sm_clock_hz, 'Hz', 4)}",
+            )
+        )
+        if device.event_reasons:
+            rows.append(Content.assemble(("held back by    ", "$quiet"), (", ".join(device.event_reasons), "$text-warning")))
+        if device.sm_active_fraction is None:
+            rows.append(Content.styled(shorten_end(device.why("sm_active_fraction"), width, self._symbols.ellipsis), "$quiet"))
+        return rows
+
+    def _short(self, device: DeviceSnapshot, width: int) -> Content:
+        if device.state != "ok":
+            return Content.assemble((f"{device.index} ", "$quiet"), (device.why("name"), "$text-error"))
+        label, value = next(iter(_activities(device)), ("", None))
+        memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
+        text = f"{label} {percent_text(value):>5}  {memory:>15}  {_power(device):>12}  {_number(device.temperature_c)} °C"
+        spark = sparkline(self._history.get(str(device.index), ()), max(4, width - len(text) - 5), self._symbols.sparks)
+        return Content.assemble((f"{device.index:>2} ", "$quiet"), text, "  ", (spark, "$primary"))
+
+    def _host(self, host: HostSnapshot, width: int) -> list[Content]:
+        cores = f"{host.cpu_cores} logical CPU" + ("s" if host.cpu_cores > 1 else "")
+        spark = sparkline(self._history.get("host", ()), max(8, width - 25), self._symbols.sparks)
+        return [
+            Content.assemble(("processor       ", "$quiet"), shorten_end(f"{host.cpu_name}, {cores}", width - 16, self._symbols.ellipsis)),
+            Content.assemble(("busy            ", "$quiet"), f"{percent_text(host.cpu_busy_fraction):>6}  ", (spark, "$primary")),
+            Content.assemble(("RAM             ", "$quiet"), _ram(host)),
+        ]
+
+
+def driver_text(snapshot: Snapshot) -> str:
+    """Why there are no GPUs to watch."""
+    if snapshot.nvml_state == "no driver":
+        return NO_DRIVER
+    return f"No GPU to watch ({snapshot.nvml_state}): planning from the catalogue."
+
+
+def main_activity(device: DeviceSnapshot) -> float | None:
+    """The fraction worth a sparkline: of the GPU where the counter exists, else of time."""
+    return device.sm_active_fraction if device.sm_active_fraction is not None else device.kernel_resident_fraction
+
+
+def _activities(device: DeviceSnapshot) -> Sequence[tuple[str, float | None]]:
+    names = BUSY_COUNTERS if device.sm_active_fraction is not None else FALLBACK_COUNTERS
+    return [(label, getattr(device, name)) for label, name in names]
+
+
+def _power(device: DeviceSnapshot) -> str:
+    return f"{_number(device.drawn_power_w)} / {_number(device.power_limit_w)} W"
+
+
+def _ram(host: HostSnapshot) -> str:
+    return f"{bytes_text(host.memory_used_bytes, unit=False)} of {bytes_text(host.memory_total_bytes)} used"
+
+
+def _number(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f}"

@@ -1,0 +1,121 @@
+"""The curated colours. Every theme also colours the memory components; their patterns differ as well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.theme import BUILTIN_THEMES, Theme
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+# Okabe & Ito's set, told apart with the common colour-vision deficiencies: https://jfly.uni-koeln.de/color/
+STACK_DARK = {
+    "stack-weights": "#56b4e9",
+    "stack-gradients": "#cc79a7",
+    "stack-optimizer": "#e69f00",
+    "stack-activations": "#2fbf8f",
+    "stack-logits": "#f0e442",
+    "stack-kv": "#e69f00",
+    "stack-buffers": "#9aa7b5",
+    "stack-overhead": "#74808f",
+}
+STACK_LIGHT = {
+    "stack-weights": "#0072b2",
+    "stack-gradients": "#a3487d",
+    "stack-optimizer": "#b86e00",
+    "stack-activations": "#00785a",
+    "stack-logits": "#7d7400",
+    "stack-kv": "#b86e00",
+    "stack-buffers": "#68737f",
+    "stack-overhead": "#89939d",
+}
+STACK_ANSI = {
+    "stack-weights": "ansi_blue",
+    "stack-gradients": "ansi_magenta",
+    "stack-optimizer": "ansi_yellow",
+    "stack-activations": "ansi_green",
+    "stack-logits": "ansi_bright_yellow",
+    "stack-kv": "ansi_yellow",
+    "stack-buffers": "ansi_cyan",
+    "stack-overhead": "ansi_bright_black",
+}
+
+DEFAULT = "planner-dark"
+NO_COLOUR = "ansi-dark"
+"""With NO_COLOR set only an ANSI theme emits no colour at all."""
+
+_OWN = (
+    Theme(
+        name="planner-dark",
+        primary="#5aa9e6",
+        secondary="#7f9cb8",
+        accent="#f2a65a",
+        success="#5fd38d",
+        warning="#f2c14e",
+        error="#f0717a",
+        foreground="#d7dee8",
+        background="#0f141b",
+        surface="#151c25",
+        panel="#1e2833",
+        dark=True,
+        variables={**STACK_DARK, "border": "#5aa9e6", "border-blurred": "#2b3947", "quiet": "#8796a8"},
+    ),
+    Theme(
+        name="planner-light",
+        primary="#1f6fb2",
+        secondary="#4b6478",
+        accent="#b35c00",
+        success="#1d7f4b",
+        warning="#8f6400",
+        error="#b3261e",
+        foreground="#1d2630",
+        background="#fbfaf7",
+        surface="#f3f1ec",
+        panel="#e6e2d9",
+        dark=False,
+        variables={**STACK_LIGHT, "border": "#1f6fb2", "border-blurred": "#cfc9bd", "quiet": "#5f6b76"},
+    ),
+    Theme(
+        name="high-contrast",
+        primary="#5cc8ff",
+        secondary="#ffffff",
+        accent="#ffd500",
+        success="#4dff88",
+        warning="#ffd500",
+        error="#ff6b6b",
+        foreground="#ffffff",
+        background="#000000",
+        surface="#000000",
+        panel="#1c1c1c",
+        dark=True,
+        variables={**STACK_DARK, "border": "#ffd500", "border-blurred": "#8c8c8c", "quiet": "#d0d0d0"},
+    ),
+)
+
+_BORROWED = ("nord", "gruvbox", "catppuccin-mocha", "tokyo-night", "rose-pine", "solarized-light", "catppuccin-latte", "ansi-dark", "ansi-light")
+
+NAMES: tuple[str, ...] = (*(theme.name for theme in _OWN), *_BORROWED)
+"""What the picker offers, our own first."""
+
+
+def defaults(name: str) -> dict[str, str]:
+    """Values of our own colour names for a theme that does not set them."""
+    theme = BUILTIN_THEMES.get(name)
+    if theme is not None and theme.ansi:
+        return {**STACK_ANSI, "quiet": "ansi_bright_black"}
+    dark = theme is None or theme.dark
+    return {**(STACK_DARK if dark else STACK_LIGHT), "quiet": "#93a1b0" if dark else "#5f6b76"}
+
+
+def register(app: App[None]) -> None:
+    """Make our own themes known to the app."""
+    for theme in _OWN:
+        app.register_theme(theme)
+
+
+def first(*wanted: str | None, colour: bool) -> str:
+    """The first wanted theme there is; without colour always the one that emits none."""
+    if not colour:
+        return NO_COLOUR
+    return next((name for name in wanted if name in NAMES), DEFAULT)

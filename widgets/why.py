@@ -1,0 +1,227 @@
+"""One row worked out line by line: bytes, seconds and dollars, each with its range and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from planner.engine.answers import MEMORY_COMPONENTS, Figure, Percentiles, Plan, PlanRow
+from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
+
+from .formatting import BASIS_WORDS, COMPONENT_NAMES, bar_text, rate_text, spread_text, throughput, throughput_label
+from .symbols import Symbols
+
+LABEL = 22
+VALUE = 12
+BAR = 32
+
+VERDICT_WORDS = {
+    "fits": "a solution",
+    "misses-target": "fits, but misses a target",
+    "does-not-fit": "does not fit",
+    "not-supported": "not supported",
+}
+STYLES = {"fits": "$text-success", "misses-target": "$text-warning", "does-not-fit": "$text-error", "not-supported": "$text-error"}
+STACK = {"kv_cache": "kv"}
+
+
+class WhyScreen(ModalScreen[None]):
+    """The detail of one row."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss", "back", show=False),
+        Binding("j,down", "scroll(1)", "down", show=False),
+        Binding("k,up", "scroll(-1)", "up", show=False),
+    ]
+
+    def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
+        super().__init__()
+        self._row, self._plan, self._symbols = row, plan, symbols
+
+    def compose(self) -> ComposeResult:
+        """One scrolling text."""
+        with VerticalScroll(id="why") as box:
+            count = self._row.answer.layout.gpus if self._row.answer.layout else 1
+            box.border_title = Content(f"Why · {count} × {self._row.gpu}")
+            box.border_subtitle = Content("j k scroll · esc back")
+            yield Static(Content("\n").join(explain(self._row, self._plan, self._symbols)))
+
+    def action_scroll(self, step: int) -> None:
+        """Scroll by a line."""
+        self.query_one("#why", VerticalScroll).scroll_relative(y=step, animate=False)
+
+
+def explain(row: PlanRow, plan: Plan, symbols: Symbols) -> list[Content]:
+    """Every line of the detail."""
+    parts = (_verdict, _memory, _time, _speed, _money, _measured, _assumed, _sources)
+    lines: list[Content] = []
+    for part in parts:
+        found = list(part(row, plan, symbols))
+        if found:
+            lines += [*found, Content("")]
+    return lines
+
+
+def _heading(text: str, aside: str = "") -> Content:
+    return Content.assemble((text, "bold $accent"), ("   " + aside if aside else "", "$quiet"))
+
+
+def _line(label: str, value: str, aside: str = "", style: str = "") -> Content:
+    return Content.assemble((f"  {label:<{LABEL}}", "$quiet"), (f"{value:>{VALUE}}", style), (f"   {aside}" if aside else "", "$quiet"))
+
+
+def _figure(label: str, figure: Figure | None, text: Callable[[float | None], str], symbols: Symbols, aside: str = "") -> Iterator[Content]:
+    if figure is None:
+        return
+    reach = f"{text(figure.low)} to {text(figure.high)}" if figure.low != figure.high else "exact"
+    yield Content.assemble(
+        (f"  {label:<{LABEL}}", "$quiet"),
+        f"{text(figure.value):>{VALUE}}",
+        (f" {spread_text(figure):>6} ", "$quiet"),
+        (f"{symbols.basis[figure.basis]} ", "$accent" if figure.basis == "measured" else "$quiet"),
+        (f" {reach:<26}{BASIS_WORDS[figure.basis] if figure.low != figure.high else ''}", "$quiet"),
+        (f"   {aside}" if aside else "", "$quiet"),
+    )
+
+
+def _verdict(row: PlanRow, plan: Plan, symbols: Symbols) -> Iterator[Content]:
+    place = f"rank {row.rank} of {plan.counts.fit:,}" if row.rank is not None else VERDICT_WORDS[row.verdict]
+    here = " · this machine" if row.here else ""
+    yield Content.assemble((f"{symbols.verdict[row.verdict]} {place}{here}", f"bold {STYLES[row.verdict]}"))
+    yield Content(row.why)
+    if row.answer.reason and row.answer.reason != row.why:
+        yield Content(row.answer.reason)
+    layout = row.answer.layout
+    if layout is not None:
+        nodes = f"{layout.nodes} nodes of {layout.gpus_per_node} GPUs" if layout.nodes > 1 else "one node"
+        extra = [f"micro batch {layout.micro_batch}" if layout.micro_batch else "", f"{layout.batch:,} sequences at once a replica" if layout.batch else ""]
+        yield Content.styled(" · ".join(part for part in (f"layout {layout.text}", nodes, *extra) if part), "$quiet")
+
+
+def _memory(row: PlanRow, _plan: Plan, symbols: Symbols) -> Iterator[Content]:
+    memory = row.answer.memory_bytes
+    if memory is None:
+        return
+    yield _heading("Memory", "of the fullest GPU at its peak")
+    for name in MEMORY_COMPONENTS:
+        size = float(getattr(memory, name))
+        if size > 0:
+            share = size / memory.capacity if memory.capacity else 0.0
+            yield Content.assemble(
+                (f"  {COMPONENT_NAMES[name]:<{LABEL}}", "$quiet"),
+                f"{bytes_text(size):>{VALUE}}",
+                f"{percent_text(share):>7}  ",
+                (bar_text(share, BAR, symbols.patterns[name], " "), f"$stack-{STACK.get(name, name)}"),
+            )
+    yield from _figure("total", memory.total, bytes_text, symbols)
+    free = memory.capacity - memory.total.value
+    yield _line("usable", bytes_text(memory.capacity), f"{bytes_text(abs(free))} {'free' if free >= 0 else 'too little'}")
+    if row.answer.max_concurrency is not None:
+        yield _line("at once", f"{row.answer.max_concurrency:,}", "sequences fit in the KV cache")
+    if row.answer.max_context is not None:
+        yield _line("longest context", count_text(row.answer.max_context), "tokens fit")
+
+
+def _time(row: PlanRow, _plan: Plan, symbols: Symbols) -> Iterator[Content]:
+    seconds = {name: value for name, value in row.answer.seconds_by_class.items() if value > 0}
+    if not seconds:
+        return
+    whole = sum(seconds.values())
+    limit = f"bound by {row.answer.bottleneck}" if row.answer.bottleneck else ""
+    yield _heading("Time", f"{duration_text(whole)} in all, {limit}" if limit else f"{duration_text(whole)} in all")
+    for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
+        yield Content.assemble(
+            (f"  {name.replace('_', ' '):<{LABEL}}", "$quiet"),
+            f"{duration_text(value):>{VALUE}}",
+            f"{percent_text(value / whole):>7}  ",
+            (bar_text(value / whole, BAR, symbols.filled, " "), "$primary"),
+        )
+
+
+def _speed(row: PlanRow, plan: Plan, symbols: Symbols) -> Iterator[Content]:
+    answer = row.answer
+    task = str(plan.task.get("task", ""))
+    yield _heading("Speed", "± holds the truth nine times in ten")
+    yield from _figure(throughput_label(task), throughput(task, answer), rate_text, symbols)
+    yield from _figure("tokens/s per GPU", answer.tokens_per_s_per_gpu, rate_text, symbols)
+    yield from _figure("one stream, tokens/s", answer.decode_tokens_per_s, rate_text, symbols)
+    yield from _figure("requests/s", answer.requests_per_s, si_text, symbols)
+    yield from _figure("step", answer.step_s, duration_text, symbols)
+    yield from _figure("MFU", answer.mfu, percent_text, symbols)
+    yield from _figure("prefill", answer.prefill_s, duration_text, symbols)
+    latencies = (("first token", answer.ttft_s), ("next token", answer.tpot_s), ("whole request", answer.request_s))
+    for label, latency in latencies:
+        yield from _latency(label, latency, symbols)
+
+
+def _latency(label: str, latency: Percentiles | None, symbols: Symbols) -> Iterator[Content]:
+    if latency is not None:
+        yield from _figure(f"{label}, mean", latency.mean, duration_text, symbols)
+        yield from _figure(f"{label}, p95", latency.p95, duration_text, symbols)
+
+
+def _money(row: PlanRow, _plan: Plan, symbols: Symbols) -> Iterator[Content]:
+    offer, answer = row.offer, row.answer
+    yield _heading("Money")
+    if offer is None:
+        yield _line("price", UNKNOWN, "no rental offer" + (": this machine is here already" if row.here else ""))
+    else:
+        instances = f"{offer.instances} × " if offer.instances > 1 else ""
+        gpus = "GPU" if offer.gpus == 1 else "GPUs"
+        yield _line("offer", f"{usd_text(offer.usd_per_h)} $/h", f"{instances}{offer.provider} {offer.instance} ({offer.gpus} {gpus}), {offer.region}, {offer.market}, {offer.as_of}")
+        if offer.note:
+            yield Content.styled(f"  {'':<{LABEL}}{'':>{VALUE}}   {offer.note}", "$quiet")
+        if row.other_offers:
+            yield _line("other offers", f"{row.other_offers:,}", "of the same part, dearer")
+    if row.usd_per_month is not None and row.usd_per_h is not None:
+        yield _line("a month", f"{usd_text(row.usd_per_month.value)} $", f"{usd_text(row.usd_per_h.value)} $/h × {HOURS_PER_MONTH:.0f} h")
+    yield from _figure("$ per million tokens", answer.usd_per_million_tokens, usd_text, symbols)
+    yield from _figure("FLOP per $", answer.flop_per_usd, si_text, symbols)
+    yield from _figure("whole job", row.job_h, lambda hours: duration_text(hours * 3600 if hours is not None else None), symbols)
+    yield from _figure("whole job, $", row.job_usd, usd_text, symbols)
+    yield from _figure("energy per token, J", answer.energy_j_per_token, si_text, symbols)
+
+
+def _measured(row: PlanRow, plan: Plan, symbols: Symbols) -> Iterator[Content]:
+    task = str(plan.task.get("task", ""))
+    now = throughput(task, row.answer)
+    before = throughput(task, row.spec_answer) if row.spec_answer else None
+    if now is None or before is None:
+        return
+    yield _heading("What measuring changed")
+    yield _line(
+        throughput_label(task),
+        rate_text(now.value),
+        f"{rate_text(before.value)} {spread_text(before)} from public and vendor figures {symbols.arrow} {rate_text(now.value)} {spread_text(now)} {BASIS_WORDS[now.basis]}",
+    )
+
+
+def _assumed(row: PlanRow, _plan: Plan, _symbols: Symbols) -> Iterator[Content]:
+    if not row.answer.assumed:
+        return
+    yield _heading("Assumed", "values nobody gave; set them to change them")
+    for key, value in row.answer.assumed.items():
+        yield Content.assemble((f"  {key:<{LABEL}} ", "$quiet"), _plain(value))
+
+
+def _sources(row: PlanRow, plan: Plan, _symbols: Symbols) -> Iterator[Content]:
+    yield _heading("Sources")
+    if row.offer is not None:
+        yield Content.assemble(("  price  ", "$quiet"), f"{row.offer.source}, {row.offer.as_of}")
+    for note in plan.notes:
+        yield Content.assemble(("  note   ", "$quiet"), note)
+    if row.answer.version or plan.version:
+        yield Content.assemble(("  model  ", "$quiet"), f"gpu-planner {row.answer.version or plan.version}")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
