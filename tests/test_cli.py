@@ -1,0 +1,304 @@
+"""The command line as people and scripts meet it: real processes, their stdout, stderr and exit codes."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from conftest import ROOT, RunPlanner
+
+from planner.engine.answers import Answer, Plan
+from planner.hardware.measurement import Measurement
+
+ONE_REQUEST = {
+    "id": 1,
+    "model": "Qwen/Qwen3-8B",
+    "gpu": "H100 SXM5 80GB",
+    "task": "generate",
+    "batch": 1,
+    "input_tokens": 128,
+    "output_tokens": 128,
+}
+
+
+def test_plan_answers_in_json_as_its_schema_says(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "llama-3.1-70b-chat-service", "--json")
+    assert done.returncode == 0, done.stderr
+    plan = msgspec.json.decode(done.stdout, type=Plan, strict=True)
+    assert json.loads(msgspec.json.encode(plan)) == json.loads(done.stdout), "a key that the schema does not know"
+    assert plan.counts.shown == len(plan.rows)
+    assert plan.counts.fit <= plan.counts.considered
+    ranks = [row.rank for row in plan.rows if row.rank is not None]
+    assert ranks == list(range(1, len(ranks) + 1))
+    assert all(row.why for row in plan.rows)
+    assert plan.prices_as_of is not None
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", plan.prices_as_of)
+
+
+def test_the_default_plan_ranks_many_parts_and_providers(run_planner: RunPlanner) -> None:
+    plan = msgspec.json.decode(run_planner("plan", "--json").stdout, type=Plan)
+    assert len(plan.rows) >= 40
+    assert len({row.gpu for row in plan.rows}) >= 15
+    assert len({row.offer.provider for row in plan.rows if row.offer}) >= 3
+
+
+def test_figures_hold_their_own_value_and_memory_adds_up(run_planner: RunPlanner) -> None:
+    plan = msgspec.json.decode(run_planner("plan", "--json").stdout, type=Plan)
+    for row in plan.rows:
+        memory = row.answer.memory_bytes
+        if memory is not None:
+            parts = sum(getattr(memory, name) for name in memory.__struct_fields__ if name not in {"total", "capacity"})
+            assert parts == pytest.approx(memory.total.value, rel=1e-6)
+        for figure in (row.answer.output_tokens_per_s, row.answer.usd_per_million_tokens, row.usd_per_h):
+            assert figure is None or 0 < figure.low <= figure.value <= figure.high
+
+
+def test_nothing_fits_exits_with_1_and_names_levers(run_planner: RunPlanner) -> None:
+    done = run_planner(
+        "plan", "--set", "task=train", "--set", "model=meta-llama/Llama-3.1-405B", "--set", "sequence=8192", "--set", "global_batch=128",
+        "--set", "targets=", "--set", "request_rate_per_s=", "--set", "max_gpus=1", "--gpu", "T4", "--json",
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    plan = msgspec.json.decode(done.stdout, type=Plan)
+    assert plan.counts.fit == 0
+    assert plan.levers
+    assert all(lever.text for lever in plan.levers)
+
+
+def test_set_reaches_the_plan(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "--set", "targets.p95_request_s=7.5", "--gpu", "H200 SXM", "--objective", "fastest", "--json")
+    task = json.loads(done.stdout)["task"]
+    assert task["targets"]["p95_request_s"] == 7.5
+    assert task["objective"] == "fastest"
+    assert {row["gpu"] for row in json.loads(done.stdout)["rows"]} == {"H200 SXM"}
+
+
+def test_every_wrong_setting_is_named_with_the_nearest_spelling(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "--set", "modle=x", "--set", "task=trian", "--set", "targets.burst=lots", "--json")
+    assert done.returncode == 2
+    assert not done.stdout
+    lines = done.stderr.splitlines()
+    assert len(lines) == 3, done.stderr
+    for line, key, nearest in zip(sorted(lines), ("modle", "targets.burst", "task"), ("'model'", "number", "'train'"), strict=True):
+        assert f"--set: {key}" in line
+        assert nearest in line
+
+
+def test_a_setting_without_a_value_sign_is_refused(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "--set", "task", "--set", "=3")
+    assert done.returncode == 2
+    assert done.stderr.count("KEY=VALUE") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("plna",), "'plan'"),
+        (("plan", "llama-3.1-70b-chat-servce"), "'llama-3.1-70b-chat-service'"),
+        (("plan", "--objectiv", "fastest"), "--objective"),
+        (("plan", "--objective", "quickest"), "'fastest'"),
+        (("plan", "--gpu", "H200 SMX"), "'H200 SXM'"),
+        (("gpus", "show", "H200 SMX"), "'H200 SXM'"),
+        (("gpus", "shwo", "T4"), "'show'"),
+        (("presets", "show", "llama-3.1-70b-chat-servce"), "'llama-3.1-70b-chat-service'"),
+        (("schema", "answr"), "'answer'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_wrong_name_gets_its_nearest_spelling(run_planner: RunPlanner, arguments: tuple[str, ...], hint: str) -> None:
+    done = run_planner(*arguments)
+    assert done.returncode == 2
+    assert not done.stdout
+    assert hint in done.stderr
+
+
+def test_a_broken_preset_file_is_reported_whole(run_planner: RunPlanner, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('model = "Qwen/Qwen3-8B"\ntask = "serv"\nconcurency = 4\n')
+    done = run_planner("plan", "mine.toml")
+    assert done.returncode == 2
+    assert "mine.toml: task" in done.stderr
+    assert "'serve'" in done.stderr
+    assert "mine.toml: concurency" in done.stderr
+    assert "'concurrency'" in done.stderr
+
+
+def test_a_preset_shown_is_a_preset_file(run_planner: RunPlanner, tmp_path: Path) -> None:
+    shown = run_planner("presets", "show", "llama-3.1-70b-chat-service").stdout
+    (tmp_path / "copy.toml").write_text(shown)
+    copied, shipped = (
+        json.loads(run_planner("plan", name, "--json").stdout) for name in ("copy.toml", "llama-3.1-70b-chat-service")
+    )
+    assert copied == shipped
+
+
+def test_table_csv_and_markdown_tell_the_same_rows(run_planner: RunPlanner) -> None:
+    rows = json.loads(run_planner("plan", "--top", "5", "--json").stdout)["rows"]
+    table = list(csv.DictReader(io.StringIO(run_planner("plan", "--top", "5", "--csv").stdout)))
+    assert [(line["gpu"], int(line["rank"])) for line in table] == [(row["gpu"], row["rank"]) for row in rows]
+    assert float(table[0]["tokens_per_s"]) == rows[0]["answer"]["output_tokens_per_s"]["value"]
+    markdown = run_planner("plan", "--top", "5", "--markdown").stdout.splitlines()
+    assert len(markdown) == 2 + len(rows)
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in markdown}) == 1
+    people = run_planner("plan", "--top", "5").stdout
+    assert all(row["gpu"] in people for row in rows)
+
+
+def test_without_a_terminal_the_plan_is_printed(run_planner: RunPlanner) -> None:
+    bare, planned = run_planner(), run_planner("plan")
+    assert (bare.returncode, bare.stdout) == (0, planned.stdout)
+    assert planned.stdout
+
+
+def test_estimate_answers_one_line(run_planner: RunPlanner) -> None:
+    done = run_planner("estimate", "-", stdin=json.dumps(ONE_REQUEST) + "\n")
+    assert done.returncode == 0, done.stderr
+    answer = msgspec.json.decode(done.stdout, type=Answer)
+    assert answer.id == 1
+    assert answer.fits
+    assert answer.reason is None
+    assert answer.memory_bytes is not None
+    assert answer.decode_tokens_per_s is not None
+    assert answer.assumed
+
+
+def test_estimate_goes_on_after_bad_lines_and_keeps_the_order(run_planner: RunPlanner) -> None:
+    lines = [
+        json.dumps(ONE_REQUEST | {"id": "good"}),
+        '{"id": 2, "model": ',
+        json.dumps(ONE_REQUEST | {"id": {"any": "thing"}, "inptu_tokens": 1, "task": "generat"}),
+        json.dumps(ONE_REQUEST | {"id": 4, "gpu": "H200 SMX"}),
+        json.dumps(ONE_REQUEST | {"id": 5, "model": "Qwen/Qwen3-8b-typo"}),
+        "",
+        "[1, 2]",
+        '{"id": 7, "gpu": "T4", "model": 3, "task": }',
+        json.dumps(ONE_REQUEST | {"id": "last", "model": {"model_type": "no-such-type"}}),
+        json.dumps(ONE_REQUEST | {"id": 9}),
+    ]
+    done = run_planner("estimate", stdin="\n".join(lines))
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["id"] for answer in answers] == ["good", None, {"any": "thing"}, 4, 5, None, None, "last", 9]
+    assert ["error" in answer for answer in answers] == [False, True, True, True, True, True, True, True, False]
+    assert "input_tokens" in answers[2]["error"]
+    assert "'generate'" in answers[2]["error"]
+    assert "'H200 SXM'" in answers[3]["error"]
+    assert "Qwen/Qwen3-8B" in answers[4]["error"]
+
+
+def test_estimate_reads_a_file_and_names_a_missing_one(run_planner: RunPlanner, tmp_path: Path) -> None:
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(ONE_REQUEST | {"id": n}) + "\n" for n in range(1500)))
+    done = run_planner("estimate", "lines.jsonl")
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == list(range(1500))
+    missing = run_planner("estimate", "nowhere.jsonl")
+    assert missing.returncode == 2
+    assert "nowhere.jsonl" in missing.stderr
+
+
+def test_estimate_does_not_hold_answers_back(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "planner", "estimate", "-"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        for n in range(3):
+            process.stdin.write(json.dumps(ONE_REQUEST | {"id": n}) + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == n
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "planner", "plan", "--json"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.close()
+    _, complaints = process.communicate(timeout=60)
+    assert complaints == ""
+    assert process.returncode == 141
+
+
+def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "planner", "estimate", "-"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(ONE_REQUEST) + "\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    time.sleep(0.1)
+    process.send_signal(2)
+    _, complaints = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in complaints
+
+
+@pytest.mark.parametrize("subject", ["request", "answer", "plan", "preset", "measurement"])
+def test_schemas_are_json_schema(run_planner: RunPlanner, subject: str) -> None:
+    schema = json.loads(run_planner("schema", subject).stdout)
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    name = schema["$ref"].rsplit("/", 1)[1]
+    assert schema["$defs"][name]["properties"]
+
+
+def test_the_catalogue_is_listed_and_shown(run_planner: RunPlanner) -> None:
+    gpus = json.loads(run_planner("gpus", "--json").stdout)
+    assert len(gpus) >= 60
+    assert json.loads(run_planner("gpus", "show", "t4", "--json").stdout) in gpus
+    assert all(gpu["name"] in run_planner("gpus", "list").stdout for gpu in gpus[:3])
+    presets = json.loads(run_planner("presets", "list", "--json").stdout)
+    assert {"llama-3.1-70b-chat-service"} <= {preset["name"] for preset in presets}
+    offers = json.loads(run_planner("offers", "show", "H200 SXM", "--json").stdout)
+    assert offers
+    assert {offer["gpu"] for offer in offers} == {"H200 SXM"}
+    assert run_planner("offers", "list", "--provider", "no such provider").returncode == 1
+
+
+def test_one_model_is_shown_with_its_parameters(run_planner: RunPlanner) -> None:
+    model = json.loads(run_planner("models", "show", "Qwen/Qwen3-8B", "--json").stdout)
+    assert model["parameters"]["total"] == 8_190_735_360
+    assert "8.19 B" in run_planner("models", "show", "Qwen/Qwen3-8B").stdout
+
+
+def test_version_and_help_say_so_on_stdout(run_planner: RunPlanner) -> None:
+    import planner
+
+    assert planner.__version__ in run_planner("--version").stdout
+    shown = run_planner("--help")
+    assert shown.returncode == 0
+    for command in ("plan", "estimate", "bench", "watch", "doctor", "schema", "gpus", "models", "presets", "offers"):
+        assert re.search(rf"^  {command} ", shown.stdout, re.MULTILINE)
+
+
+def test_bench_names_an_interpreter_that_is_not_there(run_planner: RunPlanner) -> None:
+    done = run_planner("bench", "--python", "/no/such/python")
+    assert done.returncode == 2
+    assert not done.stdout
+    assert "/no/such/python" in done.stderr
+    assert "--python" in done.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the benchmark needs torch")
+def test_bench_prints_each_result_as_a_measurement(run_planner: RunPlanner) -> None:
+    done = run_planner("bench", "--suite", "smoke", "--device", "cpu", "--json")
+    assert done.returncode == 0, done.stderr
+    measured = [msgspec.json.decode(line, type=Measurement) for line in done.stdout.splitlines()]
+    assert {measurement.kind for measurement in measured} == {"gemm", "copy", "train"}
+    assert len({measurement.fingerprint for measurement in measured}) == 1
+    assert "kept" in done.stderr

@@ -1,0 +1,72 @@
+"""What is shipped: the wheel holds the rooms and the data, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import tomli
+
+import planner
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    pytest.importorskip("hatchling")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--no-build-isolation",
+            "--no-deps",
+            "--no-index",
+            "--quiet",
+            "--wheel-dir",
+            str(folder),
+            str(ROOT),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (built,) = folder.glob("*.whl")
+    return zipfile.ZipFile(built)
+
+
+def test_the_wheel_holds_the_rooms_and_their_data(wheel: zipfile.ZipFile) -> None:
+    shipped = set(wheel.namelist())
+    tops = {name.partition("/")[0] for name in shipped}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"planner", "widgets", "bench", "presets"}
+    for package in ("planner", "widgets", "bench", "presets"):
+        sources = (path for path in (ROOT / package).rglob("*") if path.suffix in {".py", ".toml", ".tcss", ".json"})
+        missing = {str(path.relative_to(ROOT)) for path in sources if "__pycache__" not in path.parts} - shipped
+        assert not missing
+    assert any(name.startswith("presets/workloads/") and name.endswith(".toml") for name in shipped)
+
+
+def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
+    (about,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
+    metadata = wheel.read(about).decode()
+    assert "Name: gpu-planner\n" in metadata
+    assert f"Version: {planner.__version__}\n" in metadata
+    assert "Requires-Python: >=3.11\n" in metadata
+    (entries,) = (name for name in wheel.namelist() if name.endswith("/entry_points.txt"))
+    assert "gpu-planner = widgets.launch:main" in wheel.read(entries).decode()
+    assert any(name.endswith("/licenses/LICENSE") for name in wheel.namelist())
+
+
+def test_torch_is_pinned_and_optional() -> None:
+    project = tomli.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (torch,) = (need for need in project["optional-dependencies"]["bench"] if need.startswith("torch"))
+    assert torch.startswith("torch==")
+    assert not any(need.startswith("torch") for need in project["dependencies"])
