@@ -118,9 +118,7 @@ def test_a_driver_that_does_not_even_open_does_not_hold_up_the_end() -> None:
     release.set()
 
 
-def test_a_failing_callback_is_kept_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)
-
+def test_a_failing_callback_is_kept_for_the_owner() -> None:
     def fail(_: Snapshot) -> None:
         raise ValueError("widget gone")
 

@@ -180,6 +180,11 @@ class NvmlDevice:
                 self.capabilities["GPM"] = "not supported"
         return self.capabilities["GPM"] not in LASTING
 
+    def probe_gpm(self) -> CapabilityState:
+        """Whether hardware counters answer, found by taking one sample."""
+        self._gpm_reading()
+        return self.capabilities["GPM"]
+
     def mig_profiles(self) -> tuple[str, ...] | None:
         """Profiles of the slices there are now; None when the GPU is not sliced."""
         self._read_mig_mode()

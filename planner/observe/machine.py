@@ -15,6 +15,7 @@ from planner.units import UNKNOWN, bytes_text, si_text
 
 if TYPE_CHECKING:
     from planner.hardware.gpus import GpuCatalogue
+    from planner.observe.counters import CapabilityState
     from planner.observe.device import NvmlDevice
     from planner.observe.nvml import NvmlState
 
@@ -41,8 +42,8 @@ class LocalGpu:
     mig_enabled: bool = False
     mig_profiles: tuple[str, ...] = ()
     """Of the slices there are now: '1g.10gb'."""
-    gpm: bool = False
-    """Whether SM, tensor and bandwidth counters can be read."""
+    gpm_state: CapabilityState = "not supported"
+    """'ok' when SM, tensor and bandwidth counters can be read, else what stands in the way."""
 
     @property
     def name(self) -> str:
@@ -139,7 +140,7 @@ def _local_gpus(devices: tuple[NvmlDevice, ...], gpus: GpuCatalogue) -> tuple[Lo
                 cuda_ordinal=ordinals.get(identity.uuid),
                 mig_enabled=profiles is not None,
                 mig_profiles=profiles or (),
-                gpm=device.has_gpm(),
+                gpm_state=device.probe_gpm(),
             )
         )
     return tuple(found)

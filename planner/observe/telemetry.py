@@ -117,7 +117,7 @@ class Poller:
         open_nvml: Callable[[], Nvml] = Nvml.open,
     ) -> None:
         self.latest: Snapshot | None = None
-        self.failure: BaseException | None = None
+        self.failure: Exception | None = None
         """What ended the thread, if not `stop`."""
         self._on_snapshot = on_snapshot
         self._interval_s = max(FASTEST_INTERVAL_S, interval_s)
@@ -193,9 +193,8 @@ class Poller:
                         take_snapshot(nvml, host_reader, slow=slow, interval_s=self._interval_s, state=state, detail=detail)
                     )
                 self._rest(began_s)
-        except BaseException as failure:  # shown by the owner as a stopped pane; a dead thread must not look like a live one
+        except Exception as failure:  # noqa: BLE001 - a thread has no caller to tell; its owner shows `failure` as a stopped pane
             self.failure = failure
-            raise
         finally:
             if nvml is not None:
                 nvml.close()

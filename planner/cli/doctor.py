@@ -1,0 +1,229 @@
+"""`gpu-planner doctor`: what was found on this machine and in this installation, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.listing import print_json
+from planner.errors import UserError
+from planner.units import UNKNOWN, bytes_text, si_text
+
+if TYPE_CHECKING:
+    from planner.observe.machine import LocalGpu
+    from planner.session import Session
+
+Facts = dict[str, Any]
+
+
+@click.command()
+@click.option("--python", metavar="PATH", type=click.Path(path_type=Path), help="Interpreter whose torch would be measured.")
+@json_option
+@pass_invocation
+def doctor(invocation: Invocation, python: Path | None, as_json: bool) -> int:
+    """Say what was found: driver and GPUs, processor, torch, folders, catalogue, age of the prices, measurements."""
+    found = examine(invocation, python)
+    if as_json:
+        print_json(found)
+    else:
+        for topic, facts in found.items():
+            _print_topic(topic, facts)
+    return ExitCode.ANSWERED
+
+
+def examine(invocation: Invocation, python: Path | None) -> dict[str, Facts]:
+    """Every topic with its facts; a topic that cannot be read has `error` instead."""
+    session = invocation.session()
+    topics: dict[str, Callable[[], Facts]] = {
+        "program": _program,
+        "nvml": lambda: _nvml(session),
+        "cpu": lambda: _cpu(session),
+        "torch": lambda: _torch(python),
+        "folders": lambda: _folders(invocation),
+        "catalogue": lambda: _catalogue(session),
+        "prices": lambda: _prices(session),
+        "measurements": lambda: _measurements(session),
+    }
+    return {topic: _facts_or_error(read) for topic, read in topics.items()}
+
+
+def _facts_or_error(read: Callable[[], Facts]) -> Facts:
+    try:
+        return read()
+    except (UserError, OSError) as wrong:
+        return {"error": str(wrong)}
+
+
+def _program() -> Facts:
+    import platform
+
+    import planner
+
+    return {"version": planner.__version__, "python": platform.python_version(), "platform": platform.platform()}
+
+
+def _nvml(session: Session) -> Facts:
+    machine = session.machine
+    return {
+        "state": machine.nvml_state,
+        "detail": machine.nvml_detail,
+        "driver": machine.driver_version,
+        "cuda": machine.cuda_version,
+        "gpus": [_gpu(local) for local in machine.gpus],
+    }
+
+
+def _gpu(local: LocalGpu) -> Facts:
+    return {
+        "index": local.index,
+        "uuid": local.uuid,
+        "name": local.nvml_name,
+        "catalogue": local.gpu.name if local.gpu else None,
+        "memory_bytes": local.memory_total_bytes,
+        "compute_capability": local.compute_capability,
+        "cuda_ordinal": local.cuda_ordinal,
+        "mig": list(local.mig_profiles) if local.mig_enabled else None,
+        "gpm": local.gpm_state,
+    }
+
+
+def _cpu(session: Session) -> Facts:
+    cpu = session.machine.cpu
+    return {
+        "name": cpu.name,
+        "cores": cpu.sm_count,
+        "memory_bytes": cpu.memory_bytes,
+        "peak_flop_per_s": dict(cpu.compute_flop_per_s),
+        "memory_bandwidth_bytes_per_s": cpu.memory_bandwidth_bytes_per_s,
+        "note": cpu.note,
+    }
+
+
+def _torch(python: Path | None) -> Facts:
+    from planner.observe.interpreter import Interpreter, probe_interpreter
+
+    found = probe_interpreter(python)
+    if isinstance(found, Interpreter):
+        return {"state": "ready", "interpreter": str(found.path), "python": found.python_version, "torch": found.torch_version}
+    return {"state": found.state, "detail": str(found)}
+
+
+def _folders(invocation: Invocation) -> Facts:
+    from planner.paths import config_folder, presets_folder, state_folder
+
+    folders = {
+        "presets": presets_folder(),
+        "config": invocation.config or config_folder(),
+        "state": invocation.state or state_folder(),
+    }
+    return {name: {"path": str(path), "exists": path.is_dir()} for name, path in folders.items()}
+
+
+def _catalogue(session: Session) -> Facts:
+    return {
+        "gpus": len(session.gpus.all),
+        "offers": len(session.offers),
+        "models": len(session.models.names()),
+        "presets": len(session.presets.names()),
+    }
+
+
+def _prices(session: Session) -> Facts:
+    import datetime as dt
+
+    dates = []
+    for offer in session.offers:
+        try:
+            dates.append(dt.date.fromisoformat(offer.as_of))
+        except ValueError:
+            continue  # a source may state no more than a year
+    newest = max(dates, default=None)
+    today = dt.datetime.now(tz=dt.UTC).date()
+    return {
+        "oldest": min(dates, default=None),
+        "newest": newest,
+        "age_days": (today - newest).days if newest else None,
+        "undated": len(session.offers) - len(dates),
+    }
+
+
+def _measurements(session: Session) -> Facts:
+    store = session.store
+    return {"count": len(store), "file": str(store.path) if store.path else None, "warnings": list(store.warnings)}
+
+
+def _print_topic(topic: str, facts: Facts) -> None:
+    if "error" in facts:
+        first, *rest = str(facts["error"]).splitlines()
+    else:
+        first, *rest = LINES[topic](facts)
+    print(f"{topic:<13} {first}")
+    for line in rest:
+        print(f"{'':<13} {line}")
+
+
+def _nvml_lines(facts: Facts) -> list[str]:
+    if facts["state"] != "ready":
+        return [facts["detail"]]
+    lines = [f"driver {facts['driver'] or UNKNOWN}, CUDA up to {facts['cuda'] or UNKNOWN}, {len(facts['gpus'])} GPUs"]
+    for gpu in facts["gpus"]:
+        known = f"= {gpu['catalogue']}" if gpu["catalogue"] else "not in the catalogue"
+        slices = "" if gpu["mig"] is None else f", MIG {' '.join(gpu['mig']) or 'without slices'}"
+        lines.append(f"{gpu['index']} {gpu['name']}, {bytes_text(gpu['memory_bytes'])}, {known}{slices}")
+        lines.append(f"  SM, tensor and bandwidth counters (GPM): {_gpm_text(gpu)}")
+    return lines
+
+
+def _gpm_text(gpu: Facts) -> str:
+    from planner.observe.counters import NO_GPM, NOT_WITH_MIG, REASON_TEXTS
+
+    if gpu["gpm"] == "ok":
+        return "readable"
+    if gpu["gpm"] == "not supported":
+        return NOT_WITH_MIG if gpu["mig"] is not None else NO_GPM.partition("counters ")[2]
+    return REASON_TEXTS[gpu["gpm"]]
+
+
+def _cpu_lines(facts: Facts) -> list[str]:
+    peaks = ", ".join(f"{dtype} {si_text(rate, 'FLOP/s')}" for dtype, rate in facts["peak_flop_per_s"].items()) or UNKNOWN
+    return [f"{facts['name']}, {facts['cores']} cores, {bytes_text(facts['memory_bytes'])}", f"at most {peaks}", facts["note"]]
+
+
+def _torch_lines(facts: Facts) -> list[str]:
+    if facts["state"] != "ready":
+        return [facts["detail"]]
+    return [f"{facts['torch']} in {facts['interpreter']} (Python {facts['python']})"]
+
+
+def _folder_lines(facts: Facts) -> list[str]:
+    return [f"{name}: {folder['path']}" + ("" if folder["exists"] else " (made when needed)") for name, folder in facts.items()]
+
+
+def _price_lines(facts: Facts) -> list[str]:
+    if facts["newest"] is None:
+        return ["no dated offer"]
+    undated = f"; {facts['undated']} offers state a year alone" if facts["undated"] else ""
+    return [f"newest of {facts['newest']}, {facts['age_days']} days ago; oldest of {facts['oldest']}{undated}"]
+
+
+def _measurement_lines(facts: Facts) -> list[str]:
+    where = f" in {facts['file']}" if facts["file"] else ", kept in memory"
+    return [f"{facts['count']}{where}", *facts["warnings"]]
+
+
+LINES: Mapping[str, Callable[[Facts], list[str]]] = {
+    "program": lambda facts: [f"gpu-planner {facts['version']}, Python {facts['python']}, {facts['platform']}"],
+    "nvml": _nvml_lines,
+    "cpu": _cpu_lines,
+    "torch": _torch_lines,
+    "folders": _folder_lines,
+    "catalogue": lambda facts: [", ".join(f"{count} {kind}" for kind, count in facts.items())],
+    "prices": _price_lines,
+    "measurements": _measurement_lines,
+}
+"""Topic -> its facts for people, a line each."""

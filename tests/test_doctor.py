@@ -1,0 +1,52 @@
+"""`doctor` on a machine without a driver, on one with GPUs, and with an interpreter that is not there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from nvml_stub import A100, COMPILER, H100, ControlFile, build
+
+RunPlanner = Callable[..., "CompletedProcess[str]"]
+
+
+def test_without_a_driver_everything_else_is_told(run_planner: RunPlanner, tmp_path: Path) -> None:
+    done = run_planner("doctor", "--json", "--python", str(tmp_path / "absent"))
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert all("error" not in facts for facts in found.values()), found
+    assert found["nvml"]["state"] in {"no driver", "ready"}
+    assert found["torch"]["state"] == "no-interpreter"
+    assert found["catalogue"]["gpus"] >= 60
+    assert found["catalogue"]["offers"] >= 300
+    assert found["prices"]["age_days"] >= 0
+    assert found["measurements"]["count"] == 0
+    assert found["folders"]["presets"]["exists"]
+    assert found["cpu"]["peak_flop_per_s"]["fp32"] > 1e9
+
+
+def test_for_people_every_topic_is_a_line(run_planner: RunPlanner) -> None:
+    done = run_planner("doctor")
+    assert done.returncode == 0, done.stderr
+    topics = [line.split()[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert topics == ["program", "nvml", "cpu", "torch", "folders", "catalogue", "prices", "measurements"]
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
+def test_gpus_are_named_with_what_can_be_read_of_them(run_planner: RunPlanner, tmp_path: Path) -> None:
+    library = build(tmp_path / "library")
+    control = ControlFile(tmp_path / "control")
+    forbidden = H100 | {"uuid": "GPU-2", "fail.nvmlGpmSampleGet": 4}
+    control.devices(H100, A100, forbidden)
+    switches = {"LD_LIBRARY_PATH": str(library), "NVML_STUB": str(control.path)}
+    found = json.loads(run_planner("doctor", "--json", **switches).stdout)["nvml"]
+    assert (found["state"], found["driver"], found["cuda"]) == ("ready", "570.86.15", "12.8")
+    assert [gpu["gpm"] for gpu in found["gpus"]] == ["ok", "not supported", "no permission"]
+    assert found["gpus"][0]["catalogue"] == "H100 SXM5 80GB"
+    text = run_planner("doctor", **switches).stdout
+    assert "(GPM): readable" in text
+    assert "(GPM): need Hopper or newer" in text
+    assert "(GPM): not permitted" in text
