@@ -1,0 +1,117 @@
+"""What a front end hears of a benchmark run. One of `Finished` and `Failed` is the last event, always."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from bench.protocol import Point
+
+if TYPE_CHECKING:
+    from planner.hardware.measurements import Measurement
+    from planner.observe.interpreter import Interpreter
+
+FailureState = Literal[
+    "no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "busy", "worker-killed", "hung", "crashed"
+]
+EndState = Literal["finished", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchRequest:
+    """What to measure, with what, and where to keep the journal."""
+
+    state: Path
+    """The state folder."""
+    suite: str = "quick"
+    device: str = "auto"
+    """'cpu', 'cuda:N', or 'auto': the first GPU the interpreter's torch can use, else the CPU."""
+    python: Path | None = None
+    """None: the running interpreter."""
+    skip: tuple[str, ...] = ()
+    """Ids of points not to measure."""
+    silence_s: float = 10.0
+    """Without a sign of life for this long, the worker counts as hung."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """The interpreter was found; torch is being loaded, which takes a second or more."""
+
+    interpreter: Interpreter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """Measuring begins."""
+
+    run: str
+    suite: str
+    device: str
+    """Canonical name."""
+    fingerprint: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PointStarted:
+    """A point begins."""
+
+    point: Point
+
+
+@dataclass(frozen=True, slots=True)
+class PointProgress:
+    """How far a point is."""
+
+    point: Point
+    fraction: float
+    """Of this point, 0 to 1."""
+    eta_s: float
+    """Expected time to the end of the run."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PointDone:
+    """A point is measured and stored."""
+
+    point: Point
+    measurement: Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class PointSkipped:
+    """A point is not measured, and why."""
+
+    point: Point
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The end of a run that was let to end, or was cancelled; what was measured is in the store."""
+
+    state: EndState
+    run: str
+    kept: int
+    """Results stored, those without a value included."""
+    elapsed_s: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The end of a run that broke; what was measured before is in the store."""
+
+    state: FailureState
+    run: str
+    kept: int
+    message: str
+    next_step: str
+    stderr: tuple[str, ...] = ()
+    """Last lines the worker printed."""
+
+
+Event = Preparing | Started | PointStarted | PointProgress | PointDone | PointSkipped | Finished | Failed

@@ -1,0 +1,257 @@
+"""Runs a benchmark and tells its story as events; both front ends use it.
+
+Every result is in the store before its event is told, so nothing measured is lost however the run ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from bench import protocol
+from planner.observe.bench_events import (
+    BenchRequest,
+    EndState,
+    Event,
+    Failed,
+    FailureState,
+    Finished,
+    PointDone,
+    PointProgress,
+    PointSkipped,
+    PointStarted,
+    Preparing,
+    Started,
+)
+from planner.observe.bench_journal import Record, RunLock, adopt_journals, adopt_locked, close_journal, journal_path
+from planner.observe.bench_worker import POLITE_S, Worker
+from planner.observe.interpreter import Interpreter, NoInterpreter, probe_interpreter, probe_interpreter_async
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from planner.hardware.measurements import Store
+
+__all__ = ["BenchRequest", "BenchRun", "Event", "adopt_journals", "probe_interpreter"]
+
+LOADING_S = 120.0
+"""Until the worker has said what it measures: torch on a cold network disk holds the interpreter for long."""
+POINT_GRACE_S = 20.0
+"""Beyond four times a point's cap: building its arrays, and the soak before the first point of a GPU."""
+LINGER_S = 5.0
+"""How long a worker that has closed its pipe may take to end."""
+AGAIN = "Start the benchmark again (b in the terminal program)."
+STATES: dict[str, FailureState] = {"NoTorch": "no-torch", "NoDevice": "no-device", "NoSuite": "no-suite"}
+NEXT_STEPS: dict[str, str] = {
+    "no-torch": "Name an interpreter whose torch loads with --python PATH.",
+    "no-device": "Choose another with --device, or an interpreter whose torch can use it with --python PATH.",
+    "no-suite": "Choose one of them with --suite.",
+}
+KILLS = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT}
+
+
+class BusyError(Exception):
+    """Another benchmark has the lock; the message names its process where that is known."""
+
+
+class BenchRun:
+    """One benchmark run. `events` may be gone through once; `stop` may be called any time, also before."""
+
+    def __init__(self, request: BenchRequest, store: Store, canonical: Callable[[str], str | None] | None = None) -> None:
+        """`canonical` gives the catalogue's name for the name a GPU driver reports."""
+        self.request = request
+        self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
+        """Id in the store."""
+        self._canonical = canonical
+        self._record = Record(store, self.run, canonical)
+        self._lock = RunLock(request.state)
+        self._stopping = asyncio.Event()
+        self._worker: Worker | None = None
+        self._points: dict[str, protocol.Point] = {}
+        self._bye = ""
+        self._error: protocol.Error | None = None
+        self._begun = time.monotonic()
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Everything that happens, to the end. Cancelling the task, or closing the iterator, kills the worker."""
+        interpreter = await self._interpreter()
+        if isinstance(interpreter, NoInterpreter):
+            yield self._failed(interpreter.state, interpreter.message, interpreter.next_step)
+        elif interpreter is None:
+            yield self._finished("cancelled", "Cancelled before it began")
+        else:
+            yield Preparing(interpreter)
+            try:
+                journal = self._prepare()
+                async for event in self._measure(interpreter, journal):
+                    yield event
+            except BusyError as busy:
+                yield self._failed(
+                    "busy", f"Another benchmark is running{busy}; two would spoil each other.", "Let it end, or stop it."
+                )
+            finally:
+                self._lock.drop()
+
+    async def stop(self) -> None:
+        """End the run; returns when the worker is gone, within a second. The last event is then `Finished` 'cancelled'."""
+        self._stopping.set()
+        if self._worker is not None:
+            await self._worker.stop()
+
+    async def _interpreter(self) -> Interpreter | NoInterpreter | None:
+        """The interpreter; None when the run is stopped before it has answered."""
+        probe = asyncio.ensure_future(probe_interpreter_async(self.request.python))
+        stop = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({probe, stop}, return_when=asyncio.FIRST_COMPLETED)
+            return None if self._stopping.is_set() else await probe
+        finally:
+            probe.cancel()
+            stop.cancel()
+            await asyncio.gather(probe, stop, return_exceptions=True)
+
+    def _prepare(self) -> Path | None:
+        """Take the lock and adopt what cut-off runs left; where the state folder cannot be written, do without (None).
+
+        Raises `BusyError`.
+        """
+        try:
+            journal = journal_path(self.request.state, self.run)
+            if not self._lock.take():
+                holder = self._lock.holder()
+                raise BusyError(f" (process {holder})" if holder else "")
+            adopt_locked(self.request.state, self._record.store, self._canonical)
+        except OSError:
+            return None
+        return journal
+
+    async def _measure(self, interpreter: Interpreter, journal: Path | None) -> AsyncIterator[Event]:
+        """Start the worker and tell all it says, then how it ended."""
+        try:
+            worker = await Worker.start(interpreter.path, self._arguments(journal), self.request.device, self._lock.descriptor)
+        except OSError as refused:
+            why = f"{interpreter.path} cannot be started: {refused.strerror}."
+            yield self._failed("no-interpreter", why, "Name another with --python PATH.")
+            return
+        self._worker = worker
+        self._lock.note(worker.pid)
+        watch = Watch(self.request.silence_s)
+        lines = protocol.Lines()
+        hung = ""
+        try:
+            if self._stopping.is_set():
+                await worker.stop()
+            while not hung:
+                try:
+                    chunk = await worker.read(watch.left_s())
+                except TimeoutError:
+                    hung = watch.complaint
+                    break
+                if not chunk:
+                    await worker.wait(POLITE_S if self._stopping.is_set() else LINGER_S)
+                    break
+                for message in lines.feed(chunk):
+                    for event in self._told(message):
+                        yield event
+                    watch.hear(message, self._points)
+            await worker.close()
+            last = self._last_event(worker, hung)
+            self._record.close(last.state if isinstance(last, Finished) else "failed")
+            if journal is not None:
+                close_journal(journal)
+            yield last
+        finally:
+            await worker.close()
+
+    def _arguments(self, journal: Path | None) -> list[str]:
+        request = self.request
+        arguments = ["--suite", request.suite, "--device", request.device]
+        arguments += ["--journal", str(journal)] if journal is not None else []
+        return arguments + (["--skip", *request.skip] if request.skip else [])
+
+    def _told(self, message: protocol.Message) -> Iterator[Event]:
+        """What a front end hears of one message; a result is stored first."""
+        measurement = self._record.take(message)
+        point = self._points.get(str(getattr(message, "point", "")))
+        if isinstance(message, protocol.Plan):
+            self._points = {entry.id: entry for entry in message.points}
+            record = self._record
+            yield Started(
+                run=self.run, suite=message.suite, device=record.device, fingerprint=record.fingerprint, points=message.points
+            )
+        elif isinstance(message, protocol.Error):
+            self._error = message
+        elif isinstance(message, protocol.Bye):
+            self._bye = message.reason
+        elif point is not None:
+            if isinstance(message, protocol.Start):
+                yield PointStarted(point)
+            elif isinstance(message, protocol.Progress):
+                yield PointProgress(point, message.fraction, message.eta_s, message.note)
+            elif isinstance(message, protocol.Skip):
+                yield PointSkipped(point, message.reason)
+            elif measurement is not None:
+                yield PointDone(point, measurement)
+
+    def _last_event(self, worker: Worker, hung: str) -> Finished | Failed:
+        """How the run ended, by its own last words or by how its process ended."""
+        kept = f"{self._record.kept} result{'' if self._record.kept == 1 else 's'} kept"
+        status = worker.status
+        if self._stopping.is_set() or self._bye == "stopped":
+            return self._finished("cancelled", f"Cancelled: {kept}")
+        if self._bye in {"finished", "wall-cap"}:
+            return self._finished("finished", kept + (", ended at its time limit" if self._bye == "wall-cap" else ""))
+        if hung:
+            return self._failed("hung", f"The worker hung ({hung}) and was killed: {kept}.", AGAIN)
+        if self._error is not None:
+            state = STATES.get(self._error.name, "crashed")
+            said = f"{self._error.message[:1].upper()}{self._error.message[1:]}"
+            return self._failed(state, f"{said}: {kept}." if self._record.kept else f"{said}.", NEXT_STEPS.get(state, AGAIN))
+        if status in KILLS:
+            return self._failed("worker-killed", f"The worker was killed (signal {-status}): {kept}.", AGAIN)
+        how = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
+        return self._failed("crashed", f"The worker crashed ({how}): {kept}.", AGAIN)
+
+    def _finished(self, state: EndState, message: str) -> Finished:
+        return Finished(
+            state=state, run=self.run, kept=self._record.kept, elapsed_s=time.monotonic() - self._begun, message=message
+        )
+
+    def _failed(self, state: FailureState, message: str, next_step: str) -> Failed:
+        printed = tuple(self._worker.last_lines) if self._worker is not None else ()
+        return Failed(state=state, run=self.run, kept=self._record.kept, message=message, next_step=next_step, stderr=printed)
+
+
+class Watch:
+    """How long the worker may stay silent, and a point may take."""
+
+    def __init__(self, silence_s: float) -> None:
+        self._silence_s = silence_s
+        self._silent_after = time.monotonic() + LOADING_S
+        self._point: protocol.Point | None = None
+        self._point_until = float("inf")
+
+    def hear(self, message: protocol.Message, points: dict[str, protocol.Point]) -> None:
+        """A sign of life; a heartbeat while torch loads proves nothing yet."""
+        if isinstance(message, protocol.Hello) or points:
+            self._silent_after = time.monotonic() + self._silence_s
+        if isinstance(message, protocol.Start):
+            self._point = points.get(message.point)
+            self._point_until = time.monotonic() + POINT_GRACE_S + 4 * (self._point.cap_s if self._point else 0.0)
+        elif isinstance(message, (protocol.Result, protocol.Skip, protocol.Bye)):
+            self._point, self._point_until = None, float("inf")
+
+    def left_s(self) -> float:
+        """Seconds until it counts as hung."""
+        return max(0.0, min(self._silent_after, self._point_until) - time.monotonic())
+
+    @property
+    def complaint(self) -> str:
+        """What it did not do in time."""
+        if self._point is not None and self._point_until <= self._silent_after:
+            return f"{self._point.label} did not end"
+        return "no sign of life"

@@ -1,0 +1,123 @@
+"""The benchmark's process: started in a session of its own, heard through a pipe, ended within a second.
+
+It is started as `PYTHON -u …/bench`: a foreign interpreter gets that one package and nothing else of the environment the
+planner lives in (no PYTHONPATH, which would put all of it in front of its own packages).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench import protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+POLITE_S = 0.5
+"""A worker asked to stop has this long before it is killed: cancelling ends within a second."""
+LAST_LINES = 20
+QUIET_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
+"""Spinning OpenMP threads on a shared CPU gave figures wrong by factors of 14 to 140 that agreed with each other."""
+KEPT_PAGES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "99999999999", "MALLOC_TOP_PAD_": "67108864"}
+"""glibc gives large arrays back after every step otherwise: 160 thousand page faults a training step."""
+
+
+class Worker:
+    """One started worker."""
+
+    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
+        self.pid = process.pid
+        self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        """What it printed last."""
+        self._process = process
+        self._reader = reader
+        self._transport = transport
+        self._draining = asyncio.ensure_future(self._drain())
+
+    @classmethod
+    async def start(cls, python: Path, arguments: Sequence[str], device: str, inherited: int | None) -> Worker:
+        """Start `python` on the benchmark; `inherited` is a descriptor it keeps open. Raises `OSError`."""
+        reading, writing = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(str(python), "-u", str(Path(protocol.__file__).parent), "--fd", str(writing), *arguments),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                pass_fds=(writing,) if inherited is None else (writing, inherited),
+                start_new_session=True,
+                env=worker_environment(device),
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        reader = asyncio.StreamReader(limit=1 << 20)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb")
+        )
+        return cls(process, reader, transport)
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, negative for a signal; None while it runs."""
+        return self._process.returncode
+
+    async def read(self, most_s: float) -> bytes:
+        """The next bytes it says; empty when it has closed the pipe. Raises `TimeoutError`."""
+        async with asyncio.timeout(most_s):
+            return await self._reader.read(1 << 16)
+
+    async def stop(self) -> None:
+        """Ask, wait half a second, kill; returns when it is gone."""
+        if self.status is None:
+            with contextlib.suppress(OSError, RuntimeError, AttributeError):
+                self._process.stdin.write(b"stop\n")  # type: ignore[union-attr]  # absent only once closed, which is suppressed
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+            await self.wait(POLITE_S)
+        await self.kill()
+
+    async def wait(self, most_s: float) -> None:
+        """Until it has ended, or `most_s` seconds have passed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(most_s):
+                await self._process.wait()
+
+    async def kill(self) -> None:
+        """The whole process group, at once; nothing when it has ended."""
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        await self._process.wait()
+
+    async def close(self) -> None:
+        """Let go of everything; a worker still running is killed. `last_lines` are complete afterwards."""
+        await self.kill()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._transport.close()
+        await asyncio.wait({self._draining}, timeout=0.2)
+        self._draining.cancel()
+        await asyncio.gather(self._draining, return_exceptions=True)
+
+    async def _drain(self) -> None:
+        """Keep the last lines it prints; a full pipe would stop it."""
+        stream, rest = self._process.stderr, b""
+        while stream is not None and (chunk := await stream.read(1 << 16)):
+            *lines, rest = (rest + chunk)[-(1 << 17) :].split(b"\n")
+            self.last_lines.extend(line.decode(errors="replace")[:500] for line in lines if line.strip())
+        if rest.strip():
+            self.last_lines.append(rest.decode(errors="replace")[:500])
+
+
+def worker_environment(device: str) -> dict[str, str]:
+    """This process's environment with what has to be set before torch is loaded."""
+    return {**os.environ, **QUIET_THREADS, **({} if device.startswith("cuda") else KEPT_PAGES)}

@@ -1,0 +1,163 @@
+"""Which Python measures: the one asked for is looked at, without loading torch, before anything is started with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+OLDEST = (3, 10)
+"""The benchmark's own floor; also that of the torch versions it knows."""
+LOOK_S = 20.0
+"""A cold interpreter on a network disk may take this long to say its version."""
+LOOK = """
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+import importlib.util, json
+found = importlib.util.find_spec("torch")
+version = None
+if found is not None and found.origin is not None:
+    try:
+        from importlib.metadata import version as version_of
+        version = version_of("torch")
+    except Exception:
+        version = "unknown"
+print(json.dumps({"bench-probe": 1, "python": list(sys.version_info[:3]), "torch": version, "executable": sys.executable}))
+"""
+"""Finds torch without importing it: 40 ms instead of seconds."""
+
+OTHER = "Name another with --python PATH."
+
+InterpreterState = Literal["no-interpreter", "not-python", "too-old", "no-torch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python that can measure."""
+
+    path: Path
+    python_version: str
+    torch_version: str
+
+    def __str__(self) -> str:
+        return f"Python {self.python_version} with torch {self.torch_version} ({self.path})"
+
+
+@dataclass(frozen=True, slots=True)
+class NoInterpreter:
+    """A Python that cannot, and what to do about it."""
+
+    state: InterpreterState
+    message: str
+    next_step: str
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.next_step}"
+
+
+def probe_interpreter(python: Path | None = None) -> Interpreter | NoInterpreter:
+    """Look at `python`: a file, a command on PATH, or the folder of a virtual environment; None: the running Python."""
+    found = _executable(python)
+    if isinstance(found, NoInterpreter):
+        return found
+    try:
+        look = subprocess.run([found, "-c", LOOK], capture_output=True, timeout=LOOK_S, check=False, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return _silent(found)
+    except (OSError, ValueError) as refused:
+        return _unstartable(found, refused)
+    return _judged(found, look.stdout, look.stderr)
+
+
+async def probe_interpreter_async(python: Path | None = None) -> Interpreter | NoInterpreter:
+    """`probe_interpreter` without holding up the event loop; the interpreter is killed when the task is cancelled."""
+    import asyncio
+
+    found = _executable(python)
+    if isinstance(found, NoInterpreter):
+        return found
+    pipe = asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(
+            found, "-c", LOOK, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        )
+    except (OSError, ValueError) as refused:
+        return _unstartable(found, refused)
+    try:
+        async with asyncio.timeout(LOOK_S):
+            output, errors = await process.communicate()
+    except TimeoutError:
+        return _silent(found)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return _judged(found, output, errors)
+
+
+def _judged(found: str, output: bytes, errors: bytes) -> Interpreter | NoInterpreter:
+    """What the probe's answer means."""
+    facts = _facts(output)
+    if facts is None:
+        said = (errors.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+        return NoInterpreter("not-python", f"{found} does not behave like a Python interpreter: {said}", OTHER)
+    version = ".".join(str(part) for part in facts["python"])
+    if tuple(facts["python"][:2]) < OLDEST:
+        floor = ".".join(str(part) for part in OLDEST)
+        return NoInterpreter("too-old", f"{found} is Python {version}; the benchmark needs {floor} or later.", OTHER)
+    if facts["torch"] is None:
+        return NoInterpreter(
+            "no-torch",
+            f"{found} (Python {version}) has no torch, which the benchmark measures with.",
+            "Name one that has it with --python PATH, or install it here: pip install 'gpu-planner[bench]'.",
+        )
+    return Interpreter(Path(found), version, str(facts["torch"]))
+
+
+def _silent(found: str) -> NoInterpreter:
+    return NoInterpreter("not-python", f"{found} did not answer within {LOOK_S:.0f} s.", OTHER)
+
+
+def _unstartable(found: str, refused: Exception) -> NoInterpreter:
+    return NoInterpreter("no-interpreter", f"{found} cannot be started: {getattr(refused, 'strerror', None) or refused}.", OTHER)
+
+
+def _executable(python: Path | None) -> str | NoInterpreter:
+    """The file to start, or why there is none."""
+    if python is None:
+        if sys.executable:
+            return sys.executable
+        return NoInterpreter("no-interpreter", "The running program does not know its Python.", "Name one with --python PATH.")
+    given = python.expanduser()
+    if given.is_dir():
+        inside = given / "bin" / "python"
+        if inside.exists():
+            return str(inside)
+        return NoInterpreter(
+            "no-interpreter", f"{python} is a folder without bin/python.", "Name the interpreter itself with --python PATH."
+        )
+    if given.exists():
+        if shutil.which(str(given.absolute())):
+            return str(given.absolute())
+        return NoInterpreter("no-interpreter", f"{python} is not executable.", "Name a Python interpreter with --python PATH.")
+    on_path = shutil.which(str(given)) if len(given.parts) == 1 else None
+    if on_path:
+        return on_path
+    return NoInterpreter("no-interpreter", f"There is no {python}.", "Name an interpreter that exists with --python PATH.")
+
+
+def _facts(output: bytes) -> dict[str, Any] | None:
+    """The probe's answer; start-up files of the interpreter may print around it."""
+    for line in reversed(output.splitlines()):
+        if b'"bench-probe"' in line:
+            try:
+                answer = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(answer, dict) and isinstance(answer.get("python"), list):
+                return answer
+    return None
