@@ -81,6 +81,7 @@ def find_device(wanted: str) -> Device:
     if int(index or 0) >= torch.cuda.device_count():
         raise NoDeviceError(f"there is no {wanted}: torch sees {torch.cuda.device_count()} GPU(s)")
     name = f"cuda:{int(index or 0)}"
+    torch.cuda.set_device(name)  # events and graphs belong to the current device
     facts = torch.cuda.get_device_properties(name)
     return Device(
         name,
@@ -153,7 +154,9 @@ def _describe_gpu(device: Device) -> dict[str, Any]:
         "allow_fp16_accumulation",
         "fp32_precision",
     )
+    free_bytes, total_bytes = torch.cuda.mem_get_info(device.torch_name)
     return {
+        "memory_in_use_bytes": total_bytes - free_bytes,
         "cuda": torch.version.cuda,
         "hip": getattr(torch.version, "hip", None),
         "cudnn": torch.backends.cudnn.version(),

@@ -221,3 +221,33 @@ def test_a_device_that_is_not_there_is_an_answer(tmp_path: Path) -> None:
     error = next(message for message in said if message["type"] == "error")
     assert error["name"] == "NoDevice"
     assert said[-1] == {"type": "bye", "reason": "failed"}
+
+
+def test_no_run_goes_on_without_bound(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    said, done = run_worker(tmp_path, "--suite", "quick", "--wall-cap-s", "0.5")
+    assert done.returncode == 0
+    assert said[-1] == {"type": "bye", "reason": "wall-cap"}
+    assert sum(message["type"] == "result" for message in said) < 6
+
+
+def test_orders_come_on_standard_input() -> None:
+    pytest.importorskip("torch")
+    with subprocess.Popen(
+        [sys.executable, "-u", str(BENCH), "--suite", "quick", "--device", "cpu"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        for line in worker.stdout:
+            if json.loads(line)["type"] == "start":
+                break
+        worker.stdin.write(b"st")
+        worker.stdin.flush()
+        worker.stdin.write(b"op\n")
+        worker.stdin.flush()
+        *_, last = worker.stdout
+    assert json.loads(last) == {"type": "bye", "reason": "stopped"}
+    assert worker.returncode == 0
