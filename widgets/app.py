@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,13 +14,10 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from planner.engine.answers import Plan
-
 from . import doing, faults, headline, opening, remembered, theme
 from .actions import PANES, Action, bindings, unknown_ids
 from .benchmark import BenchmarkPane
 from .card import LEAST_HEIGHT, LEAST_WIDTH, TooSmall
-from .form import Form
 from .lines import Headline, KeyLine, KeyState, Tabs
 from .measuring import Measuring, RunChanged
 from .options import AppOptions
@@ -32,7 +29,10 @@ from .telemetry import MachinePane
 from .watching import SnapshotRead, Watching
 
 if TYPE_CHECKING:
+    from planner.engine.answers import Plan
     from planner.workload.presets import Preset
+
+    from .form import Form
 
 
 class PlannerApp(App[None]):
@@ -42,8 +42,8 @@ class PlannerApp(App[None]):
     CSS_PATH = "app.tcss"
     AUTO_FOCUS = "#table"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-thin"), (LEAST_WIDTH, "-narrow"), (100, "-normal"), (160, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (LEAST_HEIGHT, "-short"), (32, "-regular"), (44, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-thin"), (LEAST_WIDTH, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012  (as Textual declares it)
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (LEAST_HEIGHT, "-short"), (32, "-regular"), (44, "-tall")]  # noqa: RUF012  (as Textual declares it)
     SINGLE: ClassVar[frozenset[str]] = frozenset({"-narrow", "-short", "-zoomed"})
     """Screen classes under which one pane is shown at a time."""
 
@@ -61,7 +61,7 @@ class PlannerApp(App[None]):
         """The devices of this machine, in words."""
         self.active_pane = "ranking"
         self.watching = Watching(self.post_message, self.options.telemetry_interval_s)
-        self.measuring = Measuring(self.session_thread, self.post_message, self.options.python)
+        self.measuring = Measuring(self.session_thread, self.post_message, python=self.options.python, state=self.options.state)
         theme.register(self)
         self.choices = remembered.load(self.options.state)
         self.theme = theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour)
@@ -79,10 +79,19 @@ class PlannerApp(App[None]):
             with Container(id="side", classes="group"):
                 yield MachinePane(symbols=self.symbols)
                 yield BenchmarkPane(symbols=self.symbols)
-        yield MemoryStrip(symbols=self.symbols)
-        yield MachineLine()
         yield KeyLine(state_of=self.key_state, symbols=self.symbols)
-        yield TooSmall()
+
+    async def furnish(self) -> None:
+        """What the first paint does without."""
+        main = self.main
+        with self.batch_update():
+            await main.mount(MemoryStrip(symbols=self.symbols), MachineLine(), before="#key-line")
+            await main.mount(TooSmall())
+            await main.query_one(WorkloadPane).furnish()
+            await main.query_one(RankingPane).furnish()
+            await main.query_one(MemoryPane).furnish()
+            await main.query_one(MachinePane).furnish()
+            await main.query_one(BenchmarkPane).furnish()
 
     # what the screen is, and where the user is on it
 
@@ -99,6 +108,8 @@ class PlannerApp(App[None]):
     @property
     def form(self) -> Form:
         """The workload form."""
+        from .form import Form
+
         return self.main.query_one(Form)
 
     @property
@@ -136,9 +147,8 @@ class PlannerApp(App[None]):
             node.set_class(node in lit, "-active")
         self.refresh_tabs()
         if focus:
-            target = {"workload": self.form.first_field, "ranking": self.table}.get(name, pane)
-            if target is not None:
-                target.focus()
+            target = self.form.first_field if name == "workload" else self.table if name == "ranking" else pane
+            target.focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The pane of the focused widget is the active one."""
@@ -158,7 +168,7 @@ class PlannerApp(App[None]):
     def refresh_headline(self) -> None:
         """Say again what is planned and on what."""
         if self.plan is not None and self.preset is not None:
-            today = self.options.today or datetime.date.today()  # noqa: DTZ011  (the user's own calendar)
+            today = self.options.today or dt.date.today()  # noqa: DTZ011  (the user's own calendar)
             self.main.query_one(Headline).show(*headline.parts(self.preset, self.plan, self.here, today))
 
     # actions
@@ -197,15 +207,15 @@ class PlannerApp(App[None]):
         where = str(self.preset.path) if self.preset else ""
         self.run_worker(self.plan_loop.ask(dict(workload), where, self.basis), group="plan", exit_on_error=False)
 
-    @on(Form.Changed)
-    def _workload_changed(self, event: Form.Changed) -> None:
+    def on_form_changed(self, event: Form.Changed) -> None:
+        """Plan the workload as it stands now."""
         if self.form.has_faults:
             self._plan_refused(PlanRefused(()))
         else:
             self.ask_for_plan(event.workload)
 
-    @on(Form.PresetChosen)
-    def _preset_chosen(self, event: Form.PresetChosen) -> None:
+    def on_form_preset_chosen(self, event: Form.PresetChosen) -> None:
+        """Open the preset chosen in the form."""
         self.run_worker(opening.open_preset(self, event.name), group="preset", exclusive=True, exit_on_error=False)
 
     @on(PlanReady)
@@ -215,6 +225,7 @@ class PlannerApp(App[None]):
             self.form.show_problems(())
             self.form.filled_in(event.plan.task)
             self.main.query_one(RankingPane).show(event.plan, event.basis)
+            self.measuring.compare(event.plan)
             self.refresh_headline()
             self.refresh_keys()
 
@@ -223,7 +234,9 @@ class PlannerApp(App[None]):
         elsewhere = self.form.show_problems(event.problems)
         count = len(event.problems) + self.form.fault_count
         words = [f"{problem.key}: {problem.message}" if problem.key else problem.message for problem in elsewhere[:2]]
-        self.main.query_one(RankingPane).refuse(words or [f"{count} field{'s' * (count != 1)} to mend; the rows answer the workload before."])
+        self.main.query_one(RankingPane).refuse(
+            words or [f"{count} field{'s' * (count != 1)} to mend; the rows answer the workload before."]
+        )
 
     @on(Ranking.Highlighted)
     def _highlighted(self, event: Ranking.Highlighted) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -80,18 +79,15 @@ class BenchmarkPane(VerticalScroll, can_focus=True):
         self._stored = ""
         self.border_title = Content("[5] Benchmark")
 
-    def compose(self) -> ComposeResult:
-        """One text."""
-        yield Static(id="benchmark-text")
+    async def furnish(self) -> None:
+        """Put the text in."""
+        await self.mount(Static(id="benchmark-text"))
+        self.draw()
 
     @property
     def run_shown(self) -> Run:
         """What the pane shows."""
         return self._run
-
-    def on_mount(self) -> None:
-        """Say that nothing runs."""
-        self.draw()
 
     def on_resize(self) -> None:
         """Fit to the new width."""
@@ -109,7 +105,7 @@ class BenchmarkPane(VerticalScroll, can_focus=True):
 
     def draw(self) -> None:
         """Draw the run as it stands."""
-        if not self.is_mounted:
+        if not self.children:
             return
         run = self._run
         self.border_title = Content(_title(run))
@@ -149,9 +145,13 @@ class BenchmarkPane(VerticalScroll, can_focus=True):
         if point.state == "done":
             rest = "  ".join(part for part in (point.share.ljust(12), point.was, point.detail) if part)
             room = max(0, width - label_width - 2 - 15)
-            return Content.assemble((f"{mark} ", style), label, f"{point.value:>14} ", (" " + shorten_end(rest, room, symbols.ellipsis), "$quiet"))
+            return Content.assemble(
+                (f"{mark} ", style), label, f"{point.value:>14} ", (" " + shorten_end(rest, room, symbols.ellipsis), "$quiet")
+            )
         text = "" if point.state == "waiting" else f"  {point.detail}"
-        return Content.assemble((f"{mark} ", style), (label, "$quiet"), (shorten_end(text, width - label_width - 2, symbols.ellipsis), style))
+        return Content.assemble(
+            (f"{mark} ", style), (label, "$quiet"), (shorten_end(text, width - label_width - 2, symbols.ellipsis), style)
+        )
 
 
 def _title(run: Run) -> str:

@@ -17,4 +17,10 @@ class TooSmall(Static):
     def on_resize(self) -> None:
         """Say the size there is now."""
         width, height = self.app.size
-        self.update(Content.assemble(("gpu-planner", "bold $accent"), f"\nneeds {LEAST_WIDTH}×{LEAST_HEIGHT}\nhas {width}×{height}\n\n", ("q quits", "$quiet")))
+        self.update(
+            Content.assemble(
+                ("gpu-planner", "bold $accent"),
+                f"\nneeds {LEAST_WIDTH}×{LEAST_HEIGHT}\nhas {width}×{height}\n\n",
+                ("q quits", "$quiet"),
+            )
+        )

@@ -65,7 +65,11 @@ class Choice(Static, can_focus=True):
         text = label or (f"auto: {self._chosen_for_you}" if self._chosen_for_you else "auto")
         room = max(4, self.size.width - 2)
         self.update(
-            Content.assemble((shorten_middle(text, room, self._symbols.ellipsis).ljust(room), "" if label else "$quiet"), " ", (self._symbols.drop_down, "$quiet"))
+            Content.assemble(
+                (shorten_middle(text, room, self._symbols.ellipsis).ljust(room), "" if label else "$quiet"),
+                " ",
+                (self._symbols.drop_down, "$quiet"),
+            )
         )
 
     def action_open(self) -> None:

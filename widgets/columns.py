@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from planner.engine.answers import Figure, PlanRow
 from planner.units import UNKNOWN, duration_text, percent_text, si_text, usd_text
 
 from .formatting import TRAINING, bar_text, memory_share, rate_text, shorten_end, shorten_middle, spread_text, throughput
 from .symbols import Symbols
+
+if TYPE_CHECKING:
+    from planner.engine.answers import Figure, PlanRow
 
 Piece = tuple[str, str]
 """Text and the name of its style."""
@@ -71,13 +73,16 @@ def _memory(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
     if share is None:
         return [(_right(UNKNOWN, width), "quiet")]
     style = "does-not-fit" if share > 1 else "tight" if share > 0.95 else "fits"
-    return [(bar_text(share, width - 6, symbols.filled, symbols.empty), style), (_right(percent_text(share), 6), "figure")]
+    return [
+        (bar_text(share, width - 5, symbols.filled, symbols.empty), style),
+        (_right(percent_text(share).replace(" ", ""), 5), "figure"),
+    ]
 
 
 def columns_for(task: str) -> tuple[Column, ...]:
     """The columns of one task, in the order they stand."""
     training = task in TRAINING
-    spread_width = 6
+    spread_width = 5
 
     def rate(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
         figure = throughput(task, row.answer)
@@ -90,12 +95,12 @@ def columns_for(task: str) -> tuple[Column, ...]:
         ]
 
     money = (
-        Column("job-usd", "$/job", 8, 9, lambda r, _, w: _figure(r.job_usd, usd_text, w), lambda r: _value(r.job_usd))
+        Column("job-usd", "$/job", 7, 9, lambda r, _, w: _figure(r.job_usd, usd_text, w), lambda r: _value(r.job_usd))
         if training
         else Column(
             "usd-per-million",
             "$/M tok",
-            8,
+            7,
             9,
             lambda r, _, w: _figure(r.answer.usd_per_million_tokens, usd_text, w),
             lambda r: _value(r.answer.usd_per_million_tokens),
@@ -103,23 +108,56 @@ def columns_for(task: str) -> tuple[Column, ...]:
     )
     extra = (
         (
-            Column("job-h", "job", 8, 6, lambda r, _, w: [(_right(duration_text(r.job_h.value * 3600) if r.job_h else UNKNOWN, w), "figure")], lambda r: _value(r.job_h)),
-            Column("mfu", "MFU", 6, 2, lambda r, _, w: _figure(r.answer.mfu, percent_text, w), lambda r: _value(r.answer.mfu), best_is_high=True),
+            Column(
+                "job-h",
+                "job",
+                8,
+                6,
+                lambda r, _, w: [(_right(duration_text(r.job_h.value * 3600) if r.job_h else UNKNOWN, w), "figure")],
+                lambda r: _value(r.job_h),
+            ),
+            Column(
+                "mfu",
+                "MFU",
+                6,
+                2,
+                lambda r, _, w: _figure(r.answer.mfu, percent_text, w),
+                lambda r: _value(r.answer.mfu),
+                best_is_high=True,
+            ),
         )
         if training
         else (
-            Column("usd-per-month", "$/month", 8, 3, lambda r, _, w: _figure(r.usd_per_month, usd_text, w), lambda r: _value(r.usd_per_month)),
+            Column(
+                "usd-per-month",
+                "$/month",
+                8,
+                3,
+                lambda r, _, w: _figure(r.usd_per_month, usd_text, w),
+                lambda r: _value(r.usd_per_month),
+            ),
             Column("ttft", "1st tok", 8, 2, lambda r, _, w: _figure(_ttft(r), duration_text, w), lambda r: _value(_ttft(r))),
-            Column("request", "request", 8, 2, lambda r, _, w: _figure(_request(r), duration_text, w), lambda r: _value(_request(r))),
+            Column(
+                "request", "request", 8, 2, lambda r, _, w: _figure(_request(r), duration_text, w), lambda r: _value(_request(r))
+            ),
         )
     )
     return (
         Column("rank", "", 3, 12, _rank, lambda r: r.rank, solutions_only=False),
-        Column("gpu", "GPU", 16, 12, _gpu, lambda r: r.gpu.casefold(), align="left", solutions_only=False),
+        Column("gpu", "GPU", 15, 12, _gpu, lambda r: r.gpu.casefold(), align="left", solutions_only=False),
         Column("gpus", "×", 3, 11, _count, lambda r: r.answer.layout.gpus if r.answer.layout else None, solutions_only=False),
-        Column("layout", "layout", 11, 5, _layout, lambda r: r.answer.layout.text if r.answer.layout else None, align="left", solutions_only=False),
-        Column("memory", "memory", 11, 10, _memory, lambda r: memory_share(r.answer), solutions_only=False),
-        Column("rate", "tokens/s   ", 15, 10, rate, lambda r: _value(throughput(task, r.answer)), best_is_high=True),
+        Column(
+            "layout",
+            "layout",
+            11,
+            5,
+            _layout,
+            lambda r: r.answer.layout.text if r.answer.layout else None,
+            align="left",
+            solutions_only=False,
+        ),
+        Column("memory", "memory", 10, 10, _memory, lambda r: memory_share(r.answer), solutions_only=False),
+        Column("rate", "tokens/s      ", 14, 10, rate, lambda r: _value(throughput(task, r.answer)), best_is_high=True),
         money,
         Column("usd-per-h", "$/h", 7, 7, lambda r, _, w: _figure(r.usd_per_h, usd_text, w), lambda r: _value(r.usd_per_h)),
         *extra,
@@ -135,7 +173,7 @@ def columns_for(task: str) -> tuple[Column, ...]:
         Column(
             "limit",
             "limit",
-            10,
+            9,
             8,
             lambda r, s, w: [(shorten_end(r.answer.bottleneck or UNKNOWN, w, s.ellipsis).ljust(w), "limit")],
             lambda r: r.answer.bottleneck,
@@ -174,4 +212,7 @@ def fit_columns(columns: Sequence[Column], width: int, rows: Sequence[PlanRow]) 
         least = min(kept, key=lambda column: column.keep)
         kept.remove(least)
     spare = max(0, width - (sum(column.width + GAP for column in kept) - GAP))
-    return [(column, column.width + min(spare, max(0, longest - column.width)) if column.id == "gpu" else column.width) for column in kept]
+    return [
+        (column, column.width + min(spare, max(0, longest - column.width)) if column.id == "gpu" else column.width)
+        for column in kept
+    ]

@@ -9,13 +9,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from .entry import Entry
+from .overlay import Overlay
 
 
-class ConfirmScreen(ModalScreen[bool]):
+class ConfirmScreen(Overlay[bool]):
     """Asks yes or no; escape is no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -29,7 +29,7 @@ class ConfirmScreen(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         """The question and its two keys."""
-        with Vertical(classes="dialog"):
+        with Vertical(classes="box dialog"):
             yield Static(Content(self._question), classes="dialog-text")
             yield Static(
                 Content.from_markup(
@@ -44,21 +44,21 @@ class ConfirmScreen(ModalScreen[bool]):
         self.dismiss(answer)
 
 
-class NameScreen(ModalScreen[str | None]):
+class NameScreen(Overlay[str | None]):
     """Asks for a name; escape gives None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back", show=False)]
 
     def __init__(self, title: str, name: str, hint: str) -> None:
         super().__init__()
-        self._title, self._name, self._hint = title, name, hint
+        self._heading, self._suggested, self._hint = title, name, hint
 
     def compose(self) -> ComposeResult:
         """One field."""
-        with Vertical(classes="dialog") as box:
-            box.border_title = Content(self._title)
+        with Vertical(classes="box dialog") as box:
+            box.border_title = Content(self._heading)
             box.border_subtitle = Content("↵ save · esc back")
-            yield Entry(self._name)
+            yield Entry(self._suggested)
             yield Static(Content(self._hint), classes="dialog-hint")
 
     @on(Input.Submitted)

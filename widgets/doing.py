@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,16 +12,11 @@ from textual.widgets import Input
 
 from . import opening, remembered, theme
 from .actions import ACTIONS, PANES, Action
-from .dialogs import ConfirmScreen, NameScreen
-from .exporting import SUFFIXES, command_line, plan_text, write_export
-from .formatting import row_text
-from .help import HelpScreen
-from .picker import Item, PickerScreen
 from .telemetry import MachinePane
-from .why import WhyScreen
 
 if TYPE_CHECKING:
     from .app import PlannerApp
+    from .picker import PickerScreen
 
 Work = Coroutine[Any, Any, None]
 NEEDS_PLAN = ("sort", "reverse", "filter", "export", "copy-command", "save")
@@ -30,7 +25,7 @@ NEEDS_ROW = ("why", "copy")
 
 def why_not(app: PlannerApp, name: str) -> str | None:
     """Why the action cannot be done now; None: it can."""
-    if app.plan is None and name in {*NEEDS_PLAN, *NEEDS_ROW, "undo", "basis", "preset"}:
+    if app.plan is None and name in {*NEEDS_PLAN, *NEEDS_ROW, "undo", "basis", "preset", "pane-workload", "help"}:
         return "There is no plan yet."
     if name in NEEDS_ROW and app.table.highlighted is None:
         return "No row is highlighted."
@@ -97,6 +92,8 @@ def pause(app: PlannerApp) -> None:
 
 def why(app: PlannerApp) -> None:
     """The detail of the highlighted row."""
+    from .why import WhyScreen
+
     row = app.table.highlighted
     if row is not None and app.plan is not None:
         app.push_screen(WhyScreen(row, app.plan, app.symbols))
@@ -116,6 +113,8 @@ def copy(app: PlannerApp, text: str, what: str) -> None:
 
 def copy_row(app: PlannerApp) -> None:
     """The highlighted row as text."""
+    from .formatting import row_text
+
     row = app.table.highlighted
     if row is not None and app.plan is not None:
         copy(app, row_text(row, str(app.plan.task.get("task", ""))), "Row")
@@ -123,6 +122,8 @@ def copy_row(app: PlannerApp) -> None:
 
 def copy_command(app: PlannerApp) -> None:
     """The same plan without the screen."""
+    from .exporting import command_line
+
     if app.preset is not None:
         name = app.preset.name if app.preset.origin != "file" else str(app.preset.path)
         copy(app, command_line(name, app.preset_fields, app.form.workload, app.basis), "Command")
@@ -130,6 +131,8 @@ def copy_command(app: PlannerApp) -> None:
 
 def export(app: PlannerApp) -> None:
     """Ask for the form, then write the file."""
+    from .picker import Item, PickerScreen
+
     items = [
         Item("json", "JSON", "everything: inputs, rows, ranges, reasons"),
         Item("csv", "CSV", "the rows, SI units"),
@@ -140,12 +143,14 @@ def export(app: PlannerApp) -> None:
 
 
 def _export(app: PlannerApp, form: str | None) -> None:
+    from .exporting import SUFFIXES, plan_text, write_export
+
     if form is None or app.plan is None or app.preset is None:
         return
     kind = next(known for known in SUFFIXES if known == form)
     text = app.export_screenshot(simplify=True) if kind == "svg" else plan_text(app.plan, kind)
     try:
-        path = write_export(text, app.preset.name, kind, app.options.state, datetime.datetime.now(tz=datetime.UTC))
+        path = write_export(text, app.preset.name, kind, app.options.state, dt.datetime.now(tz=dt.UTC))
     except OSError as error:
         app.notify(f"{error.filename}: {error.strerror}.", title="Not exported", severity="error", timeout=8)
     else:
@@ -154,6 +159,8 @@ def _export(app: PlannerApp, form: str | None) -> None:
 
 def save(app: PlannerApp) -> None:
     """Ask for a name, then write the preset."""
+    from .dialogs import NameScreen
+
     suggested = app.preset.name if app.preset else "my-workload"
     hint = "Goes to the presets of your own config folder; a name of yours again replaces it."
     app.push_screen(NameScreen("Save the workload as a preset", suggested, hint), partial(_save, app))
@@ -166,6 +173,8 @@ def _save(app: PlannerApp, name: str | None) -> None:
 
 def choose_preset(app: PlannerApp) -> None:
     """The list of presets."""
+    from .picker import PickerScreen
+
     current = app.preset.name if app.preset else None
     app.push_screen(PickerScreen("Open a preset", app.form.presets, current), partial(_open, app))
 
@@ -190,6 +199,7 @@ def choose_theme(app: PlannerApp) -> None:
 
 def theme_picker(current: str) -> PickerScreen:
     """A picker that shows the theme under its cursor."""
+    from .picker import Item, PickerScreen
 
     class ThemePicker(PickerScreen):
         def highlight(self, value: str) -> None:
@@ -200,6 +210,8 @@ def theme_picker(current: str) -> PickerScreen:
 
 def show_help(app: PlannerApp) -> None:
     """Help for the active pane."""
+    from .help import HelpScreen
+
     app.push_screen(HelpScreen(app.active_pane, app.key_state, partial(why_not, app), app.symbols))
 
 
@@ -213,7 +225,11 @@ def leave(app: PlannerApp) -> None:
         if yes:
             app.exit()
 
-    app.push_screen(ConfirmScreen("A benchmark is running. What it measured so far is kept.", "stop it and quit", "go on"), answered)
+    from .dialogs import ConfirmScreen
+
+    app.push_screen(
+        ConfirmScreen("A benchmark is running. What it measured so far is kept.", "stop it and quit", "go on"), answered
+    )
 
 
 async def undo(app: PlannerApp) -> None:
@@ -228,8 +244,9 @@ async def stop(app: PlannerApp) -> None:
 
 async def benchmark(app: PlannerApp) -> None:
     """Measure this machine."""
-    app.show_pane("benchmark", focus=False) if app.single else None
-    await app.measuring.measure(lambda: app.form.workload)
+    if app.single:
+        app.show_pane("benchmark")
+    await app.measuring.measure(app.plan)
 
 
 DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import io
 import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
-
-from planner.engine.answers import Plan
+from typing import TYPE_CHECKING, Any, Literal
 
 from .remembered import folder, write_whole
+
+if TYPE_CHECKING:
+    from planner.engine.answers import Plan
 
 Form = Literal["json", "csv", "markdown", "svg"]
 SUFFIXES: Mapping[Form, str] = {"json": "json", "csv": "csv", "markdown": "md", "svg": "svg"}
@@ -35,7 +36,7 @@ def plan_text(plan: Plan, form: Form) -> str:
     return out.getvalue()
 
 
-def write_export(text: str, name: str, form: Form, state: Path | None, when: datetime.datetime) -> Path:
+def write_export(text: str, name: str, form: Form, state: Path | None, when: dt.datetime) -> Path:
     """Write into the working directory, or the state folder when that is not writable; raises OSError."""
     here = Path.cwd()
     target = here if os.access(here, os.W_OK) else folder(state)

@@ -23,4 +23,9 @@ def report(app: PlannerApp, fault: BaseException | None) -> None:
         path = remembered.folder(app.options.state) / LOG
         remembered.write_whole(path, "".join(traceback.format_exception(fault)))
         where = f"\nDetails: {path}"
-    app.notify(f"{type(fault).__name__}: {fault}{where}", title="Something broke in gpu-planner; the rest goes on", severity="error", timeout=10)
+    app.notify(
+        f"{type(fault).__name__}: {fault}{where}",
+        title="Something broke in gpu-planner; the rest goes on",
+        severity="error",
+        timeout=10,
+    )

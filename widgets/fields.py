@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from planner.units import is_known
 from planner.workload import tasks
 
 AUTO = ""
@@ -20,13 +21,29 @@ RUNS = (GENERATE, SERVE, PREFILL)
 ALL = (*TRAINS, *RUNS)
 
 TASK_WORDS = {
-    TRAIN: "pre-train",
-    FINETUNE: "fine-tune",
-    GENERATE: "generate (fixed batch)",
-    SERVE: "serve (many users)",
-    PREFILL: "read only (prefill)",
+    TRAIN: "train from scratch",
+    FINETUNE: "tune a trained model",
+    GENERATE: "a fixed batch of texts",
+    SERVE: "many users at once",
+    PREFILL: "read prompts only",
 }
-WEIGHT_FORMATS = ("bf16", "fp16", "fp8", "int8", "int4", "awq", "gptq-int4", "nf4", "mxfp4", "nvfp4", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "fp32")
+WEIGHT_FORMATS = (
+    "bf16",
+    "fp16",
+    "fp8",
+    "int8",
+    "int4",
+    "awq",
+    "gptq-int4",
+    "nf4",
+    "mxfp4",
+    "nvfp4",
+    "q8_0",
+    "q6_k",
+    "q5_k_m",
+    "q4_k_m",
+    "fp32",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +71,7 @@ FIELDS: tuple[Field, ...] = (
     Field(key="input_tokens", label="input", kind="lengths", unit="tokens", tasks=RUNS),
     Field(key="output_tokens", label="output", kind="lengths", unit="tokens", tasks=(GENERATE, SERVE)),
     Field(key="prefix_tokens", label="cached", kind="count", unit="tokens", tasks=(SERVE,)),
-    Field(key="batch", label="batch", kind="count", unit="sequences", tasks=(GENERATE, PREFILL)),
+    Field(key="batch", label="batch", kind="count", unit="seqs", tasks=(GENERATE, PREFILL)),
     Field(key="request_rate_per_s", label="load", unit="req/s", tasks=(SERVE,)),
     Field(key="targets.burst", label="burst", kind="percent", unit="%", tasks=(SERVE,)),
     Field(key="targets.p95_request_s", label="p95 whole", unit="s", tasks=(SERVE,)),
@@ -63,11 +80,18 @@ FIELDS: tuple[Field, ...] = (
     Field(key="requests", label="requests", unit="in all", tasks=(GENERATE,)),
     Field(key="recipe", label="recipe", kind="choice", choices=get_args(tasks.Recipe), tasks=TRAINS),
     Field(key="optimizer", label="optimizer", kind="choice", choices=get_args(tasks.Optimizer), tasks=TRAINS),
-    Field(key="lora.rank", label="LoRA rank", kind="count", unit="none: full", tasks=(FINETUNE,)),
-    Field(key="lora.base", label="LoRA base", kind="choice", choices=("bf16", "fp16", "int8", "nf4", "nf4-dq"), tasks=(FINETUNE,), needs="lora"),
+    Field(key="lora.rank", label="LoRA rank", kind="count", unit="or full", tasks=(FINETUNE,)),
+    Field(
+        key="lora.base",
+        label="LoRA base",
+        kind="choice",
+        choices=("bf16", "fp16", "int8", "nf4", "nf4-dq"),
+        tasks=(FINETUNE,),
+        needs="lora",
+    ),
     Field(key="sequence", label="sequence", kind="count", unit="tokens", tasks=TRAINS),
-    Field(key="global_batch", label="batch", kind="count", unit="sequences", tasks=TRAINS),
-    Field(key="micro_batch", label="micro", kind="count", unit="sequences", tasks=TRAINS),
+    Field(key="global_batch", label="batch", kind="count", unit="seqs", tasks=TRAINS),
+    Field(key="micro_batch", label="micro", kind="count", unit="seqs", tasks=TRAINS),
     Field(key="checkpointing", label="checkpoints", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
     Field(key="sharding", label="sharding", kind="choice", choices=get_args(tasks.Sharding), tasks=TRAINS),
     Field(key="train_tokens", label="train on", unit="tokens", tasks=TRAINS),
@@ -152,7 +176,7 @@ def parse_number(text: str) -> float:
         number = float(plain[:-1] if scale != 1.0 else plain) * scale
     except ValueError:
         raise ValueError(f"{text!r} is no number; 1,000, 4k, 1.5B and 3e9 are.") from None
-    if number != number or number in {float("inf"), float("-inf")}:
+    if not is_known(number):
         raise ValueError(f"{text!r} is no number; 1,000, 4k, 1.5B and 3e9 are.")
     return float(f"{number:.12g}")
 

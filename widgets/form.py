@@ -27,6 +27,8 @@ from .picker import Item
 from .symbols import UNICODE, Symbols
 
 UNDO_DEPTH = 100
+ALWAYS_SET = ("objective", "market")
+"""Choices that are never left to the planner; absent means the first."""
 
 
 def field_id(key: str) -> str:
@@ -54,6 +56,25 @@ class FieldLine(Horizontal):
 
 class Form(VerticalScroll, can_focus=False):
     """Edits the wire form of a workload; keys it does not show stay as they are."""
+
+    DEFAULT_CSS = """
+    Form {
+        scrollbar-size-vertical: 1;
+        .field-line { height: 1; }
+        .field-label { width: 11; color: $quiet; }
+        .field-unit { width: auto; min-width: 7; padding-left: 1; color: $quiet; }
+        Entry { width: 1fr; background: $panel 60%; padding: 0; }
+        Entry:focus { background: $panel; }
+        Entry > .input--placeholder { color: $quiet 80%; }
+        Choice { width: 1fr; height: 1; }
+        Choice:focus { background: $primary 35%; text-style: bold; }
+        Choice:hover { background: $panel; }
+        .field-line:focus-within .field-label { color: $accent; text-style: bold; }
+        .field-line.-faulty .field-label { color: $text-error; text-style: bold; }
+        .field-line.-faulty Entry { background: $error 25%; }
+        .fault { display: none; height: auto; color: $text-error; padding: 0 0 0 2; }
+    }
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("form")]
 
@@ -149,12 +170,12 @@ class Form(VerticalScroll, can_focus=False):
             self._mark(line, self._faults.get(line.field.key, ""))
         for problem in problems:
             key = problem.key.split("[")[0]
-            line = shown.get(key) or shown.get(key.rpartition(".")[0])
-            if line is None:
+            at_fault = shown.get(key) or shown.get(key.rpartition(".")[0])
+            if at_fault is None:
                 elsewhere.append(problem)
             else:
                 hint = f" Did you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
-                self._mark(line, problem.message + hint)
+                self._mark(at_fault, problem.message + hint)
         return elsewhere
 
     def compose(self) -> ComposeResult:
@@ -167,7 +188,8 @@ class Form(VerticalScroll, can_focus=False):
         """Put up the fields of the task, unless they are there already."""
         wanted = spec.fields_for(self._workload)
         if [line.field for line in self.query(FieldLine)] != wanted:
-            focused = self.screen.focused.id if self.screen.focused in self.query("*") and self.screen.focused else None
+            widget = self.screen.focused
+            focused = widget.id if widget is not None and self in widget.ancestors else None
             async with self.batch():
                 self._last = None
                 await self.query(".of-task").remove()
@@ -196,7 +218,7 @@ class Form(VerticalScroll, can_focus=False):
             field, value = line.field, spec.get(self._workload, line.field.key)
             chosen = spec.show(field, spec.get(self._filled_in, field.key))
             if field.kind == "choice":
-                text = spec.show(field, value)
+                text = spec.show(field, value) or (field.choices[0] if field.key in ALWAYS_SET else "")
                 line.query_one(Choice).offer(self._items(field, text), text, chosen)
                 continue
             editor = line.query_one(Input)
@@ -213,8 +235,8 @@ class Form(VerticalScroll, can_focus=False):
             known = any(item.value == current for item in self._models)
             return self._models if known or not current else [Item(current, detail="of this preset"), *self._models]
         if field.key == "task":
-            return [Item(name, spec.TASK_WORDS[name]) for name in field.choices]
-        optional = field.key not in {"objective", "market"}
+            return [Item(name, detail=spec.TASK_WORDS[name]) for name in field.choices]
+        optional = field.key not in ALWAYS_SET
         listed = [Item(name) for name in field.choices]
         extra = [Item(current)] if current and current not in field.choices else []
         return [*([Item("", "auto", "choose for me")] if optional else []), *extra, *listed]
@@ -226,15 +248,15 @@ class Form(VerticalScroll, can_focus=False):
             self.post_message(self.PresetChosen(event.value))
             return
         field = self._field_of(event.choice)
-        if field is not None:
-            await self._set(field, event.value or None)
+        await self._set(field, event.value or None)
 
     @on(Input.Changed)
     async def _typed(self, event: Input.Changed) -> None:
         event.stop()
         field = self._field_of(event.input)
-        if field is None or not _differs(field, event.value, spec.get(self._workload, field.key)):
-            if field is not None and self._faults.pop(field.key, None):
+        if not _differs(field, event.value, spec.get(self._workload, field.key)):
+            if field.key in self._faults:
+                del self._faults[field.key]
                 self._fill()
                 self.post_message(self.Changed(self._workload))
             return
@@ -254,9 +276,8 @@ class Form(VerticalScroll, can_focus=False):
         await self._rebuild()
         self.post_message(self.Changed(self._workload))
 
-    def _field_of(self, editor: Widget) -> spec.Field | None:
-        line = editor.query_ancestor(FieldLine)
-        return line.field
+    def _field_of(self, editor: Widget) -> spec.Field:
+        return editor.query_ancestor(FieldLine).field
 
     def _mark(self, line: FieldLine, fault: str) -> None:
         line.set_class(bool(fault), "-faulty")

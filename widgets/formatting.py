@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from planner.engine.answers import Answer, Figure, PlanRow
 from planner.units import UNKNOWN, bytes_text, duration_text, percent_text, si_text, usd_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers import Answer, Basis, Figure, PlanRow
 
 COMPONENT_NAMES: Mapping[str, str] = {
     "weights": "weights",
@@ -19,12 +21,14 @@ COMPONENT_NAMES: Mapping[str, str] = {
     "overhead": "overhead",
 }
 
-BASIS_WORDS: Mapping[str, str] = {
+BASIS_WORDS: Mapping[Basis, str] = {
     "measured": "measured here",
     "transferred": "carried over from here",
     "public": "public figures",
     "spec": "spec sheet",
 }
+
+SHORT_BASIS_WORDS: Mapping[Basis, str] = {"measured": "measured", "transferred": "carried over", "public": "public", "spec": "spec"}
 
 TRAINING = ("train", "finetune")
 
@@ -129,7 +133,7 @@ def load_summary(task: Mapping[str, Any]) -> list[str]:
         parts.append(f"{si_text(tokens)} tokens".replace(" G tokens", " B tokens"))
     targets = task.get("targets", {})
     labels = (("p95_request_s", "p95"), ("p95_ttft_s", "first token p95"), ("p95_tpot_s", "next token p95"))
-    parts += [f"{label} < {duration_text(targets[key])}" for key, label in labels if targets.get(key)]
+    parts += [f"{label} < {targets[key]:g} s" for key, label in labels if targets.get(key)]
     if deadline := targets.get("deadline_h"):
         parts.append(f"within {duration_text(deadline * 3600)}")
     if budget := targets.get("budget_usd"):

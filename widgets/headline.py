@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import TYPE_CHECKING
-
-from planner.engine.answers import Plan
 
 from .formatting import BASIS_WORDS, load_summary, model_name
 
 if TYPE_CHECKING:
+    from planner.engine.answers import Plan
     from planner.workload.presets import Preset
 
 OLD_PRICES_D = 30
 
 
-def parts(preset: Preset, plan: Plan, here: str, today: datetime.date) -> tuple[list[str], list[str]]:
+def parts(preset: Preset, plan: Plan, here: str, today: dt.date) -> tuple[list[str], list[str]]:
     """The left side (what is planned) and the right side (this machine, the prices), most telling first."""
     left = [preset.name, model_name(plan.task), *load_summary(plan.task)]
     right = []
@@ -27,9 +26,9 @@ def parts(preset: Preset, plan: Plan, here: str, today: datetime.date) -> tuple[
     return left, right
 
 
-def _age(as_of: str, today: datetime.date) -> str:
+def _age(as_of: str, today: dt.date) -> str:
     try:
-        days = (today - datetime.date.fromisoformat(as_of[:10])).days
+        days = (today - dt.date.fromisoformat(as_of[:10])).days
     except ValueError:
         return ""
     return f", {days} d old" if days > 0 else ""

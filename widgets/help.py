@@ -9,12 +9,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from .actions import ACTIONS
 from .formatting import BASIS_WORDS
 from .lines import KeyState
+from .overlay import Overlay
 from .symbols import Symbols
 
 PANE_TEXTS = {
@@ -31,18 +31,20 @@ PANE_TEXTS = {
 }
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Overlay[None]):
     """Help for one pane, with all keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1", "dismiss", "back", show=False)]
 
-    def __init__(self, pane: str, state_of: Callable[..., KeyState], reason_of: Callable[[str], str | None], symbols: Symbols) -> None:
+    def __init__(
+        self, pane: str, state_of: Callable[..., KeyState], reason_of: Callable[[str], str | None], symbols: Symbols
+    ) -> None:
         super().__init__()
         self._pane, self._state_of, self._reason_of, self._symbols = pane, state_of, reason_of, symbols
 
     def compose(self) -> ComposeResult:
         """One scrolling text."""
-        with VerticalScroll(id="help") as box:
+        with VerticalScroll(id="help", classes="box") as box:
             box.border_title = Content("Help")
             box.border_subtitle = Content("esc back")
             yield Static(Content("\n").join(self._text()))
@@ -50,17 +52,26 @@ class HelpScreen(ModalScreen[None]):
     def _text(self) -> list[Content]:
         lines = [Content.styled(self._pane.capitalize(), "bold $accent"), Content(PANE_TEXTS[self._pane]), Content("")]
         lines += [Content.styled("Signs", "bold $accent")]
-        lines += [Content.assemble(f"  {self._symbols.basis[basis]} ", (words, "$quiet")) for basis, words in BASIS_WORDS.items() if basis in self._symbols.basis]
+        lines += [
+            Content.assemble(f"  {self._symbols.basis[basis]} ", (words, "$quiet"))
+            for basis, words in BASIS_WORDS.items()
+            if basis in self._symbols.basis
+        ]
         lines += [Content.assemble("  ±14% ", ("the range that should hold the truth nine times in ten", "$quiet")), Content("")]
         groups: dict[str, list[Content]] = {}
         for action in ACTIONS:
             state = self._state_of(action)
             reason = self._reason_of(action.id)
-            words = [(f"  {state.key:<8}", "bold $accent" if state.available else "$quiet"), (f"{action.description}", "" if state.available else "$quiet")]
+            words = [
+                (f"  {state.key:<8}", "bold $accent" if state.available else "$quiet"),
+                (f"{action.description}", "" if state.available else "$quiet"),
+            ]
             if reason:
                 words.append((f"  {reason}", "italic $text-warning"))
             groups.setdefault(action.group, []).append(Content.assemble(*words))
-        groups.setdefault("Program", []).append(Content.assemble(("  ^p      ", "bold $accent"), "Find any action, preset or theme by name."))
+        groups.setdefault("Program", []).append(
+            Content.assemble(("  ^p      ", "bold $accent"), "Find any action, preset or theme by name.")
+        )
         for group, entries in groups.items():
             lines += [Content.styled(group, "bold $accent"), *entries, Content("")]
         return lines

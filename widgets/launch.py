@@ -50,7 +50,9 @@ def open_app(options: AppOptions) -> int:
     from dataclasses import replace
 
     prepare_environment()
-    options = replace(options, colour=options.colour and not os.environ.get("NO_COLOR"), ascii_only=options.ascii_only or _plain_terminal())
+    options = replace(
+        options, colour=options.colour and not os.environ.get("NO_COLOR"), ascii_only=options.ascii_only or _plain_terminal()
+    )
     from .app import PlannerApp
 
     app = PlannerApp(options)

@@ -78,7 +78,9 @@ class Tabs(Static):
             suffix = f" {note}" if pane == "benchmark" and note else ""
             style = "bold reverse" if pane == active else "$quiet"
             text = Content.assemble((f" {number} {label}{suffix} ", style))
-            parts.append(Content.from_markup("[@click=app.act('pane-" + pane + "')]$text[/]", text=text) if pane != active else text)
+            parts.append(
+                Content.from_markup("[@click=app.act('pane-" + pane + "')]$text[/]", text=text) if pane != active else text
+            )
         self.update(Content(" ").join(parts))
 
 
@@ -128,7 +130,14 @@ class KeyLine(Static):
             kept.append(state)
             used += _width(state)
         palette = Content.from_markup("[@click=app.command_palette][bold $accent]^p[/] [$quiet]palette[/][/]   ")
-        line = Content("").join([*(_key(state) for state in kept), Content(" " * max(1, room - used - right_width)), palette, *(_key(state) for state in right)])
+        line = Content("").join(
+            [
+                *(_key(state) for state in kept),
+                Content(" " * max(1, room - used - right_width)),
+                palette,
+                *(_key(state) for state in right),
+            ]
+        )
         self.update(line)
 
 
@@ -139,5 +148,7 @@ def _width(state: KeyState) -> int:
 def _key(state: KeyState) -> Content:
     styles = ("bold $accent", "$foreground") if state.available else ("$quiet 60%", "$quiet 60%")
     return Content.from_markup(
-        "[@click=app.act('" + state.action.id + f"')][{styles[0]}]$key[/] [{styles[1]}]$label[/][/]   ", key=state.key, label=state.label
+        "[@click=app.act('" + state.action.id + f"')][{styles[0]}]$key[/] [{styles[1]}]$label[/][/]   ",
+        key=state.key,
+        label=state.label,
     )

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from .benchmark import Run
+from planner.units import UNKNOWN, digits, percent_text, si_text
+
+from . import remembered
+from .benchmark import PointLine, Run
+from .formatting import rate_text, spread_text, throughput
 from .planning import SessionThread
+
+if TYPE_CHECKING:
+    from planner.engine.answers import Plan, PlanRow
+    from planner.hardware.gpus import Gpu
+    from planner.hardware.measurements import Measurement, Store
+    from planner.observe.bench_events import Event
+    from planner.observe.bench_process import BenchRun
+    from planner.session import Session
+
+UNITS = {"gemm": "FLOP/s", "train": "FLOP/s", "copy": "B/s", "gemv": "B/s", "launch": "s"}
+"""Kind of a measurement -> unit of its value."""
+SOLID = ("ok", "noisy")
 
 
 @dataclass
@@ -21,13 +39,35 @@ class RunChanged(Message):
     """Whether a new measurement was stored: the plan has to be made again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What a result is compared with."""
+
+    compute_flop_per_s: Mapping[str, float] = field(default_factory=dict)
+    bandwidth_bytes_per_s: float | None = None
+    before: Mapping[str, float] = field(default_factory=dict)
+    """Point -> its last value."""
+
+    def share(self, measurement: Measurement) -> float | None:
+        """Of what the vendor (or the instruction set) promises."""
+        peak = self.bandwidth_bytes_per_s if measurement.kind in {"copy", "gemv"} else None
+        if measurement.kind in {"gemm", "train"}:
+            peak = self.compute_flop_per_s.get(measurement.dtype or "")
+        return measurement.value / peak if measurement.value is not None and peak else None
+
+
 class Measuring:
     """At most one benchmark at a time."""
 
-    def __init__(self, thread: SessionThread, post: Callable[[Message], object], python: str | None) -> None:
+    def __init__(self, thread: SessionThread, post: Callable[[Message], object], *, python: str | None, state: Path | None) -> None:
         self._thread = thread
         self._post = post
         self._python = python
+        self._state = state
+        self._process: BenchRun | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._background = Background()
+        self._rows_before: dict[str, PlanRow] = {}
         self.run = Run()
 
     @property
@@ -35,11 +75,150 @@ class Measuring:
         """Whether a worker measures now."""
         return self.run.state == "running"
 
-    async def measure(self, workload: Callable[[], Mapping[str, Any]]) -> None:
-        """Run the quick suite."""
+    async def measure(self, plan: Plan | None) -> None:
+        """Run the quick suite to its end; `plan` is what it will be compared with."""
+        from planner.observe.bench_events import BenchRequest
+        from planner.observe.bench_process import BenchRun
+
+        self.run = Run(state="running", subject="quick")
+        self._rows_before = _rows_here(plan)
+        self._tell()
+        store, canonical = await self._thread.ask(_tools)
+        python = Path(self._python) if self._python else None
+        self._process = BenchRun(BenchRequest(state=remembered.folder(self._state), python=python), store, canonical)
+        self._task = asyncio.current_task()
+        try:
+            async for event in self._process.events():
+                await self._take(event, store)
+        finally:
+            self._process = self._task = None
+            if self.running:
+                self.run.state, self.run.message = "stopped", "Stopped; what was measured is kept."
 
     async def stop(self) -> None:
-        """Stop it; what was measured is kept."""
+        """Stop it within a second; what was measured is kept."""
+        if self._process is not None:
+            await self._process.stop()
 
     def kill(self) -> None:
-        """End the worker at once."""
+        """End the worker at once, without waiting."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def compare(self, plan: Plan) -> None:
+        """Note what the results so far changed in the answer for this machine."""
+        if self.run.state == "idle":
+            return
+        task = str(plan.task.get("task", ""))
+        effects = []
+        for gpu, row in _rows_here(plan).items():
+            was, now = self._rows_before.get(gpu), throughput(task, row.answer)
+            before = throughput(task, was.answer) if was is not None else None
+            if was is None or now is None or before is None or (was.basis == row.basis and before.value == now.value):
+                continue
+            place = f"rank {row.rank} stays" if was.rank == row.rank else f"rank {was.rank or UNKNOWN} to {row.rank or UNKNOWN}"
+            effects.append(
+                f"{gpu}: {rate_text(before.value)} {spread_text(before)} to {rate_text(now.value)} {spread_text(now)} tok/s · {place if row.rank or was.rank else row.verdict}"
+            )
+        if effects != self.run.effects:
+            self.run.effects = effects
+            self._tell()
+
+    def _tell(self, *, measured: bool = False) -> None:
+        self._post(RunChanged(self.run, measured))
+
+    async def _take(self, event: Event, store: Store) -> None:
+        """Write one event into the run."""
+        from planner.observe import bench_events as happened
+
+        run = self.run
+        match event:
+            case happened.Preparing(interpreter):
+                run.message = f"Loading torch {interpreter.torch_version} …"
+            case happened.Started():
+                run.message, run.subject = "", f"{event.suite}, {event.device}"
+                run.points = [PointLine(point.id, point.label) for point in event.points]
+                device = event.device
+                self._background = await self._thread.ask(lambda session: _background(session, store, device))
+            case happened.PointStarted(point):
+                self._line(point.id).state = "running"
+            case happened.PointProgress():
+                line = self._line(event.point.id)
+                line.state, line.fraction, run.eta_s = "running", event.fraction, event.eta_s
+            case happened.PointDone(point, measurement):
+                self._result(self._line(point.id), measurement)
+            case happened.PointSkipped(point, reason):
+                line = self._line(point.id)
+                line.state, line.detail = "skipped", reason
+            case happened.Finished():
+                run.state = "finished" if event.state == "finished" else "stopped"
+                run.message = f"{event.message}."
+                self._drop_waiting()
+            case happened.Failed():
+                run.state, run.message = "failed", f"{event.message} {event.next_step}"
+                self._drop_waiting()
+        self._tell(measured=isinstance(event, happened.PointDone))
+
+    def _line(self, name: str) -> PointLine:
+        line = self.run.point(name)
+        if line is None:
+            line = PointLine(name, name)
+            self.run.points.append(line)
+        return line
+
+    def _drop_waiting(self) -> None:
+        self.run.eta_s = None
+        self.run.points = [point for point in self.run.points if point.state not in {"waiting", "running"}]
+
+    def _result(self, line: PointLine, measurement: Measurement) -> None:
+        if measurement.value is None:
+            line.state, line.detail = "failed", f"{measurement.status} {measurement.detail}".strip()
+            return
+        line.state, line.fraction = "done", 1.0
+        line.value = si_text(measurement.value, UNITS[measurement.kind])
+        share = self._background.share(measurement)
+        line.share = f"{percent_text(share)} of peak" if share is not None else ""
+        before = self._background.before.get(line.id)
+        line.was = f"was {si_text(before, UNITS[measurement.kind])}" if before is not None else ""
+        line.detail = "" if measurement.status == "ok" else measurement.status
+
+
+def _tools(session: Session) -> tuple[Store, Callable[[str], str | None]]:
+    """The store, and the catalogue's name for what a driver calls a GPU."""
+    gpus = session.gpus
+
+    def canonical(driver_name: str) -> str | None:
+        part = gpus.find_nvml(driver_name)
+        return part.name if part else None
+
+    return session.store, canonical
+
+
+def _background(session: Session, store: Store, device: str) -> Background:
+    before = {entry.point: entry.value for entry in store.latest(device) if entry.value is not None and entry.status in SOLID}
+    part: Gpu | None = next((part for part in session.machine.devices if part.name == device), None)
+    if part is None:
+        return Background(before=before)
+    return Background(part.compute_flop_per_s, part.memory_bandwidth_bytes_per_s, before)
+
+
+def _rows_here(plan: Plan | None) -> dict[str, PlanRow]:
+    """The best row of every device of this machine."""
+    rows: dict[str, PlanRow] = {}
+    for row in plan.rows if plan else ():
+        if row.here:
+            rows.setdefault(row.gpu, row)
+    return rows
+
+
+async def stored_text(thread: SessionThread) -> str:
+    """What earlier starts measured, in one sentence; empty when nothing."""
+
+    def question(session: Session) -> str:
+        runs = [run for run in session.store.runs() if run.measurements]
+        if not runs:
+            return ""
+        newest, points = runs[0], sum(run.measurements for run in runs)
+        return f"In use: {digits(points)} results of {len(runs)} run{'s' * (len(runs) != 1)}; the newest of {newest.device}, {newest.started_at[:10]}."
+
+    return await thread.ask(question)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -15,7 +13,19 @@ from planner.engine.answers import MEMORY_COMPONENTS, MemoryBytes
 from planner.units import GIB, bytes_text
 
 from .formatting import COMPONENT_NAMES
+from .paint import Paint
 from .symbols import UNICODE, Symbols
+
+SHORT_NAMES = {
+    "weights": "w",
+    "gradients": "grad",
+    "optimizer": "opt",
+    "activations": "act",
+    "logits": "log",
+    "kv_cache": "KV",
+    "buffers": "buf",
+    "overhead": "ovh",
+}
 
 Part = tuple[str, float, int]
 """Component (or 'free'), bytes, cells."""
@@ -58,27 +68,19 @@ def split_cells(memory: MemoryBytes, width: int) -> tuple[list[Part], int]:
 class MemoryBar(Widget):
     """A stack bar of 1 to 3 rows: bar, bar with room for names, legend."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "memory-bar--weights",
-        "memory-bar--gradients",
-        "memory-bar--optimizer",
-        "memory-bar--activations",
-        "memory-bar--logits",
-        "memory-bar--kv_cache",
-        "memory-bar--buffers",
-        "memory-bar--overhead",
-        "memory-bar--free",
-        "memory-bar--limit",
-        "memory-bar--over",
-        "memory-bar--label",
-    }
-
-    def __init__(self, *, headroom: float = 0.1, symbols: Symbols = UNICODE, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  (Textual's name)
-        super().__init__(id=id, classes=classes)
+    def __init__(
+        self,
+        *,
+        headroom: float = 0.1,
+        symbols: Symbols = UNICODE,
+        id: str | None = None,  # noqa: A002  (Textual's name)
+    ) -> None:
+        super().__init__(id=id)
         self._memory: MemoryBytes | None = None
         self._headroom = headroom
         self._symbols = symbols
         self._empty_text = "no plan yet"
+        self._style = Paint({})
 
     @property
     def memory(self) -> MemoryBytes | None:
@@ -91,14 +93,11 @@ class MemoryBar(Widget):
             self._memory, self._headroom, self._empty_text = memory, headroom, empty_text
             self.refresh()
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Two rows unless the style says otherwise."""
-        return 2
-
     def render_line(self, y: int) -> Strip:
         """Bar rows first; the legend takes the last row when there are two or more."""
         width, height = self.size
         base = self.rich_style
+        self._style = self._style.of(self.app)
         if self._memory is None:
             text = self._empty_text if y == 0 else ""
             return Strip([Segment(text[:width].ljust(width), base + self._style("label"))], width)
@@ -107,9 +106,6 @@ class MemoryBar(Widget):
         if y == height - 1:
             return Strip(list(self._legend(width)), None).adjust_cell_length(width, base)
         return Strip(list(self._bar(width)), width)
-
-    def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"memory-bar--{name}", partial=True)
 
     def _bar(self, width: int) -> Iterator[Segment]:
         """The stack, with the headroom mark in the free part and the end of the memory in an overfull one."""
@@ -125,7 +121,7 @@ class MemoryBar(Widget):
                 if cell == end and end < width:
                     yield Segment(self._symbols.divider, base + self._style("over"))
                 elif cell == mark and (name == "free" or end < width):
-                    yield Segment(self._symbols.headroom, base + self._style("limit"))
+                    yield Segment(self._symbols.headroom, base + self._style("headroom"))
                 else:
                     yield Segment(glyph, style)
             position += cells
@@ -134,8 +130,8 @@ class MemoryBar(Widget):
         memory = self._memory
         assert memory is not None
         base, label = self.rich_style, self.rich_style + self._style("label")
-        for _, names in ((0, True), (1, False)):
-            items = list(self._legend_items(memory, short=not names))
+        for short in (False, True):
+            items = list(self._legend_items(memory, short=short))
             if sum(len(glyph) + 1 + len(text) + 3 for _, glyph, text in items) <= width:
                 break
         for name, glyph, text in items:
@@ -147,11 +143,15 @@ class MemoryBar(Widget):
             size = float(getattr(memory, name))
             if size > 0:
                 word = COMPONENT_NAMES[name]
-                yield name, self._symbols.patterns[name] * (1 if short else 2), f"{word[:6] if short else word} {_gib(size)}"
+                yield (
+                    name,
+                    self._symbols.patterns[name] * (1 if short else 2),
+                    f"{SHORT_NAMES[name] if short else word} {_gib(size)}",
+                )
         free = memory.capacity - memory.total.value
         if free >= 0:
-            mark = "" if short else f"  {self._symbols.headroom} {1 - self._headroom:.0%} limit"
-            yield "limit", "", f"free {bytes_text(free)}{mark}"
+            mark = "" if short else f"  {self._symbols.headroom} {(1 - self._headroom) * 100:.0f} % limit"
+            yield "headroom", "", f"free {bytes_text(free)}{mark}"
         else:
             yield "over", self._symbols.divider, f"over by {bytes_text(-free)}"
 
@@ -164,8 +164,9 @@ class MemoryBar(Widget):
         parts, end = split_cells(memory, max(10, width - len(tail)))
         position = 0
         for name, size, cells in parts:
-            word = "free" if name == "free" else COMPONENT_NAMES[name]
-            text = next((option for option in (f" {word} {_gib(size)} ", f" {word[:3]} {_gib(size)} ", f" {word[:3]} ") if len(option) <= cells - 1), "")
+            word, short = ("free", "free") if name == "free" else (COMPONENT_NAMES[name], SHORT_NAMES[name])
+            options = (f" {word} {_gib(size)} ", f" {short} {_gib(size)} ", f" {short} ")
+            text = next((option for option in options if len(option) < cells), "")
             glyph = " " if name == "free" else self._symbols.patterns[name]
             style = base + self._style(name)
             label = base + self._style("label") if name == "free" else style + Style(reverse=True, bold=True)

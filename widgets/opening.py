@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
 
+from . import measuring
+from .benchmark import BenchmarkPane
 from .options import DEFAULT_PRESET
 from .picker import Item
+from .telemetry import MachinePane
 
 if TYPE_CHECKING:
     from planner.session import Session
@@ -18,13 +21,17 @@ if TYPE_CHECKING:
 
 async def begin(app: PlannerApp) -> None:
     """The first preset and its plan, then everything the first answer does not need."""
+    await app.furnish()
     await open_preset(app, app.options.preset, fallback=DEFAULT_PRESET)
     if app.options.telemetry:
         app.watching.start()
+    else:
+        app.main.query_one(MachinePane).say_off()
     presets, models = await app.session_thread.ask(_shelves)
     app.form.offer(presets, models)
     app.here = await app.session_thread.ask(_this_machine)
     app.refresh_headline()
+    app.main.query_one(BenchmarkPane).set_stored(await measuring.stored_text(app.session_thread))
 
 
 async def open_preset(app: PlannerApp, name: str, fallback: str | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +34,7 @@ class AppOptions:
     telemetry: bool = True
     """False: do not watch this machine."""
     telemetry_interval_s: float = 1.0
-    today: datetime.date | None = None
+    today: dt.date | None = None
     """The date the age of prices is counted from; None: the clock's."""
     keymap: Mapping[str, str] = field(default_factory=dict)
     """Action id -> keys, separated by commas."""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.engine.answers import Plan, PlanRow
-from planner.units import count_text
+from planner.units import count_text, usd_text
 
-from .entry import Entry
-from .form import Form
-from .formatting import memory_heading
+from .formatting import BASIS_WORDS, SHORT_BASIS_WORDS, memory_heading
 from .memory_bar import MemoryBar
 from .ranking import Ranking
 from .symbols import UNICODE, Symbols
+
+if TYPE_CHECKING:
+    from planner.engine.answers import Plan, PlanRow
 
 DEFAULT_HEADROOM = 0.1
 
@@ -37,9 +38,11 @@ class WorkloadPane(Vertical):
         self._symbols = symbols
         self.border_title = Content("[1] Workload")
 
-    def compose(self) -> ComposeResult:
-        """The form."""
-        yield Form(symbols=self._symbols)
+    async def furnish(self) -> None:
+        """Put the form in."""
+        from .form import Form
+
+        await self.mount(Form(symbols=self._symbols))
 
 
 class RankingPane(Vertical):
@@ -52,10 +55,15 @@ class RankingPane(Vertical):
         self.border_title = Content("[2] Ranking")
 
     def compose(self) -> ComposeResult:
-        """Filter on top, reason below."""
-        yield Entry(placeholder="words a row must contain; !word leaves out; esc shows all", id="filter")
+        """The table, and the reason below."""
         yield Ranking(symbols=self._symbols, id="table")
         yield Static(Content("planning …"), id="reason")
+
+    async def furnish(self) -> None:
+        """Put the filter on top."""
+        from .entry import Entry
+
+        await self.mount(Entry(placeholder="words a row must contain; !word leaves out; esc shows all", id="filter"), before=0)
 
     def show(self, plan: Plan, basis: str) -> None:
         """A new plan."""
@@ -76,8 +84,8 @@ class RankingPane(Vertical):
         self.border_title = Content(f"[2] Ranking · {counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}")
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows}
-        words = {"measured": "measured here", "transferred": "carried over from here", "public": "public figures", "spec": "spec sheet"}
-        legend = "  ".join(f"{signs[name]} {text}" for name, text in words.items() if name in used)
+        words = SHORT_BASIS_WORDS if self.size.width < 80 else BASIS_WORDS
+        legend = "  ".join(f"{signs[row_basis]} {words[row_basis]}" for row_basis in signs if row_basis in used)
         self.border_subtitle = Content(legend)
 
     def refuse(self, problems: Sequence[str]) -> None:
@@ -95,8 +103,17 @@ class RankingPane(Vertical):
             self.query_one("#reason", Static).update(Content("\n").join(Content(text) for text in levers))
             return
         offer = row.offer
-        place = f"  {offer.provider} {offer.instance}, {offer.region}, {offer.market}" if offer else ""
-        self.query_one("#reason", Static).update(Content.assemble(row.why, (place, "$quiet")))
+        lines = [Content(row.why)]
+        if offer is not None:
+            instances = f"{offer.instances} × " if offer.instances > 1 else ""
+            price = f"{usd_text(offer.usd_per_h)} $/h"
+            lines.append(
+                Content.styled(
+                    f"{price} · {instances}{offer.provider} {offer.instance} · {offer.region} · {offer.market} · {offer.as_of}",
+                    "$quiet",
+                )
+            )
+        self.query_one("#reason", Static).update(Content("\n").join(lines))
 
 
 class MemoryPane(Vertical, can_focus=True):
@@ -107,10 +124,9 @@ class MemoryPane(Vertical, can_focus=True):
         self._symbols = symbols
         self.border_title = Content("[3] Memory")
 
-    def compose(self) -> ComposeResult:
-        """The bar and one line of facts."""
-        yield MemoryBar(symbols=self._symbols, id="stack")
-        yield Static(id="facts")
+    async def furnish(self) -> None:
+        """Put in the bar and one line of facts."""
+        await self.mount(MemoryBar(symbols=self._symbols, id="stack"), Static(id="facts"))
 
     def show(self, row: PlanRow | None, plan: Plan | None) -> None:
         """The memory of this row."""

@@ -11,11 +11,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from .entry import Entry
+from .overlay import Overlay
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Item:
     """Said beside it, dim."""
 
 
-class PickerScreen(ModalScreen[str | None]):
+class PickerScreen(Overlay[str | None]):
     """Asks for one item; answers its value, or None when the user backs out."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -40,14 +40,14 @@ class PickerScreen(ModalScreen[str | None]):
 
     def __init__(self, title: str, items: Sequence[Item], current: str | None = None) -> None:
         super().__init__()
-        self._title = title
+        self._heading = title
         self._items = items
         self._current = current
 
     def compose(self) -> ComposeResult:
         """A box with a filter and the list."""
-        with Vertical(id="picker") as box:
-            box.border_title = Content(self._title)
+        with Vertical(id="picker", classes="box") as box:
+            box.border_title = Content(self._heading)
             box.border_subtitle = Content("type to narrow · ↵ choose · esc back")
             yield Entry(placeholder="type to narrow", id="picker-filter")
             yield OptionList(id="picker-list", compact=True)
@@ -67,9 +67,12 @@ class PickerScreen(ModalScreen[str | None]):
         terms = words.casefold().split()
         listing = self.query_one(OptionList)
         wide = max((len(item.label or item.value) for item in self._items), default=0)
-        kept = [item for item in self._items if all(term in f"{item.value} {item.label} {item.detail}".casefold() for term in terms)]
+        kept = [
+            item for item in self._items if all(term in f"{item.value} {item.label} {item.detail}".casefold() for term in terms)
+        ]
         listing.set_options(
-            Option(Content.assemble((item.label or item.value).ljust(wide + 2), (item.detail, "$quiet")), id=item.value) for item in kept
+            Option(Content.assemble((item.label or item.value).ljust(wide + 2), (item.detail, "$quiet")), id=item.value)
+            for item in kept
         )
         current = next((index for index, item in enumerate(kept) if item.value == self._current), 0)
         listing.highlighted = current if kept else None

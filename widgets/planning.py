@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from textual.message import Message
 
-from planner.engine.answers import Plan
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
+    from planner.engine.answers import Plan
     from planner.session import Session
 
 Answer = TypeVar("Answer")
@@ -89,7 +89,7 @@ class PlanLoop:
             return session.plan(session.workload(workload, where), basis=basis)
 
         try:
-            plan = await self._thread.ask(question)
+            plan: Plan = await self._thread.ask(question)
         except UserError as wrong:
             self._post(PlanRefused(wrong.problems))
         else:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import BindingType
 from textual.geometry import Size
@@ -15,12 +14,14 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from planner.engine.answers import Plan, PlanRow
-
 from .actions import bindings
 from .columns import GAP, Column, columns_for, fit_columns
 from .formatting import shorten_end
+from .paint import Paint
 from .symbols import UNICODE, Symbols
+
+if TYPE_CHECKING:
+    from planner.engine.answers import Plan, PlanRow
 
 HEADER_ROWS = 1
 Key = tuple[str, int, str]
@@ -63,13 +64,6 @@ class Ranking(ScrollView, can_focus=True):
     """Rows of a plan with a cursor, an order and a filter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"ranking--{name}"
-        for name in (
-            "header", "sorted", "cursor", "cursor-away", "figure", "quiet", "name", "here", "limit", "fits", "tight", "misses-target",
-            "does-not-fit", "not-supported", "measured", "transferred", "public", "spec", "reason", "stale",
-        )
-    }  # fmt: skip
 
     @dataclass
     class Highlighted(Message):
@@ -99,6 +93,7 @@ class Ranking(ScrollView, can_focus=True):
         self._order = Order()
         self._filter = ""
         self._stale = False
+        self._style = Paint({})
 
     @property
     def rows(self) -> Sequence[PlanRow]:
@@ -164,7 +159,7 @@ class Ranking(ScrollView, can_focus=True):
         column = next((column for column in self._columns if column.id == (self._order.column or "rank")), None)
         if column is not None and self._order != Order():
             known = [row for row in rows if column.key(row) is not None]
-            known.sort(key=lambda row: column.key(row), reverse=self._order.descending)  # type: ignore[arg-type,return-value]  # one column, one type
+            known.sort(key=column.key, reverse=self._order.descending)  # type: ignore[arg-type]  # one column, one type
             rows = known + [row for row in rows if column.key(row) is None]
             rows.sort(key=lambda row: row.verdict != "fits")
         self._rows = rows
@@ -254,19 +249,21 @@ class Ranking(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """The heading, then the rows from the scroll offset on."""
         width, base = self.size.width, self.rich_style
+        self._style = self._style.of(self.app)
         if y < HEADER_ROWS:
             return self._header(width)
         index = y - HEADER_ROWS + int(self.scroll_offset.y)
         if index >= len(self._rows):
-            text = "  no row contains that; esc shows all" if y == HEADER_ROWS and self._filter and self._plan and not self._rows else ""
+            text = (
+                "  no row contains that; esc shows all"
+                if y == HEADER_ROWS and self._filter and self._plan and not self._rows
+                else ""
+            )
             return Strip([Segment(text.ljust(width)[:width], base + self._style("quiet"))], width)
         return self._line(self._rows[index], width, index == self._cursor)
 
-    def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"ranking--{name}", partial=True)
-
     def _header(self, width: int) -> Strip:
-        base = self.rich_style + self._style("header")
+        base = self.rich_style + self._style("header") + self._style.band()
         segments = [Segment(" ", base)]
         for column, cells in self._fitted:
             is_sorted = column.id == self._order.column
@@ -279,7 +276,7 @@ class Ranking(ScrollView, can_focus=True):
     def _line(self, row: PlanRow, width: int, current: bool) -> Strip:
         base = self.rich_style
         if current:
-            base += self._style("cursor" if self.has_focus else "cursor-away")
+            base += self._style.cursor(focused=self.has_focus)
         elif self._stale:
             base += self._style("stale")
         segments = [Segment(self._symbols.cursor if current else " ", base)]
@@ -287,7 +284,9 @@ class Ranking(ScrollView, can_focus=True):
         solution = row.verdict == "fits"
         for column, cells in self._fitted:
             if not solution and column.solutions_only:
-                segments.append(Segment(shorten_end(row.why, width - used - 1, self._symbols.ellipsis), base + self._style("reason")))
+                segments.append(
+                    Segment(shorten_end(row.why, width - used - 1, self._symbols.ellipsis), base + self._style("reason"))
+                )
                 break
             for text, name in column.cells(row, self._symbols, cells):
                 segments.append(Segment(text, base if self._stale and not current else base + self._style(name)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from planner.engine.answers import Basis, Verdict
+if TYPE_CHECKING:
+    from planner.engine.answers import Basis, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

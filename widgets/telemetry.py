@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -51,9 +50,9 @@ class MachinePane(VerticalScroll, can_focus=True):
         self._paused = False
         self._history: dict[str, deque[float | None]] = {}
 
-    def compose(self) -> ComposeResult:
-        """One text."""
-        yield Static("reading …", id="machine-text")
+    async def furnish(self) -> None:
+        """Put the text in."""
+        await self.mount(Static("reading …", id="machine-text"))
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -72,6 +71,10 @@ class MachinePane(VerticalScroll, can_focus=True):
         """Say that nothing is read for now."""
         self._paused = paused
         self._draw()
+
+    def say_off(self) -> None:
+        """Say that this start does not watch."""
+        self.query_one("#machine-text", Static).update(Content.styled("Not watched in this start.", "$quiet"))
 
     def on_resize(self) -> None:
         """Fit the sparklines to the new width."""
@@ -100,7 +103,7 @@ class MachinePane(VerticalScroll, can_focus=True):
 
     def _draw(self) -> None:
         snapshot = self._snapshot
-        if snapshot is None or not self.is_mounted:
+        if snapshot is None or not self.children:
             return
         width = max(20, self.content_size.width)
         lines: list[Content] = []
@@ -156,7 +159,9 @@ class MachinePane(VerticalScroll, can_focus=True):
         cores = f"{host.cpu_cores} logical CPU" + ("s" if host.cpu_cores > 1 else "")
         spark = sparkline(self._history.get("host", ()), max(8, width - 25), self._symbols.sparks)
         return [
-            Content.assemble(("processor       ", "$quiet"), shorten_end(f"{host.cpu_name}, {cores}", width - 16, self._symbols.ellipsis)),
+            Content.assemble(
+                ("processor       ", "$quiet"), shorten_end(f"{host.cpu_name}, {cores}", width - 16, self._symbols.ellipsis)
+            ),
             Content.assemble(("busy            ", "$quiet"), f"{percent_text(host.cpu_busy_fraction):>6}  ", (spark, "$primary")),
             Content.assemble(("RAM             ", "$quiet"), _ram(host)),
         ]

@@ -93,7 +93,17 @@ _OWN = (
     ),
 )
 
-_BORROWED = ("nord", "gruvbox", "catppuccin-mocha", "tokyo-night", "rose-pine", "solarized-light", "catppuccin-latte", "ansi-dark", "ansi-light")
+_BORROWED = (
+    "nord",
+    "gruvbox",
+    "catppuccin-mocha",
+    "tokyo-night",
+    "rose-pine",
+    "solarized-light",
+    "catppuccin-latte",
+    "ansi-dark",
+    "ansi-light",
+)
 
 NAMES: tuple[str, ...] = (*(theme.name for theme in _OWN), *_BORROWED)
 """What the picker offers, our own first."""

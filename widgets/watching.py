@@ -47,8 +47,12 @@ class Watching:
         if self._poller is None:
             from planner.observe.telemetry import Poller
 
-            self._poller = Poller(lambda snapshot: self._post(SnapshotRead(snapshot)), interval_s=self._interval_s)
+            self._poller = Poller(self._read, interval_s=self._interval_s)
             self._poller.start()
+
+    def _read(self, snapshot: Snapshot) -> None:
+        """Hand a reading over, from the poller's thread."""
+        self._post(SnapshotRead(snapshot))
 
     def toggle(self) -> None:
         """Pause or go on."""

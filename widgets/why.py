@@ -9,13 +9,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from planner.engine.answers import MEMORY_COMPONENTS, Figure, Percentiles, Plan, PlanRow
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
 
 from .formatting import BASIS_WORDS, COMPONENT_NAMES, bar_text, rate_text, spread_text, throughput, throughput_label
+from .overlay import Overlay
 from .symbols import Symbols
 
 LABEL = 22
@@ -32,7 +32,7 @@ STYLES = {"fits": "$text-success", "misses-target": "$text-warning", "does-not-f
 STACK = {"kv_cache": "kv"}
 
 
-class WhyScreen(ModalScreen[None]):
+class WhyScreen(Overlay[None]):
     """The detail of one row."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,7 +47,7 @@ class WhyScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """One scrolling text."""
-        with VerticalScroll(id="why") as box:
+        with VerticalScroll(id="why", classes="box") as box:
             count = self._row.answer.layout.gpus if self._row.answer.layout else 1
             box.border_title = Content(f"Why · {count} × {self._row.gpu}")
             box.border_subtitle = Content("j k scroll · esc back")
@@ -74,10 +74,14 @@ def _heading(text: str, aside: str = "") -> Content:
 
 
 def _line(label: str, value: str, aside: str = "", style: str = "") -> Content:
-    return Content.assemble((f"  {label:<{LABEL}}", "$quiet"), (f"{value:>{VALUE}}", style), (f"   {aside}" if aside else "", "$quiet"))
+    return Content.assemble(
+        (f"  {label:<{LABEL}}", "$quiet"), (f"{value:>{VALUE}}", style), (f"   {aside}" if aside else "", "$quiet")
+    )
 
 
-def _figure(label: str, figure: Figure | None, text: Callable[[float | None], str], symbols: Symbols, aside: str = "") -> Iterator[Content]:
+def _figure(
+    label: str, figure: Figure | None, text: Callable[[float | None], str], symbols: Symbols, aside: str = ""
+) -> Iterator[Content]:
     if figure is None:
         return
     reach = f"{text(figure.low)} to {text(figure.high)}" if figure.low != figure.high else "exact"
@@ -101,7 +105,10 @@ def _verdict(row: PlanRow, plan: Plan, symbols: Symbols) -> Iterator[Content]:
     layout = row.answer.layout
     if layout is not None:
         nodes = f"{layout.nodes} nodes of {layout.gpus_per_node} GPUs" if layout.nodes > 1 else "one node"
-        extra = [f"micro batch {layout.micro_batch}" if layout.micro_batch else "", f"{layout.batch:,} sequences at once a replica" if layout.batch else ""]
+        extra = [
+            f"micro batch {layout.micro_batch}" if layout.micro_batch else "",
+            f"{layout.batch:,} sequences at once a replica" if layout.batch else "",
+        ]
         yield Content.styled(" · ".join(part for part in (f"layout {layout.text}", nodes, *extra) if part), "$quiet")
 
 
@@ -175,13 +182,19 @@ def _money(row: PlanRow, _plan: Plan, symbols: Symbols) -> Iterator[Content]:
     else:
         instances = f"{offer.instances} × " if offer.instances > 1 else ""
         gpus = "GPU" if offer.gpus == 1 else "GPUs"
-        yield _line("offer", f"{usd_text(offer.usd_per_h)} $/h", f"{instances}{offer.provider} {offer.instance} ({offer.gpus} {gpus}), {offer.region}, {offer.market}, {offer.as_of}")
+        yield _line(
+            "offer",
+            f"{usd_text(offer.usd_per_h)} $/h",
+            f"{instances}{offer.provider} {offer.instance} ({offer.gpus} {gpus}), {offer.region}, {offer.market}, {offer.as_of}",
+        )
         if offer.note:
             yield Content.styled(f"  {'':<{LABEL}}{'':>{VALUE}}   {offer.note}", "$quiet")
         if row.other_offers:
             yield _line("other offers", f"{row.other_offers:,}", "of the same part, dearer")
     if row.usd_per_month is not None and row.usd_per_h is not None:
-        yield _line("a month", f"{usd_text(row.usd_per_month.value)} $", f"{usd_text(row.usd_per_h.value)} $/h × {HOURS_PER_MONTH:.0f} h")
+        yield _line(
+            "a month", f"{usd_text(row.usd_per_month.value)} $", f"{usd_text(row.usd_per_h.value)} $/h × {HOURS_PER_MONTH:.0f} h"
+        )
     yield from _figure("$ per million tokens", answer.usd_per_million_tokens, usd_text, symbols)
     yield from _figure("FLOP per $", answer.flop_per_usd, si_text, symbols)
     yield from _figure("whole job", row.job_h, lambda hours: duration_text(hours * 3600 if hours is not None else None), symbols)

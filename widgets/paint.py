@@ -1,0 +1,85 @@
+"""Styles for what is drawn line by line, taken from the theme's variables.
+
+A widget that draws itself would otherwise carry a component class for every colour, and each costs time at every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.style import Style
+from textual.color import Color
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+INK: Mapping[str, tuple[str, str]] = {
+    "header": ("quiet", "bold"),
+    "sorted": ("accent", "bold"),
+    "figure": ("foreground", ""),
+    "label": ("foreground", ""),
+    "quiet": ("quiet", ""),
+    "free": ("quiet", ""),
+    "name": ("foreground", "bold"),
+    "here": ("accent", "bold"),
+    "limit": ("secondary", ""),
+    "fits": ("success", ""),
+    "tight": ("warning", ""),
+    "misses-target": ("warning", ""),
+    "does-not-fit": ("error", ""),
+    "not-supported": ("quiet", ""),
+    "measured": ("success", ""),
+    "transferred": ("success", ""),
+    "public": ("primary", ""),
+    "spec": ("quiet", ""),
+    "reason": ("quiet", "italic"),
+    "stale": ("quiet", "dim"),
+    "headroom": ("warning", ""),
+    "over": ("error", "bold"),
+    "weights": ("stack-weights", ""),
+    "gradients": ("stack-gradients", ""),
+    "optimizer": ("stack-optimizer", ""),
+    "activations": ("stack-activations", ""),
+    "logits": ("stack-logits", ""),
+    "kv_cache": ("stack-kv", ""),
+    "buffers": ("stack-buffers", ""),
+    "overhead": ("stack-overhead", ""),
+}
+"""Name -> theme variable of its colour, and its text style."""
+CURSOR, CURSOR_AWAY = 0.32, 0.16
+"""How much of the primary colour is in the bar under the cursor, with and without the focus."""
+
+
+class Paint:
+    """The styles of one theme."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        self._styles: dict[str, Style] = {}
+
+    def of(self, app: App[Any]) -> Paint:
+        """The styles of the theme the app has now."""
+        return self if app.theme_variables is self._variables else Paint(app.theme_variables)
+
+    def __call__(self, name: str) -> Style:
+        """The ink of this name, without a background."""
+        style = self._styles.get(name)
+        if style is None:
+            variable, manner = INK[name]
+            colour = Color.parse(self._variables[variable])
+            style = Style.parse(manner) + Style(color=colour.rich_color)
+            self._styles[name] = style
+        return style
+
+    def cursor(self, *, focused: bool) -> Style:
+        """The bar under the cursor."""
+        primary, ground = Color.parse(self._variables["primary"]), Color.parse(self._variables["background"])
+        if primary.ansi is not None or ground.ansi is not None:
+            return Style(reverse=focused, bold=True, underline=not focused)
+        return Style(bgcolor=ground.blend(primary, CURSOR if focused else CURSOR_AWAY).rich_color, bold=focused)
+
+    def band(self) -> Style:
+        """The background of a heading."""
+        surface = Color.parse(self._variables["surface"])
+        return Style() if surface.ansi is not None else Style(bgcolor=surface.rich_color)
