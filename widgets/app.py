@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import events, on
 from textual.app import App, ComposeResult, SystemCommand
@@ -14,18 +14,13 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from . import doing, faults, headline, opening, remembered, theme
+from . import doing, faults, headline, remembered, theme, views
 from .actions import PANES, Action, bindings, unknown_ids
-from .benchmark import BenchmarkPane
-from .card import LEAST_HEIGHT, LEAST_WIDTH, TooSmall
+from .frame import Frame
 from .lines import Headline, KeyLine, KeyState, Tabs
-from .measuring import Measuring, RunChanged
 from .options import AppOptions
-from .panes import MachineLine, MemoryPane, MemoryStrip, RankingPane, WorkloadPane
 from .planning import BasisChoice, PlanLoop, PlanReady, PlanRefused, SessionThread
-from .ranking import Ranking
 from .symbols import ASCII, UNICODE
-from .telemetry import MachinePane
 from .watching import SnapshotRead, Watching
 
 if TYPE_CHECKING:
@@ -33,6 +28,13 @@ if TYPE_CHECKING:
     from planner.workload.presets import Preset
 
     from .form import Form
+    from .measuring import Measuring, RunChanged
+    from .ranking import Ranking
+
+
+LEAST_WIDTH, LEAST_HEIGHT = 60, 18
+FOCUS = {"ranking": "#table", "memory": "#memory-view", "machine": "#machine-view", "benchmark": "#benchmark-view"}
+"""What has the focus in a pane; the form remembers its own field."""
 
 
 class PlannerApp(App[None]):
@@ -61,7 +63,8 @@ class PlannerApp(App[None]):
         """The devices of this machine, in words."""
         self.active_pane = "ranking"
         self.watching = Watching(self.post_message, self.options.telemetry_interval_s)
-        self.measuring = Measuring(self.session_thread, self.post_message, python=self.options.python, state=self.options.state)
+        self.measuring: Measuring | None = None
+        """There once the panes have their content."""
         theme.register(self)
         self.choices = remembered.load(self.options.state)
         self.theme = theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour)
@@ -73,25 +76,13 @@ class PlannerApp(App[None]):
         with Container(id="body"):
             with Container(id="main", classes="group -active"):
                 with Container(id="top", classes="group -active"):
-                    yield WorkloadPane(symbols=self.symbols)
-                    yield RankingPane(symbols=self.symbols)
-                yield MemoryPane(symbols=self.symbols)
+                    yield Frame("workload")
+                    yield Frame("ranking", active=True)
+                yield Frame("memory")
             with Container(id="side", classes="group"):
-                yield MachinePane(symbols=self.symbols)
-                yield BenchmarkPane(symbols=self.symbols)
+                yield Frame("machine")
+                yield Frame("benchmark")
         yield KeyLine(state_of=self.key_state, symbols=self.symbols)
-
-    async def furnish(self) -> None:
-        """What the first paint does without."""
-        main = self.main
-        with self.batch_update():
-            await main.mount(MemoryStrip(symbols=self.symbols), MachineLine(), before="#key-line")
-            await main.mount(TooSmall())
-            await main.query_one(WorkloadPane).furnish()
-            await main.query_one(RankingPane).furnish()
-            await main.query_one(MemoryPane).furnish()
-            await main.query_one(MachinePane).furnish()
-            await main.query_one(BenchmarkPane).furnish()
 
     # what the screen is, and where the user is on it
 
@@ -103,19 +94,22 @@ class PlannerApp(App[None]):
     @property
     def table(self) -> Ranking:
         """The ranking's rows."""
-        return self.main.query_one(Ranking)
+        return cast("Ranking", self.main.query_one("#table"))
 
     @property
     def form(self) -> Form:
         """The workload form."""
-        from .form import Form
-
-        return self.main.query_one(Form)
+        return cast("Form", self.main.query_one("#form"))
 
     @property
     def single(self) -> bool:
         """Whether one pane is shown at a time."""
         return bool(self.SINGLE & self.main.classes)
+
+    @property
+    def measures(self) -> bool:
+        """Whether a benchmark runs."""
+        return self.measuring is not None and self.measuring.running
 
     @property
     def too_small(self) -> bool:
@@ -130,12 +124,19 @@ class PlannerApp(App[None]):
         """Put the cursor into the ranking; everything that takes time comes after the first paint."""
         self.set_keymap({name: keys for name, keys in self.options.keymap.items() if not unknown_ids([name])})
         self.refresh_tabs()
-        self.call_after_refresh(lambda: self.run_worker(opening.begin(self), group="open", exit_on_error=False))
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        """What the first paint does without: the content of the panes, the first plan, this machine."""
+        from . import opening
+
+        self.run_worker(opening.begin(self), group="open", exit_on_error=False)
 
     def on_unmount(self) -> None:
         """Leave nothing running."""
         self.watching.stop()
-        self.measuring.kill()
+        if self.measuring is not None:
+            self.measuring.kill()
         self.session_thread.close()
 
     def show_pane(self, name: str, *, focus: bool = True) -> None:
@@ -147,7 +148,7 @@ class PlannerApp(App[None]):
             node.set_class(node in lit, "-active")
         self.refresh_tabs()
         if focus:
-            target = self.form.first_field if name == "workload" else self.table if name == "ranking" else pane
+            target = self.form.first_field if name == "workload" else self.main.query_one(FOCUS[name])
             target.focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
@@ -159,7 +160,8 @@ class PlannerApp(App[None]):
 
     def refresh_tabs(self) -> None:
         """Draw the tabs again."""
-        self.main.query_one(Tabs).show(self.active_pane, self.measuring.run.progress_text)
+        progress = self.measuring.run.progress_text if self.measuring is not None else ""
+        self.main.query_one(Tabs).show(self.active_pane, progress)
 
     def refresh_keys(self) -> None:
         """Draw the key line again."""
@@ -216,42 +218,33 @@ class PlannerApp(App[None]):
 
     def on_form_preset_chosen(self, event: Form.PresetChosen) -> None:
         """Open the preset chosen in the form."""
+        from . import opening
+
         self.run_worker(opening.open_preset(self, event.name), group="preset", exclusive=True, exit_on_error=False)
 
     @on(PlanReady)
     def _plan_ready(self, event: PlanReady) -> None:
         self.plan = event.plan
         with self.batch_update():
-            self.form.show_problems(())
-            self.form.filled_in(event.plan.task)
-            self.main.query_one(RankingPane).show(event.plan, event.basis)
-            self.measuring.compare(event.plan)
+            views.show_plan(self, event.plan, event.basis)
             self.refresh_headline()
             self.refresh_keys()
 
     @on(PlanRefused)
     def _plan_refused(self, event: PlanRefused) -> None:
-        elsewhere = self.form.show_problems(event.problems)
-        count = len(event.problems) + self.form.fault_count
-        words = [f"{problem.key}: {problem.message}" if problem.key else problem.message for problem in elsewhere[:2]]
-        self.main.query_one(RankingPane).refuse(
-            words or [f"{count} field{'s' * (count != 1)} to mend; the rows answer the workload before."]
-        )
+        views.show_problems(self, event.problems)
 
-    @on(Ranking.Highlighted)
-    def _highlighted(self, event: Ranking.Highlighted) -> None:
-        self.main.query_one(RankingPane).explain(event.row, self.plan)
-        self.main.query_one(MemoryPane).show(event.row, self.plan)
-        self.main.query_one(MemoryStrip).show_row(event.row, self.plan)
+    def on_ranking_highlighted(self, event: Ranking.Highlighted) -> None:
+        """Show the memory and the reason of the row."""
+        views.show_row(self, event.row)
 
-    @on(Ranking.Opened)
-    def _opened(self) -> None:
+    def on_ranking_opened(self) -> None:
+        """Why this row."""
         self.action_act("why")
 
-    @on(Ranking.Arranged)
-    def _arranged(self) -> None:
-        if self.plan is not None:
-            self.main.query_one(RankingPane).title(self.plan, self.basis)
+    def on_ranking_arranged(self) -> None:
+        """Say the order and the filter."""
+        views.show_order(self)
 
     @on(Input.Changed, "#filter")
     def _filter_typed(self, event: Input.Changed) -> None:
@@ -263,14 +256,11 @@ class PlannerApp(App[None]):
 
     @on(SnapshotRead)
     def _snapshot(self, event: SnapshotRead) -> None:
-        pane = self.main.query_one(MachinePane)
-        pane.show(event.snapshot)
-        if self.single:
-            self.main.query_one(MachineLine).update(pane.summary(self.size.width))
+        views.show_snapshot(self, event.snapshot)
 
-    @on(RunChanged)
-    def _run_changed(self, event: RunChanged) -> None:
-        self.main.query_one(BenchmarkPane).show(event.run)
+    def on_run_changed(self, event: RunChanged) -> None:
+        """Show how far the benchmark is; a new measurement asks for a new plan."""
+        views.show_run(self, event.run)
         self.refresh_tabs()
         self.refresh_keys()
         if event.measured:

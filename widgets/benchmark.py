@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -13,6 +14,7 @@ from textual.widgets import Static
 from planner.units import duration_text, percent_text
 
 from .formatting import bar_text, shorten_end
+from .frame import frame_of
 from .symbols import UNICODE, Symbols
 
 RunState = Literal["idle", "running", "finished", "stopped", "failed"]
@@ -69,19 +71,21 @@ class Run:
         return f"{self.done}/{len(self.points)}" if self.state == "running" and self.points else ""
 
 
-class BenchmarkPane(VerticalScroll, can_focus=True):
+class BenchmarkView(VerticalScroll, can_focus=True):
     """Pane 5."""
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
-        super().__init__(id="benchmark", classes="pane")
+        super().__init__(id="benchmark-view")
         self._symbols = symbols
         self._run = Run()
         self._stored = ""
-        self.border_title = Content("[5] Benchmark")
 
-    async def furnish(self) -> None:
-        """Put the text in."""
-        await self.mount(Static(id="benchmark-text"))
+    def compose(self) -> ComposeResult:
+        """One text."""
+        yield Static(id="benchmark-text")
+
+    def on_mount(self) -> None:
+        """Say that nothing runs."""
         self.draw()
 
     @property
@@ -108,7 +112,7 @@ class BenchmarkPane(VerticalScroll, can_focus=True):
         if not self.children:
             return
         run = self._run
-        self.border_title = Content(_title(run))
+        frame_of(self).entitle(_title(run))
         width = max(30, self.content_size.width)
         self.query_one("#benchmark-text", Static).update(Content("\n").join(self._lines(run, width)))
         running = next((index for index, point in enumerate(run.points) if point.state == "running"), None)
@@ -155,9 +159,7 @@ class BenchmarkPane(VerticalScroll, can_focus=True):
 
 
 def _title(run: Run) -> str:
-    parts = ["[5] Benchmark"]
-    if run.subject:
-        parts.append(run.subject)
+    parts = [run.subject] if run.subject else []
     if run.state == "running":
         parts += [run.progress_text or "starting"]
         if run.eta_s is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-LEAST_WIDTH, LEAST_HEIGHT = 60, 18
+from .app import LEAST_HEIGHT, LEAST_WIDTH
 
 
 class TooSmall(Static):

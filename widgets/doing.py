@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from textual.app import SystemCommand
 from textual.widgets import Input
 
-from . import opening, remembered, theme
+from . import remembered, theme
 from .actions import ACTIONS, PANES, Action
-from .telemetry import MachinePane
 
 if TYPE_CHECKING:
     from .app import PlannerApp
@@ -25,13 +24,15 @@ NEEDS_ROW = ("why", "copy")
 
 def why_not(app: PlannerApp, name: str) -> str | None:
     """Why the action cannot be done now; None: it can."""
-    if app.plan is None and name in {*NEEDS_PLAN, *NEEDS_ROW, "undo", "basis", "preset", "pane-workload", "help"}:
+    if app.plan is None and (name in {*NEEDS_PLAN, *NEEDS_ROW, "undo", "basis", "preset"} or name.startswith("pane-")):
         return "There is no plan yet."
     if name in NEEDS_ROW and app.table.highlighted is None:
         return "No row is highlighted."
-    if name == "benchmark" and app.measuring.running:
+    if name == "benchmark" and app.measuring is None:
+        return "Still opening."
+    if name == "benchmark" and app.measures:
         return "A benchmark is running; x stops it."
-    if name == "stop" and not app.measuring.running:
+    if name == "stop" and not app.measures:
         return "No benchmark is running; b starts one."
     if name == "undo" and not app.form.can_undo:
         return "Nothing was changed since the preset was opened."
@@ -87,7 +88,9 @@ def switch_basis(app: PlannerApp) -> None:
 def pause(app: PlannerApp) -> None:
     """Stop or go on watching."""
     app.watching.toggle()
-    app.main.query_one(MachinePane).set_paused(app.watching.paused)
+    from .telemetry import MachineView
+
+    app.main.query_one(MachineView).set_paused(app.watching.paused)
 
 
 def why(app: PlannerApp) -> None:
@@ -167,6 +170,8 @@ def save(app: PlannerApp) -> None:
 
 
 def _save(app: PlannerApp, name: str | None) -> None:
+    from . import opening
+
     if name is not None:
         app.run_worker(opening.save_preset(app, name), group="save", exit_on_error=False)
 
@@ -180,6 +185,8 @@ def choose_preset(app: PlannerApp) -> None:
 
 
 def _open(app: PlannerApp, name: str | None) -> None:
+    from . import opening
+
     if name is not None:
         app.run_worker(opening.open_preset(app, name), group="preset", exclusive=True, exit_on_error=False)
 
@@ -217,7 +224,7 @@ def show_help(app: PlannerApp) -> None:
 
 def leave(app: PlannerApp) -> None:
     """Quit; a running benchmark is asked about."""
-    if not app.measuring.running:
+    if not app.measures:
         app.exit()
         return
 
@@ -239,14 +246,16 @@ async def undo(app: PlannerApp) -> None:
 
 async def stop(app: PlannerApp) -> None:
     """Stop the benchmark."""
-    await app.measuring.stop()
+    if app.measuring is not None:
+        await app.measuring.stop()
 
 
 async def benchmark(app: PlannerApp) -> None:
     """Measure this machine."""
     if app.single:
         app.show_pane("benchmark")
-    await app.measuring.measure(app.plan)
+    if app.measuring is not None:
+        await app.measuring.measure(app.plan)
 
 
 DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {

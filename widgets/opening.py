@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import UserError
 
 from . import measuring
-from .benchmark import BenchmarkPane
+from .benchmark import BenchmarkView
+from .card import TooSmall
 from .options import DEFAULT_PRESET
 from .picker import Item
-from .telemetry import MachinePane
+from .telemetry import MachineView
 
 if TYPE_CHECKING:
     from planner.session import Session
@@ -21,17 +22,38 @@ if TYPE_CHECKING:
 
 async def begin(app: PlannerApp) -> None:
     """The first preset and its plan, then everything the first answer does not need."""
-    await app.furnish()
+    await furnish(app)
     await open_preset(app, app.options.preset, fallback=DEFAULT_PRESET)
     if app.options.telemetry:
         app.watching.start()
     else:
-        app.main.query_one(MachinePane).say_off()
+        app.main.query_one(MachineView).say_off()
     presets, models = await app.session_thread.ask(_shelves)
     app.form.offer(presets, models)
     app.here = await app.session_thread.ask(_this_machine)
     app.refresh_headline()
-    app.main.query_one(BenchmarkPane).set_stored(await measuring.stored_text(app.session_thread))
+    app.main.query_one(BenchmarkView).set_stored(await measuring.stored_text(app.session_thread))
+
+
+async def furnish(app: PlannerApp) -> None:
+    """Put the content into the panes."""
+    from .form import Form
+    from .measuring import Measuring
+    from .panes import MachineLine, MemoryStrip, MemoryView, RankingView
+    from .telemetry import MachineView
+
+    main, symbols = app.main, app.symbols
+    app.measuring = Measuring(app.session_thread, app.post_message, python=app.options.python, state=app.options.state)
+    with app.batch_update():
+        await main.query_one("#ranking").mount(RankingView(symbols=symbols))
+        await main.query_one("#workload").mount(Form(symbols=symbols))
+        await main.query_one("#memory").mount(MemoryView(symbols=symbols))
+        await main.query_one("#machine").mount(MachineView(symbols=symbols))
+        await main.query_one("#benchmark").mount(BenchmarkView(symbols=symbols))
+        await main.mount(MemoryStrip(symbols=symbols), MachineLine(), before="#key-line")
+        await main.mount(TooSmall())
+    if main.focused is None:
+        app.table.focus()
 
 
 async def open_preset(app: PlannerApp, name: str, fallback: str | None = None) -> None:

@@ -12,7 +12,9 @@ from textual.widgets import Static
 
 from planner.units import count_text, usd_text
 
+from .entry import Entry
 from .formatting import BASIS_WORDS, SHORT_BASIS_WORDS, memory_heading
+from .frame import frame_of
 from .memory_bar import MemoryBar
 from .ranking import Ranking
 from .symbols import UNICODE, Symbols
@@ -30,40 +32,19 @@ def headroom_of(plan: Plan | None) -> float:
     return float(value) if isinstance(value, int | float) else DEFAULT_HEADROOM
 
 
-class WorkloadPane(Vertical):
-    """Pane 1: the form; it is filled once the first workload is there."""
-
-    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
-        super().__init__(id="workload", classes="pane")
-        self._symbols = symbols
-        self.border_title = Content("[1] Workload")
-
-    async def furnish(self) -> None:
-        """Put the form in."""
-        from .form import Form
-
-        await self.mount(Form(symbols=self._symbols))
-
-
-class RankingPane(Vertical):
+class RankingView(Vertical):
     """Pane 2: filter, table, and the reason of the highlighted row."""
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
-        super().__init__(id="ranking", classes="pane -active")
+        super().__init__(id="ranking-view")
         self._symbols = symbols
         self._problems: Sequence[str] = ()
-        self.border_title = Content("[2] Ranking")
 
     def compose(self) -> ComposeResult:
-        """The table, and the reason below."""
+        """The filter on top, the table, and the reason below."""
+        yield Entry(placeholder="words a row must contain; !word leaves out; esc shows all", id="filter")
         yield Ranking(symbols=self._symbols, id="table")
         yield Static(Content("planning …"), id="reason")
-
-    async def furnish(self) -> None:
-        """Put the filter on top."""
-        from .entry import Entry
-
-        await self.mount(Entry(placeholder="words a row must contain; !word leaves out; esc shows all", id="filter"), before=0)
 
     def show(self, plan: Plan, basis: str) -> None:
         """A new plan."""
@@ -81,12 +62,12 @@ class RankingPane(Vertical):
         if order.column is not None:
             by = f"by {order.column.replace('-', ' ')}{', high first' if order.descending else ''}"
         spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
-        self.border_title = Content(f"[2] Ranking · {counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}")
+        title = f"{counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}"
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows}
         words = SHORT_BASIS_WORDS if self.size.width < 80 else BASIS_WORDS
         legend = "  ".join(f"{signs[row_basis]} {words[row_basis]}" for row_basis in signs if row_basis in used)
-        self.border_subtitle = Content(legend)
+        frame_of(self).entitle(title, legend)
 
     def refuse(self, problems: Sequence[str]) -> None:
         """Keep the last plan, marked stale, and say what is wrong."""
@@ -116,17 +97,17 @@ class RankingPane(Vertical):
         self.query_one("#reason", Static).update(Content("\n").join(lines))
 
 
-class MemoryPane(Vertical, can_focus=True):
+class MemoryView(Vertical, can_focus=True):
     """Pane 3: the stack of the highlighted row, and what still fits."""
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
-        super().__init__(id="memory", classes="pane")
+        super().__init__(id="memory-view")
         self._symbols = symbols
-        self.border_title = Content("[3] Memory")
 
-    async def furnish(self) -> None:
-        """Put in the bar and one line of facts."""
-        await self.mount(MemoryBar(symbols=self._symbols, id="stack"), Static(id="facts"))
+    def compose(self) -> ComposeResult:
+        """The bar and one line of facts."""
+        yield MemoryBar(symbols=self._symbols, id="stack")
+        yield Static(id="facts")
 
     def show(self, row: PlanRow | None, plan: Plan | None) -> None:
         """The memory of this row."""
@@ -134,7 +115,7 @@ class MemoryPane(Vertical, can_focus=True):
         if row is None:
             bar.show(None, DEFAULT_HEADROOM, "no row")
             return
-        self.border_title = Content(f"[3] Memory · {memory_heading(row)}")
+        frame_of(self).entitle(memory_heading(row))
         bar.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
         self.query_one("#facts", Static).update(Content.styled(" · ".join(memory_facts(row)), "$quiet"))
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -13,6 +14,7 @@ from textual.widgets import Static
 from planner.units import UNKNOWN, bytes_text, percent_text, si_text
 
 from .formatting import shorten_end
+from .frame import frame_of
 from .symbols import UNICODE, Symbols
 
 if TYPE_CHECKING:
@@ -39,20 +41,19 @@ def sparkline(values: Iterable[float | None], width: int, levels: str) -> str:
     return "".join(cells).rjust(width)
 
 
-class MachinePane(VerticalScroll, can_focus=True):
+class MachineView(VerticalScroll, can_focus=True):
     """Pane 4."""
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
-        super().__init__(id="machine", classes="pane")
-        self.border_title = Content("[4] This machine")
+        super().__init__(id="machine-view")
         self._symbols = symbols
         self._snapshot: Snapshot | None = None
         self._paused = False
         self._history: dict[str, deque[float | None]] = {}
 
-    async def furnish(self) -> None:
-        """Put the text in."""
-        await self.mount(Static("reading …", id="machine-text"))
+    def compose(self) -> ComposeResult:
+        """One text."""
+        yield Static("reading …", id="machine-text")
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -120,8 +121,8 @@ class MachinePane(VerticalScroll, can_focus=True):
         self.query_one("#machine-text", Static).update(Content("\n").join(lines))
         name = snapshot.devices[0].name if snapshot.devices else None
         count = f"{len(snapshot.devices)} × " if len(snapshot.devices) > 1 else ""
-        title = f"[4] This machine · {count}{name}" if name else "[4] This machine"
-        self.border_title = Content(title + (" · paused, p resumes" if self._paused else ""))
+        parts = [f"{count}{name}"] if name else []
+        frame_of(self).entitle(" · ".join([*parts, *(["paused, p resumes"] if self._paused else [])]))
 
     def _detailed(self, device: DeviceSnapshot, width: int) -> list[Content]:
         if device.state != "ok":
