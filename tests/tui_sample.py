@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -26,11 +26,14 @@ from planner.engine.answers import (
     Verdict,
 )
 from planner.errors import Problem, UserError
-from planner.session import Session
+from planner.hardware.measurements import Store
 from planner.units import GIB
 from planner.workload.presets import PresetShelf, read_workload
 from planner.workload.tasks import Workload
 from widgets.options import AppOptions
+
+if TYPE_CHECKING:
+    from planner.session import Session
 
 CHAT = """\
 title = "Chat service, 70B"
@@ -111,7 +114,9 @@ def _row(place: int, entry: tuple[Any, ...], basis: Literal["measured", "spec"],
         max_context=121_344 if fits else None,
         usd_per_million_tokens=_figure(price / 3600 / (rate * scale) * 1e6, spread, known) if rate else None,
         flop_per_usd=_figure(rate * scale * 1.41e11 * 3600 / price, spread, known) if rate else None,
-        seconds_by_class={"gemm": 0.0212, "attention": 0.0104, "all-reduce": 0.0031, "elementwise": 0.0011, "launch": 0.0004} if rate else {},
+        seconds_by_class={"gemm": 0.0212, "attention": 0.0104, "all-reduce": 0.0031, "elementwise": 0.0011, "launch": 0.0004}
+        if rate
+        else {},
         assumed={"engine": "vllm", "memory_fraction": 0.9, "link": "nvlink"},
         layout=LayoutAnswer(gpus=count, gpus_per_node=count, **degrees),
         version="0.1.0",
@@ -182,6 +187,7 @@ class SampleSession:
         self.presets = PresetShelf(shipped, folder / "config")
         self.models = SampleModels()
         self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),))
+        self.store = Store(None)
         self.planned: list[Workload] = []
 
     def workload(self, fields: Mapping[str, Any], where: str) -> Workload:
@@ -204,6 +210,6 @@ def sample_options(folder: Path, **changes: Any) -> AppOptions:
         "state": folder / "state",
         "telemetry": False,
         "today": datetime.date(2026, 8, 30),
-        "open_session": lambda: cast(Session, SampleSession(folder)),
+        "open_session": lambda: cast("Session", SampleSession(folder)),
     }
     return AppOptions(**{**given, **changes})

@@ -12,6 +12,8 @@ Result = TypeVar("Result")
 class Overlay(ModalScreen[Result]):
     """A modal screen; its look is read when the first one opens, not at the start."""
 
+    AUTO_FOCUS = "*"
+
     DEFAULT_CSS = """
     Overlay {
         align: center middle;

@@ -1,0 +1,388 @@
+"""The terminal program, driven by keys: what a user does and what stands on the screen afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+from tui_sample import sample_options
+
+from widgets.actions import ACTIONS
+from widgets.app import PlannerApp
+from widgets.choice import Choice
+from widgets.frame import Frame
+from widgets.help import HelpScreen
+from widgets.picker import PickerScreen
+from widgets.ranking import Ranking
+from widgets.why import WhyScreen
+
+Drive = Callable[..., Any]
+
+
+def app_in(folder: Path, **changes: Any) -> PlannerApp:
+    return PlannerApp(sample_options(folder, **changes))
+
+
+async def settle(pilot: Pilot[None]) -> None:
+    """Until the plan on screen answers the form."""
+    app = pilot.app
+    assert isinstance(app, PlannerApp)
+    await app.workers.wait_for_complete()
+    await pilot.pause()
+    await app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+def text_of(app: PlannerApp, selector: str) -> str:
+    return str(app.main.query_one(selector, Static).content)
+
+
+async def test_opens_with_an_answer(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert [row.gpu for row in app.table.rows][:2] == ["H200 SXM 141GB", "H100 SXM5 80GB"]
+        assert app.focused is app.table
+        assert "214 of 1,312 fit" in str(app.main.query_one("#ranking", Frame).border_title)
+        assert "Cheapest that meets" in text_of(app, "#reason")
+        assert "109.0 of 139.8 GiB" in str(app.main.query_one("#memory", Frame).border_title)
+
+
+async def test_typing_in_a_field_plans_again_and_u_takes_it_back(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        before = app.table.rows[0].answer.output_tokens_per_s
+        app.form.query_one("#field-output-tokens", Input).focus()
+        await pilot.press("end", "0")
+        await settle(pilot)
+        after = app.table.rows[0].answer.output_tokens_per_s
+        assert before is not None
+        assert after is not None
+        assert app.form.workload["output_tokens"] == 2000
+        assert after.value == pytest.approx(10 * before.value)
+        await pilot.press("escape", "u")
+        await settle(pilot)
+        assert app.form.workload["output_tokens"] == 200
+        assert app.form.query_one("#field-output-tokens", Input).value == "200"
+
+
+async def test_letters_in_a_field_are_text(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.form.query_one("#field-request-rate-per-s", Input).focus()
+        await pilot.press("end", "b", "q", "?")
+        await settle(pilot)
+        assert app.is_running
+        assert len(app.screen_stack) == 1
+        assert app.form.query_one("#field-request-rate-per-s", Input).value == "16.7bq?"
+        fault = text_of(app, "#fault-field-request-rate-per-s")
+        assert "no number" in fault
+        assert "4k" in fault
+
+
+async def test_a_value_out_of_range_is_said_at_its_field_and_the_last_plan_stays(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        field = app.form.query_one("#field-request-rate-per-s", Input)
+        field.focus()
+        field.value = "20k"
+        await settle(pilot)
+        assert "up to 10,000 req/s" in text_of(app, "#fault-field-request-rate-per-s")
+        assert len(app.table.rows) == 9
+        assert "answer the workload before" in text_of(app, "#reason")
+        field.value = "20"
+        await settle(pilot)
+        assert not app.form.query_one("#fault-field-request-rate-per-s").display
+        assert "Cheapest that meets" in text_of(app, "#reason")
+
+
+async def test_another_task_has_other_fields_and_columns(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(160, 45)) as pilot:
+        await settle(pilot)
+        await pilot.press("o")
+        await pilot.pause()
+        assert isinstance(app.screen, PickerScreen)
+        await pilot.press(*"study", "enter")
+        await settle(pilot)
+        assert app.preset is not None
+        assert app.preset.name == "study-600m"
+        assert app.form.query("#field-sequence")
+        assert not app.form.query("#field-request-rate-per-s")
+        assert app.form.query_one("#field-train-tokens", Input).value == "1B"
+        assert "$/job" in screen_text(app)
+
+
+def screen_text(app: PlannerApp) -> str:
+    """The ranking's heading as drawn."""
+    return app.table.render_line(0).text
+
+
+async def test_choice_steps_with_the_arrow_keys(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.form.query_one("#field-objective", Choice).focus()
+        await pilot.press("right")
+        await settle(pilot)
+        assert app.form.workload["objective"] == "fastest"
+
+
+async def test_sorting_and_filtering_move_rows_without_losing_the_cursor(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("j", "j")
+        assert app.table.highlighted is not None
+        assert app.table.highlighted.gpu == "B200 180GB"
+        await pilot.press("s")
+        assert app.table.order.column == "gpu"
+        assert [row.gpu for row in app.table.rows][0] == "B200 180GB"
+        assert app.table.highlighted.gpu == "B200 180GB"
+        await pilot.press("S")
+        fits = [row.gpu for row in app.table.rows if row.verdict == "fits"]
+        assert fits == sorted(fits, key=str.casefold, reverse=True)
+        assert [row.verdict for row in app.table.rows][-1] != "fits"
+        await pilot.press("slash", *"h100")
+        await pilot.pause()
+        assert [row.gpu for row in app.table.rows] == ["H100 SXM5 80GB"]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert len(app.table.rows) == 9
+        assert app.focused is app.table
+
+
+async def test_why_shows_bytes_seconds_and_dollars(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, WhyScreen)
+        text = str(app.screen.query_one(Static).content)
+        for words in (
+            "33.1 GiB",
+            "KV cache",
+            "attention",
+            "12.36 $/h × 730 h",
+            "https://runpod.example/pricing",
+            "memory_fraction",
+        ):
+            assert words in text
+        await pilot.press("escape")
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+
+
+async def test_every_action_has_a_key_a_place_in_help_and_in_the_palette(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        text = str(app.screen.query_one(Static).content)
+        for action in ACTIONS:
+            assert action.description in text, action.id
+        assert "No benchmark is running; b starts one." in text
+        titles = [command.title for command in app.get_system_commands(app.main)]
+        assert "Preset: study-600m" in titles
+        assert "Theme: high-contrast" in titles
+
+
+async def test_an_unavailable_action_says_why(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        await pilot.press("x")
+        await pilot.pause()
+        assert [note.message for note in app._notifications] == ["No benchmark is running; b starts one."]
+
+
+async def test_keys_can_be_remapped_by_id(tmp_path: Path) -> None:
+    app = app_in(tmp_path, keymap={"why": "v", "nonsense": "w"})
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("v")
+        await pilot.pause()
+        assert isinstance(app.screen, WhyScreen)
+
+
+async def test_narrow_screens_show_one_pane_and_numbers_change_it(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert visible_panes(app) == ["ranking"]
+        await pilot.press("1")
+        await pilot.pause()
+        assert visible_panes(app) == ["workload"]
+        await pilot.press("escape")
+        await pilot.press("3")
+        await pilot.pause()
+        assert visible_panes(app) == ["memory"]
+        await pilot.resize_terminal(120, 40)
+        await pilot.pause()
+        assert len(visible_panes(app)) == 5
+        await pilot.press("2", "z")
+        await pilot.pause()
+        assert visible_panes(app) == ["ranking"]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert len(visible_panes(app)) == 5
+
+
+def visible_panes(app: PlannerApp) -> list[str | None]:
+    return [pane.id for pane in app.main.query(Frame) if pane.region.area and pane.display]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 32), (120, 40), (160, 45), (200, 50)])
+async def test_numbers_are_never_cut(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        table = app.query_one(Ranking)
+        lines = [table.render_line(y).text for y in range(table.size.height)]
+        assert all(len(line) == table.size.width for line in lines)
+        assert any("5,210  ±4% ●" in line for line in lines)
+        assert any("0.659" in line for line in lines)
+
+
+async def test_a_screen_too_small_says_so_and_only_quits(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(50, 15)) as pilot:
+        await settle(pilot)
+        assert "needs 60×18" in text_of(app, "#too-small")
+        await pilot.press("o")
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+        await pilot.press("q")
+        await pilot.pause()
+        assert not app.is_running
+
+
+async def test_spec_basis_is_planned_and_said(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("m")
+        await settle(pilot)
+        assert {row.basis for row in app.table.rows} == {"spec"}
+        assert "SPEC SHEET ONLY" in str(app.main.query_one("#ranking", Frame).border_title)
+
+
+async def test_the_form_saves_as_a_preset_that_can_be_opened(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.form.query_one("#field-output-tokens", Input).value = "300"
+        await settle(pilot)
+        await pilot.press("w")
+        await pilot.pause()
+        app.screen.query_one(Input).value = "mine"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.preset is not None
+        assert app.preset.name == "mine"
+        assert "output_tokens = 300" in (tmp_path / "config" / "presets" / "mine.toml").read_text()
+        assert any(item.value == "mine" for item in app.form.presets)
+
+
+async def test_export_and_copies_hold_the_same_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("e", "enter")
+        await settle(pilot)
+        exported = json.loads(next(tmp_path.glob("chat-70b-sla-*.json")).read_text())
+        assert exported["rows"][0]["gpu"] == "H200 SXM 141GB"
+        app.form.query_one("#field-output-tokens", Input).value = "300"
+        await settle(pilot)
+        app.show_pane("ranking")
+        await pilot.press("Y")
+        await pilot.pause()
+        copied = (tmp_path / "state" / "last-copy.txt").read_text().strip()
+        assert copied == "gpu-planner plan chat-70b-sla --set output_tokens=300"
+        await pilot.press("y")
+        await pilot.pause()
+        row = (tmp_path / "state" / "last-copy.txt").read_text()
+        assert "4 × H200 SXM 141GB" in row
+        assert "3.9 s" in row
+
+
+async def test_the_theme_is_previewed_and_remembered(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("t")
+        await pilot.pause()
+        await pilot.press("down")
+        await pilot.pause()
+        assert app.theme == "planner-light"
+        await pilot.press("enter")
+        await pilot.pause()
+    assert app_in(tmp_path).theme == "planner-light"
+    assert app_in(tmp_path, colour=False).theme == "ansi-dark"
+
+
+async def test_a_preset_that_cannot_be_opened_leaves_a_plan_on_screen(tmp_path: Path) -> None:
+    app = app_in(tmp_path, preset="chat-70b-sal")
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        notes = [note.message for note in app._notifications]
+        assert any("chat-70b-sal" in note and "chat-70b-sla" in note for note in notes)
+
+
+async def test_a_fault_of_the_program_is_said_and_survived(tmp_path: Path) -> None:
+    def broken() -> Any:
+        raise RuntimeError("no session today")
+
+    app = app_in(tmp_path, open_session=broken)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await pilot.pause(0.2)
+        assert app.is_running
+        assert any("no session today" in note.message for note in app._notifications)
+        assert "no session today" in (tmp_path / "state" / "last-fault.txt").read_text()
+        await pilot.press("q")
+
+
+HEAVY = ("torch", "numpy", "pynvml", "msgspec", "click", "tomlkit", "planner.session", "planner.engine.plan")
+
+
+def test_nothing_heavy_is_imported_before_the_first_paint() -> None:
+    code = f"import sys, widgets.app; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        cwd=Path(__file__).parent.parent,
+        env={**os.environ},
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_launcher_imports_neither_textual_nor_click() -> None:
+    code = "import sys, widgets.launch; print([name for name in ('textual', 'click', 'rich') if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        cwd=Path(__file__).parent.parent,
+        env={**os.environ},
+    )
+    assert done.stdout.strip() == "[]"
