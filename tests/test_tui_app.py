@@ -148,7 +148,7 @@ async def test_sorting_and_filtering_move_rows_without_losing_the_cursor(tmp_pat
         assert app.table.highlighted.gpu == "B200 180GB"
         await pilot.press("s")
         assert app.table.order.column == "gpu"
-        assert [row.gpu for row in app.table.rows][0] == "B200 180GB"
+        assert next(row.gpu for row in app.table.rows) == "B200 180GB"
         assert app.table.highlighted.gpu == "B200 180GB"
         await pilot.press("S")
         fits = [row.gpu for row in app.table.rows if row.verdict == "fits"]
@@ -242,6 +242,11 @@ async def test_narrow_screens_show_one_pane_and_numbers_change_it(tmp_path: Path
         assert len(visible_panes(app)) == 5
 
 
+def one_file(folder: Path, pattern: str) -> Path:
+    (found,) = folder.glob(pattern)
+    return found
+
+
 def visible_panes(app: PlannerApp) -> list[str | None]:
     return [pane.id for pane in app.main.query(Frame) if pane.region.area and pane.display]
 
@@ -305,7 +310,7 @@ async def test_export_and_copies_hold_the_same_plan(tmp_path: Path, monkeypatch:
         await settle(pilot)
         await pilot.press("e", "enter")
         await settle(pilot)
-        exported = json.loads(next(tmp_path.glob("chat-70b-sla-*.json")).read_text())
+        exported = json.loads(one_file(tmp_path, "chat-70b-sla-*.json").read_text())
         assert exported["rows"][0]["gpu"] == "H200 SXM 141GB"
         app.form.query_one("#field-output-tokens", Input).value = "300"
         await settle(pilot)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -198,7 +198,7 @@ class SampleSession:
             raise UserError(Problem(where, "request_rate_per_s", "is 20000; a rate above 0 and up to 10,000 req/s is accepted."))
         return workload
 
-    def plan(self, workload: Workload, *, basis: Literal["measured", "spec"] = "measured", top: int | None = None) -> Plan:
+    def plan(self, workload: Workload, *, basis: Literal["measured", "spec"] = "measured") -> Plan:
         self.planned.append(workload)
         return sample_plan(workload, basis)
 
@@ -209,7 +209,7 @@ def sample_options(folder: Path, **changes: Any) -> AppOptions:
         "preset": "chat-70b-sla",
         "state": folder / "state",
         "telemetry": False,
-        "today": datetime.date(2026, 8, 30),
+        "today": dt.date(2026, 8, 30),
         "open_session": lambda: cast("Session", SampleSession(folder)),
     }
     return AppOptions(**{**given, **changes})

@@ -141,30 +141,37 @@ class BenchmarkView(VerticalScroll, can_focus=True):
             "skipped": (symbols.verdict["not-supported"], "$quiet"),
             "failed": (symbols.failed, "$text-error"),
         }[point.state]
-        label_width = min(26, max(14, width - 44))
+        label_width = min(26, max(14, width - 29))
         label = shorten_end(point.label, label_width, symbols.ellipsis).ljust(label_width)
         if point.state == "running":
             bar = bar_text(point.fraction, BAR, symbols.filled, symbols.empty)
             return Content.assemble((f"{mark} ", style), label, (f"  {bar} {percent_text(point.fraction):>5}", "$accent"))
         if point.state == "done":
-            rest = "  ".join(part for part in (point.share.ljust(12), point.was, point.detail) if part)
             room = max(0, width - label_width - 2 - 15)
-            return Content.assemble(
-                (f"{mark} ", style), label, f"{point.value:>14} ", (" " + shorten_end(rest, room, symbols.ellipsis), "$quiet")
-            )
+            rest = _whole_parts((point.share.ljust(10) if point.share else "", point.detail, point.was), room)
+            return Content.assemble((f"{mark} ", style), label, f"{point.value:>14} ", (rest, "$quiet"))
         text = "" if point.state == "waiting" else f"  {point.detail}"
         return Content.assemble(
             (f"{mark} ", style), (label, "$quiet"), (shorten_end(text, width - label_width - 2, symbols.ellipsis), style)
         )
 
 
+def _whole_parts(parts: Sequence[str], room: int) -> str:
+    """The parts that fit, none of them cut."""
+    text = ""
+    for part in parts:
+        if part and len(text) + 1 + len(part.rstrip()) <= room:
+            text += f" {part}"
+    return text
+
+
 def _title(run: Run) -> str:
-    parts = [run.subject] if run.subject else []
+    parts = []
     if run.state == "running":
-        parts += [run.progress_text or "starting"]
+        parts.append(run.progress_text or "starting")
         if run.eta_s is not None:
-            parts.append(f"{duration_text(max(1.0, float(round(run.eta_s))))} left")
+            parts.append(f"{round(run.eta_s)} s left" if run.eta_s < 100 else f"{duration_text(run.eta_s)} left")
         parts.append("x stops")
     elif run.state != "idle":
         parts.append(run.state)
-    return " · ".join(parts)
+    return " · ".join([*parts, *([run.subject] if run.subject else [])])

@@ -6,6 +6,9 @@ import contextlib
 import traceback
 from typing import TYPE_CHECKING
 
+from textual.content import Content
+from textual.widgets import Static
+
 from . import remembered
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ def report(app: PlannerApp, fault: BaseException | None) -> None:
         path = remembered.folder(app.options.state) / LOG
         remembered.write_whole(path, "".join(traceback.format_exception(fault)))
         where = f"\nDetails: {path}"
+    if app.plan is None:
+        for reason in app.main.query("#reason").results(Static):
+            reason.update(Content.styled(f"No plan: {type(fault).__name__}: {fault}", "$text-error"))
     app.notify(
         f"{type(fault).__name__}: {fault}{where}",
         title="Something broke in gpu-planner; the rest goes on",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from planner.units import UNKNOWN, digits, percent_text, si_text
+from planner.units import UNKNOWN, digits, si_text
 
 from . import remembered
 from .benchmark import PointLine, Run
@@ -83,17 +83,19 @@ class Measuring:
         self.run = Run(state="running", subject="quick")
         self._rows_before = _rows_here(plan)
         self._tell()
-        store, canonical = await self._thread.ask(_tools)
-        python = Path(self._python) if self._python else None
-        self._process = BenchRun(BenchRequest(state=remembered.folder(self._state), python=python), store, canonical)
         self._task = asyncio.current_task()
         try:
+            store, canonical = await self._thread.ask(_tools)
+            python = Path(self._python) if self._python else None
+            self._process = BenchRun(BenchRequest(state=remembered.folder(self._state), python=python), store, canonical)
             async for event in self._process.events():
                 await self._take(event, store)
         finally:
             self._process = self._task = None
             if self.running:
-                self.run.state, self.run.message = "stopped", "Stopped; what was measured is kept."
+                self.run.state, self.run.message = "failed", "Ended early; what was measured is kept."
+                self._drop_waiting()
+                self._tell()
 
     async def stop(self) -> None:
         """Stop it within a second; what was measured is kept."""
@@ -177,7 +179,7 @@ class Measuring:
         line.state, line.fraction = "done", 1.0
         line.value = si_text(measurement.value, UNITS[measurement.kind])
         share = self._background.share(measurement)
-        line.share = f"{percent_text(share)} of peak" if share is not None else ""
+        line.share = f"{share * 100:.0f}% peak" if share is not None else ""
         before = self._background.before.get(line.id)
         line.was = f"was {si_text(before, UNITS[measurement.kind])}" if before is not None else ""
         line.detail = "" if measurement.status == "ok" else measurement.status

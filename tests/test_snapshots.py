@@ -1,0 +1,70 @@
+"""What the terminal program looks like, on a fixed plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+from tui_sample import sample_options
+
+from widgets.app import PlannerApp
+
+Compare = Callable[..., bool]
+REPORT_FOLDER = {name: value for name, value in os.environ.items() if name.startswith("TEXTUAL_SNAPSHOT")}
+"""Where the plugin gathers its report; tests otherwise see nothing of the variables Textual reads."""
+
+
+@pytest.fixture(autouse=True)
+def _report_folder(isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in REPORT_FOLDER.items():
+        monkeypatch.setenv(name, value)
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+async def with_why(pilot: Pilot[None]) -> None:
+    await settled(pilot)
+    await pilot.press("enter")
+    await pilot.pause()
+
+
+async def with_a_fault(pilot: Pilot[None]) -> None:
+    await settled(pilot)
+    pilot.app.query_one("#field-request-rate-per-s", Input).focus()
+    await pilot.press("end", "x")
+    await settled(pilot)
+
+
+def test_small(snap_compare: Compare, tmp_path: Path) -> None:
+    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(80, 24), run_before=settled)
+
+
+def test_usual(snap_compare: Compare, tmp_path: Path) -> None:
+    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(120, 40), run_before=settled)
+
+
+def test_large(snap_compare: Compare, tmp_path: Path) -> None:
+    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(200, 50), run_before=settled)
+
+
+def test_training_on_paper_white(snap_compare: Compare, tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, preset="study-600m", theme="planner-light"))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=settled)
+
+
+def test_why(snap_compare: Compare, tmp_path: Path) -> None:
+    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(120, 40), run_before=with_why)
+
+
+def test_a_fault_at_its_field_in_ascii(snap_compare: Compare, tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, ascii_only=True))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=with_a_fault)
