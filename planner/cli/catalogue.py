@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from planner.cli.exits import ExitCode, tell_problems
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.listing import print_card, print_columns, print_json
+from planner.engine.answers import ParameterCounts
 from planner.errors import Problem, UserError
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
-from planner.units import UNKNOWN, bytes_text, si_text, usd_text
-from planner.workload.presets import Preset
+from planner.units import UNKNOWN, bytes_text, count_text, si_text, usd_text
+from planner.workload.presets import Model, Preset
+from planner.workload.tasks import Request
+
+if TYPE_CHECKING:
+    from planner.session import Session
 
 
 @click.group(cls=DefaultGroup, default="list")
@@ -110,6 +116,38 @@ def list_models(invocation: Invocation, as_json: bool) -> int:
         [(model.name, model.title, str(model.config.get("model_type", UNKNOWN)), ", ".join(model.aliases)) for model in known],
     )
     return ExitCode.ANSWERED
+
+
+@models.command("show")
+@click.argument("name")
+@json_option
+@pass_invocation
+def show_model(invocation: Invocation, name: str, as_json: bool) -> int:
+    """Show one model: its parameters, its config and where that comes from."""
+    session = invocation.session()
+    model = session.models.find(name)
+    parameters = _parameters(session, model)
+    if as_json:
+        print_json({**msgspec.to_builtins(model), "parameters": parameters})
+        return ExitCode.ANSWERED
+    counts = {field: count_text(getattr(parameters, field)) for field in ("total", "active", "embedding")} if parameters else {}
+    facts = {
+        "title": model.title,
+        **{f"{field} parameters": text for field, text in counts.items()},
+        "other names": ", ".join(model.aliases),
+        "source": f"{model.source} ({model.retrieved})",
+        "note": model.note,
+        **{key: str(value) for key, value in model.config.items()},
+    }
+    print_card(model.name, facts)
+    return ExitCode.ANSWERED
+
+
+def _parameters(session: Session, model: Model) -> ParameterCounts | None:
+    """Parameter counts as every answer about the model states them, whatever the GPU; None for an unsupported architecture."""
+    anywhere = Request(model=model.name, gpu=session.gpus.all[0].name, task="prefill", batch=1, input_tokens=1)
+    (answer,) = session.estimate([anywhere])
+    return None if isinstance(answer, UserError) else answer.parameters
 
 
 @click.group(cls=DefaultGroup, default="list")
