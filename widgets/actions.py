@@ -86,7 +86,7 @@ ACTIONS: tuple[Action, ...] = (
         label="why",
         description="Work the highlighted row out, line by line.",
         group="Plan",
-        shown="↵",
+        shown="enter",
         rank=3,
     ),
     Action(

@@ -17,7 +17,7 @@ from textual.worker import Worker, WorkerState
 from . import doing, faults, headline, remembered, theme, views
 from .actions import PANES, Action, bindings, unknown_ids
 from .frame import Frame
-from .lines import Headline, KeyLine, KeyState, Tabs
+from .lines import Clickable, Headline, KeyLine, KeyState, Tabs
 from .options import AppOptions
 from .planning import BasisChoice, PlanLoop, PlanReady, PlanRefused, SessionThread
 from .symbols import ASCII, UNICODE
@@ -65,6 +65,10 @@ class PlannerApp(App[None]):
         self.watching = Watching(self.post_message, self.options.telemetry_interval_s)
         self.measuring: Measuring | None = None
         """There once the panes have their content."""
+        if self.options.ascii_only:
+            from .textual_quirks import write_ascii_only
+
+            write_ascii_only(self)
         theme.register(self)
         self.choices = remembered.load(self.options.state)
         self.theme = theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour)
@@ -82,7 +86,7 @@ class PlannerApp(App[None]):
             with Container(id="side", classes="group"):
                 yield Frame("machine")
                 yield Frame("benchmark")
-        yield KeyLine(state_of=self.key_state, symbols=self.symbols)
+        yield KeyLine(state_of=self.key_state)
 
     # what the screen is, and where the user is on it
 
@@ -221,6 +225,13 @@ class PlannerApp(App[None]):
         from . import opening
 
         self.run_worker(opening.open_preset(self, event.name), group="preset", exclusive=True, exit_on_error=False)
+
+    @on(Clickable.Chosen)
+    def _clicked(self, event: Clickable.Chosen) -> None:
+        if event.action == "palette":
+            self.action_command_palette()
+        else:
+            self.action_act(event.action)
 
     @on(PlanReady)
     def _plan_ready(self, event: PlanReady) -> None:

@@ -57,7 +57,7 @@ class NameScreen(Overlay[str | None]):
         """One field."""
         with Vertical(classes="box dialog") as box:
             box.border_title = Content(self._heading)
-            box.border_subtitle = Content("↵ save · esc back")
+            box.border_subtitle = Content("enter saves · esc back")
             yield Entry(self._suggested)
             yield Static(Content(self._hint), classes="dialog-hint")
 

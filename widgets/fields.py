@@ -92,7 +92,7 @@ FIELDS: tuple[Field, ...] = (
     Field(key="sequence", label="sequence", kind="count", unit="tokens", tasks=TRAINS),
     Field(key="global_batch", label="batch", kind="count", unit="seqs", tasks=TRAINS),
     Field(key="micro_batch", label="micro", kind="count", unit="seqs", tasks=TRAINS),
-    Field(key="checkpointing", label="checkpoints", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
+    Field(key="checkpointing", label="checkpoint", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
     Field(key="sharding", label="sharding", kind="choice", choices=get_args(tasks.Sharding), tasks=TRAINS),
     Field(key="train_tokens", label="train on", unit="tokens", tasks=TRAINS),
     Field(key="targets.deadline_h", label="deadline", unit="h", tasks=(*TRAINS, GENERATE)),

@@ -5,13 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from .formatting import BASIS_WORDS, load_summary, model_name
+from .formatting import load_summary, model_name
 
 if TYPE_CHECKING:
     from planner.engine.answers import Plan
     from planner.workload.presets import Preset
-
-OLD_PRICES_D = 30
 
 
 def parts(preset: Preset, plan: Plan, here: str, today: dt.date) -> tuple[list[str], list[str]]:
@@ -19,8 +17,8 @@ def parts(preset: Preset, plan: Plan, here: str, today: dt.date) -> tuple[list[s
     left = [preset.name, model_name(plan.task), *load_summary(plan.task)]
     right = []
     if here:
-        basis = next((row.basis for row in plan.rows if row.here and row.basis == "measured"), None)
-        right.append(f"{here}, {BASIS_WORDS[basis]}" if basis else here)
+        measured = any(row.here and row.basis == "measured" for row in plan.rows)
+        right.append(f"{here}, measured" if measured else here)
     if plan.prices_as_of:
         right.append(f"prices {plan.prices_as_of}{_age(plan.prices_as_of, today)}")
     return left, right

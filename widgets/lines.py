@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from textual import events
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Input, Static
 
 from .actions import BY_ID, PANES, Action, key_line
 from .formatting import shorten_end
-from .symbols import UNICODE, Symbols
 
 RIGHT_KEYS = ("help", "quit")
 """Actions of the key line that stand at its right end."""
@@ -64,7 +65,29 @@ def _fit_parts(parts: Sequence[str], room: int) -> str:
     return shorten_end(parts[0], max(0, room)) if parts else ""
 
 
-class Tabs(Static):
+class Clickable(Static):
+    """A line of which stretches do what an action does."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002  (Textual's name)
+        super().__init__(id=id)
+        self._stretches: list[tuple[int, int, str]] = []
+        """First cell, cell after the last, action id."""
+
+    def on_click(self, event: events.Click) -> None:
+        """Do what stands under the pointer."""
+        x = event.x - self.styles.padding.left
+        action = next((name for first, end, name in self._stretches if first <= x < end), None)
+        if action is not None:
+            self.post_message(self.Chosen(action))
+
+    @dataclass
+    class Chosen(Message):
+        """An action was clicked."""
+
+        action: str
+
+
+class Tabs(Clickable):
     """The panes by number, for screens that show one at a time."""
 
     def __init__(self) -> None:
@@ -73,14 +96,15 @@ class Tabs(Static):
     def show(self, active: str, note: str = "") -> None:
         """Mark the active pane; `note` stands behind the benchmark."""
         parts: list[Content] = []
+        self._stretches = []
+        cell = 0
         for number, pane in enumerate(PANES, start=1):
             label = pane.upper() if pane == active else pane.capitalize()
             suffix = f" {note}" if pane == "benchmark" and note else ""
-            style = "bold reverse" if pane == active else "$quiet"
-            text = Content.assemble((f" {number} {label}{suffix} ", style))
-            parts.append(
-                Content.from_markup("[@click=app.act('pane-" + pane + "')]$text[/]", text=text) if pane != active else text
-            )
+            text = f" {number} {label}{suffix} "
+            parts.append(Content.assemble((text, "bold reverse" if pane == active else "$quiet")))
+            self._stretches.append((cell, cell + len(text), f"pane-{pane}"))
+            cell += len(text) + 1
         self.update(Content(" ").join(parts))
 
 
@@ -94,13 +118,12 @@ class KeyState:
     available: bool
 
 
-class KeyLine(Static):
+class KeyLine(Clickable):
     """The keys that matter now, by priority; what cannot be done now is dim."""
 
-    def __init__(self, *, state_of: Callable[[Action], KeyState], symbols: Symbols = UNICODE) -> None:
+    def __init__(self, *, state_of: Callable[[Action], KeyState]) -> None:
         super().__init__(id="key-line")
         self._state_of = state_of
-        self._symbols = symbols
         self._shown: tuple[int, tuple[KeyState, ...]] = (0, ())
 
     def on_mount(self) -> None:
@@ -121,24 +144,26 @@ class KeyLine(Static):
         if not room or self._shown == (room, (*left, *right)):
             return
         self._shown = (room, (*left, *right))
-        right_width = sum(_width(state) for state in right) + len("^p palette") + 3
+        right = [PALETTE, *right]
+        space = room - sum(_width(state) for state in right)
         kept: list[KeyState] = []
-        used = 0
         for state in left:
-            if used + _width(state) + right_width > room:
+            if _width(state) > space:
                 break
             kept.append(state)
-            used += _width(state)
-        palette = Content.from_markup("[@click=app.command_palette][bold $accent]^p[/] [$quiet]palette[/][/]   ")
-        line = Content("").join(
-            [
-                *(_key(state) for state in kept),
-                Content(" " * max(1, room - used - right_width)),
-                palette,
-                *(_key(state) for state in right),
-            ]
-        )
-        self.update(line)
+            space -= _width(state)
+        self._stretches = []
+        cell = 0
+        for shown, gap in ((kept, space), (right, 0)):
+            for state in shown:
+                name = "palette" if state is PALETTE else state.action.id
+                self._stretches.append((cell, cell + _width(state) - 3, name))
+                cell += _width(state)
+            cell += gap
+        self.update(Content("").join([*map(_key, kept), Content(" " * space), *map(_key, right)]))
+
+
+PALETTE = KeyState(BY_ID["help"], "^p", "palette", available=True)
 
 
 def _width(state: KeyState) -> int:
@@ -146,9 +171,5 @@ def _width(state: KeyState) -> int:
 
 
 def _key(state: KeyState) -> Content:
-    styles = ("bold $accent", "$foreground") if state.available else ("$quiet 60%", "$quiet 60%")
-    return Content.from_markup(
-        "[@click=app.act('" + state.action.id + f"')][{styles[0]}]$key[/] [{styles[1]}]$label[/][/]   ",
-        key=state.key,
-        label=state.label,
-    )
+    key, label = ("bold $accent", "") if state.available else ("$quiet 55%", "$quiet 55%")
+    return Content.assemble((state.key, key), " ", (state.label, label), "   ")

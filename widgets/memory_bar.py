@@ -132,11 +132,11 @@ class MemoryBar(Widget):
         base, label = self.rich_style, self.rich_style + self._style("label")
         for short in (False, True):
             items = list(self._legend_items(memory, short=short))
-            if sum(len(glyph) + 1 + len(text) + 3 for _, glyph, text in items) <= width:
+            if sum(len(glyph) + 1 + len(text) + 2 for _, glyph, text in items) <= width + 2:
                 break
         for name, glyph, text in items:
             yield Segment(glyph, base + self._style(name))
-            yield Segment(f" {text}   ", label)
+            yield Segment(f" {text}  ", label)
 
     def _legend_items(self, memory: MemoryBytes, *, short: bool) -> Iterator[tuple[str, str, str]]:
         for name in MEMORY_COMPONENTS:
@@ -146,7 +146,7 @@ class MemoryBar(Widget):
                 yield (
                     name,
                     self._symbols.patterns[name] * (1 if short else 2),
-                    f"{SHORT_NAMES[name] if short else word} {_gib(size)}",
+                    f"{SHORT_NAMES[name] if short else word} {_gib(size)}{'' if short else ' GiB'}",
                 )
         free = memory.capacity - memory.total.value
         if free >= 0:

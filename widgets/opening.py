@@ -128,8 +128,8 @@ def _shelves(session: Session) -> tuple[list[Item], list[Item]]:
 
 
 def _this_machine(session: Session) -> str:
-    """The devices of this machine, best first."""
+    """The GPUs of this machine, in words."""
     machine = session.machine
     names = sorted({local.name for local in machine.gpus})
     count = f"{len(machine.gpus)} × " if len(machine.gpus) > 1 else ""
-    return count + ", ".join(names) if names else "no NVIDIA GPU here"
+    return f"{count}{', '.join(names)} here" if names else "no GPU here"

@@ -48,7 +48,7 @@ class PickerScreen(Overlay[str | None]):
         """A box with a filter and the list."""
         with Vertical(id="picker", classes="box") as box:
             box.border_title = Content(self._heading)
-            box.border_subtitle = Content("type to narrow · ↵ choose · esc back")
+            box.border_subtitle = Content("enter chooses · esc back")
             yield Entry(placeholder="type to narrow", id="picker-filter")
             yield OptionList(id="picker-list", compact=True)
 

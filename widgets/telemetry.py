@@ -157,13 +157,11 @@ class MachineView(VerticalScroll, can_focus=True):
         return Content.assemble((f"{device.index:>2} ", "$quiet"), text, "  ", (spark, "$primary"))
 
     def _host(self, host: HostSnapshot, width: int) -> list[Content]:
-        cores = f"{host.cpu_cores} logical CPU" + ("s" if host.cpu_cores > 1 else "")
-        spark = sparkline(self._history.get("host", ()), max(8, width - 25), self._symbols.sparks)
+        busy = f"{percent_text(host.cpu_busy_fraction):>6} of {host.cpu_cores} CPU{'s' * (host.cpu_cores != 1)}  "
+        spark = sparkline(self._history.get("host", ()), max(8, width - 16 - len(busy)), self._symbols.sparks)
         return [
-            Content.assemble(
-                ("processor       ", "$quiet"), shorten_end(f"{host.cpu_name}, {cores}", width - 16, self._symbols.ellipsis)
-            ),
-            Content.assemble(("busy            ", "$quiet"), f"{percent_text(host.cpu_busy_fraction):>6}  ", (spark, "$primary")),
+            Content.assemble(("processor       ", "$quiet"), shorten_end(host.cpu_name, width - 16, self._symbols.ellipsis)),
+            Content.assemble(("busy            ", "$quiet"), busy, (spark, "$primary")),
             Content.assemble(("RAM             ", "$quiet"), _ram(host)),
         ]
 

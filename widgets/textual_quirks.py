@@ -1,0 +1,59 @@
+"""What needs more of Textual than its public interface gives; checked against 8.2.8."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.filter import LineFilter
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.color import Color
+
+_PLAIN = str.maketrans(
+    {
+        **dict.fromkeys("─━═▁▔", "-"),
+        **dict.fromkeys("│┃║▏▕▎▌▐", "|"),
+        **dict.fromkeys("╭╮╰╯┌┐└┘├┤┬┴┼", "+"),
+        **dict.fromkeys("·•", "-"),
+        **dict.fromkeys("▂▃▄▅▆▇█", "#"),
+        **dict.fromkeys("–—", "-"),
+        "×": "x",
+        "…": "~",
+        "→": ">",
+        "↵": "^",
+        "↓": "v",
+        "↑": "^",
+        "⇧": "^",
+        "≤": "<",
+        "±": "~",
+        "µ": "u",
+        "²": "2",
+        "³": "3",
+        "✓": "+",
+        "✗": "x",
+        "●": "*",
+        "○": "o",
+    }
+)
+
+
+class PlainText(LineFilter):
+    """Every cell in ASCII, borders included: with another encoding Textual would write replacement marks."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The same segments, their text in ASCII and as wide as before."""
+        del background
+        return [segment if segment.text.isascii() else segment._replace(text=plain(segment.text)) for segment in segments]
+
+
+def plain(text: str) -> str:
+    """`text` in ASCII, cell for cell."""
+    return "".join(char if char.isascii() else "?" * cell_len(char) for char in text.translate(_PLAIN))
+
+
+def write_ascii_only(app: App[Any]) -> None:
+    """Filter all output of the app. The list of filters has no public way to add to it."""
+    app._filters.append(PlainText())  # noqa: SLF001
