@@ -211,9 +211,12 @@ async def test_an_unavailable_action_says_why(tmp_path: Path) -> None:
 
 
 async def test_keys_can_be_remapped_by_id(tmp_path: Path) -> None:
-    app = app_in(tmp_path, keymap={"why": "v", "nonsense": "w"})
-    async with app.run_test(size=(120, 40)) as pilot:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text('[keys]\nwhy = "v"\nwyh = "w"\n')
+    app = app_in(tmp_path, config=tmp_path / "config")
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await settle(pilot)
+        assert any("keys.wyh" in note.message and "'why'" in note.message for note in app._notifications)
         await pilot.press("v")
         await pilot.pause()
         assert isinstance(app.screen, WhyScreen)

@@ -5,7 +5,7 @@ An action's id is what `[keys]` of the user's config.toml remaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -232,8 +232,3 @@ def bindings(scope: Scope) -> list[Binding]:
 def key_line() -> list[Action]:
     """The actions of the key line, most wanted first."""
     return sorted((action for action in ACTIONS if action.rank), key=lambda action: action.rank)
-
-
-def unknown_ids(ids: Iterable[str]) -> list[str]:
-    """The ids no action has: misspelt entries of the user's keymap."""
-    return [name for name in ids if name not in BY_ID]

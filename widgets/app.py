@@ -15,7 +15,7 @@ from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from . import doing, faults, headline, remembered, theme, views
-from .actions import PANES, Action, bindings, unknown_ids
+from .actions import PANES, Action, bindings
 from .frame import Frame
 from .lines import Clickable, Headline, KeyLine, KeyState, Tabs
 from .options import AppOptions
@@ -62,6 +62,8 @@ class PlannerApp(App[None]):
         self.here = ""
         """The devices of this machine, in words."""
         self.active_pane = "ranking"
+        self.keymap: dict[str, str] = dict(self.options.keymap)
+        """Action id -> keys, where the user remapped them."""
         self.watching = Watching(self.post_message, self.options.telemetry_interval_s)
         self.measuring: Measuring | None = None
         """There once the panes have their content."""
@@ -126,7 +128,6 @@ class PlannerApp(App[None]):
 
     def on_mount(self) -> None:
         """Put the cursor into the ranking; everything that takes time comes after the first paint."""
-        self.set_keymap({name: keys for name, keys in self.options.keymap.items() if not unknown_ids([name])})
         self.refresh_tabs()
         self.call_after_refresh(self._begin)
 
@@ -198,7 +199,7 @@ class PlannerApp(App[None]):
 
     def key_state(self, action: Action) -> KeyState:
         """An action as it stands now."""
-        keys = self.options.keymap.get(action.id, action.key_text)
+        keys = self.keymap.get(action.id, action.key_text)
         return KeyState(action, keys, doing.label(self, action), doing.why_not(self, action.id) is None)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:

@@ -59,10 +59,13 @@ class Background:
 class Measuring:
     """At most one benchmark at a time."""
 
-    def __init__(self, thread: SessionThread, post: Callable[[Message], object], *, python: str | None, state: Path | None) -> None:
+    def __init__(
+        self, thread: SessionThread, post: Callable[[Message], object], *, python: str | None, state: Path | None, suite: str
+    ) -> None:
         self._thread = thread
         self._post = post
         self._python = python
+        self._suite = suite
         self._state = state
         self._process: BenchRun | None = None
         self._task: asyncio.Task[None] | None = None
@@ -80,14 +83,16 @@ class Measuring:
         from planner.observe.bench_events import BenchRequest
         from planner.observe.bench_process import BenchRun
 
-        self.run = Run(state="running", subject="quick")
+        self.run = Run(state="running", subject=self._suite)
         self._rows_before = _rows_here(plan)
         self._tell()
         self._task = asyncio.current_task()
         try:
             store, canonical = await self._thread.ask(_tools)
             python = Path(self._python) if self._python else None
-            self._process = BenchRun(BenchRequest(state=remembered.folder(self._state), python=python), store, canonical)
+            self._process = BenchRun(
+                BenchRequest(state=remembered.folder(self._state), suite=self._suite, python=python), store, canonical
+            )
             async for event in self._process.events():
                 await self._take(event, store)
         finally:

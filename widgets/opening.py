@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
 
-from . import measuring
+from . import measuring, settings
 from .benchmark import BenchmarkView
 from .card import TooSmall
 from .options import DEFAULT_PRESET
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 async def begin(app: PlannerApp) -> None:
     """The first preset and its plan, then everything the first answer does not need."""
     await furnish(app)
+    use_settings(app)
     await open_preset(app, app.options.preset, fallback=DEFAULT_PRESET)
     if app.options.telemetry:
         app.watching.start()
@@ -35,6 +36,18 @@ async def begin(app: PlannerApp) -> None:
     app.main.query_one(BenchmarkView).set_stored(await measuring.stored_text(app.session_thread))
 
 
+def use_settings(app: PlannerApp) -> None:
+    """Take over the user's config.toml; what cannot be used is said, and the rest holds."""
+    found, problems = settings.read(app.options.config)
+    app.keymap = {**found.keys, **app.keymap}
+    app.set_keymap(app.keymap)
+    if found.theme and not app.options.theme and app.options.colour and "theme" not in app.choices:
+        app.theme = found.theme
+    for problem in problems.found[:3]:
+        app.notify(str(problem), title="Setting not used", severity="warning", timeout=8)
+    app.refresh_keys()
+
+
 async def furnish(app: PlannerApp) -> None:
     """Put the content into the panes."""
     from .form import Form
@@ -43,7 +56,9 @@ async def furnish(app: PlannerApp) -> None:
     from .telemetry import MachineView
 
     main, symbols = app.main, app.symbols
-    app.measuring = Measuring(app.session_thread, app.post_message, python=app.options.python, state=app.options.state)
+    app.measuring = Measuring(
+        app.session_thread, app.post_message, python=app.options.python, state=app.options.state, suite=app.options.suite
+    )
     with app.batch_update():
         await main.query_one("#ranking").mount(RankingView(symbols=symbols))
         await main.query_one("#workload").mount(Form(symbols=symbols))

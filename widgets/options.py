@@ -26,6 +26,8 @@ class AppOptions:
     """Folder of the user's presets and config.toml; None: the user's own."""
     python: str | None = None
     """Interpreter the benchmark runs under; None: this one."""
+    suite: str = "quick"
+    """What `b` measures."""
     theme: str | None = None
     """Theme to start with; None: the remembered one."""
     ascii_only: bool = False
