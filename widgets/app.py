@@ -51,7 +51,7 @@ class PlannerApp(App[None]):
 
     def __init__(self, options: AppOptions | None = None) -> None:
         self.options = options or AppOptions()
-        super().__init__()
+        super().__init__(ansi_color=None if self.options.colour else True)
         self.symbols = ASCII if self.options.ascii_only else UNICODE
         self.session_thread = SessionThread(self.options.session)
         self.plan_loop = PlanLoop(self.session_thread, self.post_message)

@@ -178,7 +178,7 @@ def parse_number(text: str) -> float:
         raise ValueError(f"{text!r} is no number; 1,000, 4k, 1.5B and 3e9 are.") from None
     if not is_known(number):
         raise ValueError(f"{text!r} is no number; 1,000, 4k, 1.5B and 3e9 are.")
-    return float(f"{number:.12g}")
+    return float(f"{number:.15g}")
 
 
 def show(field: Field, value: Any) -> str:
@@ -203,5 +203,5 @@ def number_text(value: float | None) -> str:
         return AUTO
     for scale, suffix in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
         if abs(value) >= scale and round(value / scale, 4) == value / scale:
-            return f"{value / scale:g}{suffix}"
+            return f"{value / scale:.12g}{suffix}"
     return f"{int(value)}" if value == int(value) else f"{value:.6g}"

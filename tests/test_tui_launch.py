@@ -1,0 +1,122 @@
+"""The console script on a pseudo-terminal: it opens, keeps silent when idle, respects NO_COLOR and leaves at once."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from widgets import launch
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLE = """
+import pathlib, sys
+sys.path[:0] = [{root!r}, {tests!r}]
+from tui_sample import sample_options
+from widgets.launch import open_app
+sys.exit(open_app(sample_options(pathlib.Path({folder!r}))))
+"""
+
+
+class Terminal:
+    """A process on a terminal of 120 × 40."""
+
+    def __init__(self, arguments: list[str], **environment: str) -> None:
+        self._main, worker = pty.openpty()
+        fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=worker,
+            stdout=worker,
+            stderr=worker,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+            start_new_session=True,
+        )
+        os.close(worker)
+
+    def read(self, until: bytes = b"", within_s: float = 20.0) -> bytes:
+        """What is written until `until` appears, or for `within_s`."""
+        written, end = b"", time.monotonic() + within_s
+        while time.monotonic() < end and not (until and until in written):
+            if select.select([self._main], [], [], 0.02)[0]:
+                try:
+                    written += os.read(self._main, 65536)
+                except OSError:
+                    break
+        return written
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._main, keys)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._main)
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Iterator[Terminal]:
+    yield from _sample(tmp_path)
+
+
+@pytest.fixture
+def sample_without_colour(tmp_path: Path) -> Iterator[Terminal]:
+    yield from _sample(tmp_path, NO_COLOR="1", COLORTERM="truecolor")
+
+
+def _sample(folder: Path, **environment: str) -> Iterator[Terminal]:
+    code = SAMPLE.format(root=str(ROOT), tests=str(ROOT / "tests"), folder=str(folder))
+    terminal = Terminal(["-c", code], **environment)
+    yield terminal
+    terminal.close()
+
+
+def test_an_idle_screen_sends_nothing_and_q_leaves_at_once(sample: Terminal) -> None:
+    assert b"Cheapest that meets" in sample.read(until=b"Cheapest that meets")
+    sample.read(within_s=1.5)
+    assert sample.read(within_s=1.5) == b""
+    sample.type(b"q")
+    began = time.monotonic()
+    assert sample.process.wait(timeout=5) == 0
+    assert time.monotonic() - began < 1.5
+
+
+def test_no_color_means_no_colour(sample_without_colour: Terminal) -> None:
+    written = sample_without_colour.read(until=b"Nothing measured")
+    codes = {int(code) for codes in re.findall(rb"\x1b\[([0-9;]+)m", written) for code in codes.split(b";") if code}
+    assert not codes & {*range(30, 39), *range(40, 49), *range(90, 98), *range(100, 108)}
+
+
+def test_without_a_terminal_the_command_line_takes_over() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "widgets.launch", "--version"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("gpu-planner")
+
+
+def test_over_ssh_nothing_is_animated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "1.2.3.4 1 5.6.7.8 22")
+    monkeypatch.setenv("TEXTUAL_FPS", "15")
+    monkeypatch.setenv("TEXTUAL_ANIMATIONS", "")
+    monkeypatch.delenv("TEXTUAL_ANIMATIONS")
+    launch.prepare_environment()
+    assert os.environ["TEXTUAL_ANIMATIONS"] == "none"
+    assert os.environ["TEXTUAL_FPS"] == "15"

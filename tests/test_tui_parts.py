@@ -1,0 +1,220 @@
+"""The parts of the terminal program that need no screen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.segment import Segment
+from textual.color import Color
+from tui_sample import CHAT, sample_plan
+
+from planner.engine.answers import MEMORY_COMPONENTS, Figure, MemoryBytes
+from planner.schema import read_toml
+from planner.units import GIB
+from planner.workload.presets import read_workload
+from widgets import settings
+from widgets.actions import ACTIONS, bindings, key_line
+from widgets.columns import GAP, columns_for, fit_columns
+from widgets.exporting import command_line
+from widgets.fields import FIELDS, fields_for, get, number_text, parse, parse_number, put, show
+from widgets.formatting import load_summary, shorten_middle, spread_text
+from widgets.memory_bar import split_cells
+from widgets.paint import INK, Paint
+from widgets.ranking import matches
+from widgets.symbols import ASCII, UNICODE
+from widgets.telemetry import sparkline
+from widgets.textual_quirks import PlainText
+from widgets.theme import NAMES
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1,000", 1000), ("4k", 4000), ("1.5B", 1.5e9), ("15T", 15e12), ("3e9", 3e9), ("0.5", 0.5), ("8_192", 8192)]
+)
+def test_numbers_are_read_as_people_write_them(text: str, value: float) -> None:
+    assert parse_number(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "4kk", "1e999", "nan", "--3"])
+def test_what_is_no_number_is_refused_with_what_is(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no number; 1,000, 4k"):
+        parse_number(text)
+
+
+@given(st.floats(min_value=1e-3, max_value=1e15, allow_nan=False))
+def test_a_number_shown_is_the_number_read(value: float) -> None:
+    assert parse_number(number_text(value)) == pytest.approx(value, rel=1e-5)
+
+
+@given(st.integers(min_value=0, max_value=10**13))
+def test_a_count_shown_is_exactly_the_count_read(value: int) -> None:
+    assert parse_number(number_text(value)) == value
+
+
+def test_every_field_of_the_form_is_a_key_of_the_workload() -> None:
+    start: dict[str, Any] = {"model": "llama-3.1-8b", "task": "serve"}
+    samples = {"count": "8", "number": "2.5", "percent": "20", "lengths": "600/1500"}
+    for field in FIELDS:
+        text = field.choices[0] if field.choices else samples.get(field.kind, "llama-3.1-8b")
+        workload = put(start, field.key, parse(field, text))
+        if field.key.startswith("lora."):
+            continue
+        read_workload(workload, field.key)
+        assert show(field, get(workload, field.key)) == text
+
+
+def test_taking_a_value_out_leaves_no_empty_table() -> None:
+    workload = {"model": "m", "task": "finetune", "lora": {"rank": 8, "base": "nf4"}, "targets": {"deadline_h": 3.0}}
+    assert put(workload, "targets.deadline_h", None) == {"model": "m", "task": "finetune", "lora": {"rank": 8, "base": "nf4"}}
+    assert "lora" not in put(workload, "lora.rank", None)
+    assert workload["targets"] == {"deadline_h": 3.0}
+
+
+def test_lora_base_is_asked_only_with_a_rank() -> None:
+    keys = [field.key for field in fields_for({"task": "finetune"})]
+    assert "lora.base" not in keys
+    assert "lora.base" in [field.key for field in fields_for({"task": "finetune", "lora": {"rank": 8}})]
+
+
+sizes = st.floats(min_value=0, max_value=1e12, allow_nan=False)
+
+
+@given(st.lists(sizes, min_size=8, max_size=8), st.floats(min_value=1e9, max_value=1e12), st.integers(min_value=20, max_value=200))
+def test_the_stack_fills_its_width_and_shows_every_component(parts: list[float], capacity: float, width: int) -> None:
+    total = Figure(sum(parts), sum(parts), sum(parts), "spec")
+    memory = MemoryBytes(**dict(zip(MEMORY_COMPONENTS, parts, strict=True)), total=total, capacity=capacity)
+    drawn, end = split_cells(memory, width)
+    assert sum(cells for _, _, cells in drawn) == width
+    assert {name for name, _, _ in drawn} - {"free"} == {
+        name for name, size in zip(MEMORY_COMPONENTS, parts, strict=True) if size > 0
+    }
+    assert all(cells >= 1 for _, _, cells in drawn)
+    assert (end < width) == (sum(parts) > capacity) or abs(sum(parts) / capacity - 1) < 1 / width
+
+
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        (Figure(100, 86, 114, "spec"), "±14%"),
+        (Figure(100, 50, 110, "spec"), "±50%"),
+        (Figure(100, 20, 500, "spec"), "×5"),
+        (Figure(100, 100, 100, "measured"), ""),
+        (None, ""),
+    ],
+)
+def test_a_range_reads_as_its_wider_side(figure: Figure | None, text: str) -> None:
+    assert spread_text(figure) == text
+
+
+@pytest.mark.parametrize("task", ["serve", "generate", "train", "prefill"])
+@pytest.mark.parametrize("width", [60, 76, 86, 104, 140])
+def test_columns_never_need_more_than_there_is(task: str, width: int) -> None:
+    rows = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve"}, ""), "measured").rows
+    fitted = fit_columns(columns_for(task), width, rows)
+    assert sum(cells + GAP for _, cells in fitted) - GAP <= width
+    names = [column.id for column, _ in fitted]
+    assert names[:3] == ["rank", "gpu", "gpus"]
+    assert "rate" in names
+    for column, cells in fitted:
+        for row in rows:
+            text = "".join(piece for piece, _ in column.cells(row, UNICODE, cells))
+            assert len(text) == cells, (column.id, text)
+
+
+def test_filter_words_all_have_to_match_and_can_be_negated() -> None:
+    rows = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve"}, ""), "measured").rows
+    assert [row.gpu for row in rows if matches(row, "bandwidth runpod")] == ["H200 SXM 141GB"]
+    assert "L40S" not in [row.gpu for row in rows if matches(row, "!pcie")]
+
+
+def test_the_command_names_every_change(tmp_path: Path) -> None:
+    file = tmp_path / "chat.toml"
+    file.write_text(CHAT)
+    loaded = dict(read_toml(file))
+    now = put(put(put(loaded, "targets.p95_request_s", None), "model", "my model"), "input_tokens", {"mean": 600, "p95": 1500})
+    line = command_line("chat", loaded, now, "spec")
+    assert line == (
+        "gpu-planner plan chat --set input_tokens= --set input_tokens.mean=600 --set input_tokens.p95=1500 "
+        "--set 'model=my model' --set targets.p95_request_s= --basis spec"
+    )
+
+
+def test_a_summary_says_load_lengths_and_targets() -> None:
+    task = {
+        "request_rate_per_s": 16.7,
+        "input_tokens": {"mean": 600, "p95": 1500},
+        "output_tokens": 200,
+        "targets": {"p95_request_s": 5.0},
+    }
+    assert load_summary(task) == ["16.7 req/s", "600 (p95 1,500) in, 200 out", "p95 < 5 s"]
+
+
+def test_sparklines_leave_absent_values_blank() -> None:
+    assert sparkline([0.0, None, 1.0], 5, "_#") == "  _ #"
+
+
+def test_long_names_lose_their_middle() -> None:
+    assert shorten_middle("RTX PRO 6000 Blackwell Server", 15) == "RTX PRO… Server"
+
+
+def test_keys_are_not_used_twice_in_one_scope() -> None:
+    for scope in ("app", "table", "form"):
+        keys = [key for action in ACTIONS if action.scope == scope for key in action.keys.split(",")]
+        assert len(keys) == len(set(keys)), scope
+    app_keys = {key for action in ACTIONS if action.scope == "app" for key in action.keys.split(",")}
+    forbidden = re.compile(r"ctrl\+[absjmihoek]$|alt\+|ctrl\+enter|ctrl\+shift")
+    assert not [key for key in app_keys if forbidden.match(key)]
+    assert len(bindings("app")) == sum(action.scope == "app" for action in ACTIONS)
+    assert [action.id for action in key_line()][:2] == ["benchmark", "stop"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_theme_has_every_ink(name: str) -> None:
+    from widgets.app import PlannerApp
+    from widgets.options import AppOptions
+
+    app = PlannerApp(AppOptions(theme=name))
+    app.theme = name
+    paint = Paint(app.get_css_variables())
+    assert all(paint(ink).color is not None for ink in INK)
+    assert paint.cursor(focused=True) != paint.cursor(focused=False)
+
+
+def test_glyph_sets_are_one_cell_each() -> None:
+    for symbols in (UNICODE, ASCII):
+        single = [*symbols.basis.values(), *symbols.verdict.values(), *symbols.patterns.values(), symbols.filled, symbols.cursor]
+        assert all(len(glyph) == 1 for glyph in single)
+        assert set(symbols.patterns) == set(MEMORY_COMPONENTS)
+    assert all(glyph.isascii() for glyph in [*ASCII.basis.values(), *ASCII.patterns.values(), ASCII.sparks])
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Mn", "Me", "Cf")), max_size=40))
+def test_plain_text_is_ascii_and_as_wide(text: str) -> None:
+    before = [Segment(text)]
+    after = PlainText().apply(before, Color(0, 0, 0))
+    assert all(segment.text.isascii() for segment in after)
+    assert sum(segment.cell_length for segment in after) == sum(segment.cell_length for segment in before)
+
+
+def test_settings_are_read_strictly_and_completely(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[keys]\nwhy = "v"\nquit = 3\n[app]\ntheme = "nrod"\n[kyes]\n')
+    found, problems = settings.read(tmp_path)
+    assert found.keys == {"why": "v"}
+    assert {problem.key for problem in problems.found} == {"keys.quit", "app.theme", "kyes"}
+    assert next(problem for problem in problems.found if problem.key == "app.theme").nearest == ("nord",)
+
+
+def test_no_settings_is_no_problem(tmp_path: Path) -> None:
+    found, problems = settings.read(tmp_path / "none")
+    assert not found.keys
+    assert not problems.found
+
+
+def test_memory_of_one_row_reads_in_gib() -> None:
+    row = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve"}, ""), "measured").rows[0]
+    assert row.answer.memory_bytes is not None
+    assert row.answer.memory_bytes.capacity == pytest.approx(139.8 * GIB)
