@@ -11,7 +11,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.units import UNKNOWN, bytes_text, percent_text, si_text
+from planner.units import MEGA, UNKNOWN, bytes_text, percent_text
 
 from .formatting import shorten_end
 from .frame import frame_of
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 HISTORY = 240
 NO_DRIVER = "No NVIDIA driver: planning from the catalogue."
+LABEL = 14
+SPARK = 8
 DETAILED_DEVICES = 2
 """With more GPUs than this each gets one line."""
 BUSY_COUNTERS = (
     ("SM active", "sm_active_fraction"),
     ("tensor", "tensor_active_fraction"),
-    ("DRAM bandwidth", "dram_bandwidth_fraction"),
+    ("DRAM traffic", "dram_bandwidth_fraction"),
     ("occupancy", "sm_occupancy_fraction"),
 )
 FALLBACK_COUNTERS = (("kernel resident", "kernel_resident_fraction"), ("memory active", "memory_active_fraction"))
@@ -82,22 +84,29 @@ class MachineView(VerticalScroll, can_focus=True):
         self._draw()
 
     def summary(self, width: int) -> Content:
-        """One line of the most telling numbers."""
+        """One line of the most telling numbers; those that do not fit are left out whole."""
         snapshot = self._snapshot
         if snapshot is None:
             return Content("")
         if snapshot.devices:
             device = snapshot.devices[0]
-            parts = [f"{label} {percent_text(value)}" for label, value in _activities(device)]
-            spark = sparkline(self._history.get(str(device.index), ()), 8, self._symbols.sparks)
-            parts += [_power(device), f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"]
-            more = f" (+{len(snapshot.devices) - 1} more)" if len(snapshot.devices) > 1 else ""
-            text = f" {spark.strip()}  " + "   ".join(parts) + more
+            spark = sparkline(self._history.get(str(device.index), ()), SPARK, self._symbols.sparks)
+            first, *others = [f"{label} {percent_text(value)}" for label, value in _activities(device)]
+            memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
+            more = [f"+{len(snapshot.devices) - 1} GPUs"] if len(snapshot.devices) > 1 else []
+            parts = [f"{first} {spark.strip()}", *others[:1], _power(device), memory, *others[1:], *more]
         else:
             host = snapshot.host
-            spark = sparkline(self._history.get("host", ()), 8, self._symbols.sparks).strip()
-            text = f" this machine: CPU {percent_text(host.cpu_busy_fraction)} {spark}   RAM {_ram(host)}   {driver_text(snapshot).rstrip('.')}"
-        return Content.styled(shorten_end(text, width, self._symbols.ellipsis), "$quiet")
+            spark = sparkline(self._history.get("host", ()), SPARK, self._symbols.sparks)
+            parts = [
+                f"CPU {percent_text(host.cpu_busy_fraction)} {spark.strip()}",
+                f"RAM {_ram(host)}",
+                driver_text(snapshot).rstrip("."),
+            ]
+        text = f" {parts[0]}"
+        for part in parts[1:]:
+            text += f"   {part}" if len(text) + 3 + len(part) <= width else ""
+        return Content.styled(text, "$quiet")
 
     def _remember(self, key: str, value: float | None) -> None:
         self._history.setdefault(key, deque(maxlen=HISTORY)).append(value)
@@ -109,6 +118,8 @@ class MachineView(VerticalScroll, can_focus=True):
         width = max(20, self.content_size.width)
         lines: list[Content] = []
         if len(snapshot.devices) > DETAILED_DEVICES:
+            label, _ = _activities(snapshot.devices[0])[0]
+            lines.append(Content.styled(f"GPU {label}, memory, power, temperature", "$quiet"))
             lines += [self._short(device, width) for device in snapshot.devices]
         else:
             for device in snapshot.devices:
@@ -127,43 +138,55 @@ class MachineView(VerticalScroll, can_focus=True):
     def _detailed(self, device: DeviceSnapshot, width: int) -> list[Content]:
         if device.state != "ok":
             return [Content.assemble((f"{device.name or 'GPU'} {device.index}: ", "bold"), (device.why("name"), "$text-error"))]
-        rows: list[Content] = []
-        activities = list(_activities(device))
-        spark_width = max(8, width - 25)
-        for place, (label, value) in enumerate(activities):
-            spark = sparkline(self._history.get(str(device.index), ()), spark_width, self._symbols.sparks) if place == 0 else ""
-            rows.append(Content.assemble((f"{label:<16}", "$quiet"), f"{percent_text(value):>6}  ", (spark, "$primary")))
-        used, total = bytes_text(device.memory_used_bytes, unit=False), bytes_text(device.memory_total_bytes)
-        rows.append(Content.assemble(("memory          ", "$quiet"), f"{used} of {total}"))
-        rows.append(
-            Content.assemble(
-                ("power           ", "$quiet"),
-                f"{_power(device)}   {_number(device.temperature_c)} °C   SM clock {si_text(device.sm_clock_hz, 'Hz', 4)}",
-            )
-        )
+        left, right = width * 6 // 10, width - width * 6 // 10
+        (first, busy), *others = _activities(device)
+        spark = sparkline(self._history.get(str(device.index), ()), max(4, left - LABEL - 8), self._symbols.sparks)
+        cells = [(label, percent_text(value)) for label, value in others]
+        cells += [
+            ("memory", f"{bytes_text(device.memory_used_bytes, unit=False)} of {bytes_text(device.memory_total_bytes)}"),
+            ("power", _power(device)),
+            ("SM clock", f"{_number(device.sm_clock_hz and device.sm_clock_hz / MEGA)} MHz"),
+            ("temperature", f"{_number(device.temperature_c)} °C"),
+        ]
+        head = Content.assemble((f"{first:<{LABEL}}", "$quiet"), f"{percent_text(busy):<6}", (spark, "$primary"), " ")
+        rows = [Content.assemble(head, *_cell(*cells[0], right))]
+        rows += [
+            Content.assemble(*_cell(*one, left), *_cell(*two, right)) for one, two in zip(cells[1::2], cells[2::2], strict=False)
+        ]
+        if len(cells) % 2 == 0:
+            rows.append(Content.assemble(*_cell(*cells[-1], left)))
         if device.event_reasons:
-            rows.append(Content.assemble(("held back by    ", "$quiet"), (", ".join(device.event_reasons), "$text-warning")))
+            rows.append(
+                Content.assemble((f"{'held back by':<{LABEL}}", "$quiet"), (", ".join(device.event_reasons), "$text-warning"))
+            )
         if device.sm_active_fraction is None:
             rows.append(Content.styled(shorten_end(device.why("sm_active_fraction"), width, self._symbols.ellipsis), "$quiet"))
         return rows
 
     def _short(self, device: DeviceSnapshot, width: int) -> Content:
         if device.state != "ok":
-            return Content.assemble((f"{device.index} ", "$quiet"), (device.why("name"), "$text-error"))
-        label, value = next(iter(_activities(device)), ("", None))
+            return Content.assemble((f"{device.index:>2}  ", "$quiet"), (device.why("name"), "$text-error"))
+        _, value = _activities(device)[0]
         memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
-        text = f"{label} {percent_text(value):>5}  {memory:>15}  {_power(device):>12}  {_number(device.temperature_c)} °C"
-        spark = sparkline(self._history.get(str(device.index), ()), max(4, width - len(text) - 5), self._symbols.sparks)
-        return Content.assemble((f"{device.index:>2} ", "$quiet"), text, "  ", (spark, "$primary"))
+        text = f"  {memory:>15}  {_power(device):>11}  {_number(device.temperature_c):>3} °C"
+        spark = sparkline(self._history.get(str(device.index), ()), max(4, width - len(text) - 11), self._symbols.sparks)
+        return Content.assemble((f"{device.index:>2}  ", "$quiet"), f"{percent_text(value):>5} ", (spark, "$primary"), text)
 
     def _host(self, host: HostSnapshot, width: int) -> list[Content]:
-        busy = f"{percent_text(host.cpu_busy_fraction):>6} of {host.cpu_cores} CPU{'s' * (host.cpu_cores != 1)}  "
-        spark = sparkline(self._history.get("host", ()), max(8, width - 16 - len(busy)), self._symbols.sparks)
+        busy = f"{percent_text(host.cpu_busy_fraction)} of {host.cpu_cores} CPU{'s' * (host.cpu_cores != 1)}  "
+        spark = sparkline(self._history.get("host", ()), max(8, width - LABEL - len(busy)), self._symbols.sparks)
         return [
-            Content.assemble(("processor       ", "$quiet"), shorten_end(host.cpu_name, width - 16, self._symbols.ellipsis)),
-            Content.assemble(("busy            ", "$quiet"), busy, (spark, "$primary")),
-            Content.assemble(("RAM             ", "$quiet"), _ram(host)),
+            Content.assemble(
+                (f"{'processor':<{LABEL}}", "$quiet"), shorten_end(host.cpu_name, width - LABEL, self._symbols.ellipsis)
+            ),
+            Content.assemble((f"{'busy':<{LABEL}}", "$quiet"), busy, (spark, "$primary")),
+            Content.assemble((f"{'RAM':<{LABEL}}", "$quiet"), _ram(host)),
         ]
+
+
+def _cell(label: str, value: str, width: int) -> tuple[tuple[str, str], str]:
+    """A label and its value in `width` cells."""
+    return (f"{label:<{LABEL}}", "$quiet"), value.ljust(width - LABEL)
 
 
 def driver_text(snapshot: Snapshot) -> str:
@@ -184,7 +207,7 @@ def _activities(device: DeviceSnapshot) -> Sequence[tuple[str, float | None]]:
 
 
 def _power(device: DeviceSnapshot) -> str:
-    return f"{_number(device.drawn_power_w)} / {_number(device.power_limit_w)} W"
+    return f"{_number(device.drawn_power_w)}/{_number(device.power_limit_w)} W"
 
 
 def _ram(host: HostSnapshot) -> str:
