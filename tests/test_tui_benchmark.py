@@ -81,6 +81,7 @@ async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path:
         assert all(point.value for point in run.points if point.state == "done")
         planned = app.session_thread._session
         assert isinstance(planned, MeasuredSession)
+        assert planned.refreshed
         assert len(planned.planned) > 1
     again = app_in(tmp_path)
     async with again.run_test(size=(120, 40)) as pilot:

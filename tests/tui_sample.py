@@ -188,6 +188,7 @@ class SampleSession:
         self.models = SampleModels()
         self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),))
         self.store = Store(None)
+        self.refreshed = False
         self.planned: list[Workload] = []
 
     def workload(self, fields: Mapping[str, Any], where: str) -> Workload:
@@ -197,6 +198,9 @@ class SampleSession:
         if workload.request_rate_per_s is not None and workload.request_rate_per_s > 10_000:
             raise UserError(Problem(where, "request_rate_per_s", "is 20000; a rate above 0 and up to 10,000 req/s is accepted."))
         return workload
+
+    def refresh(self) -> None:
+        self.refreshed = True
 
     def plan(self, workload: Workload, *, basis: Literal["measured", "spec"] = "measured") -> Plan:
         self.planned.append(workload)

@@ -154,6 +154,7 @@ class Measuring:
                 line.state, line.fraction, run.eta_s = "running", event.fraction, event.eta_s
             case happened.PointDone(point, measurement):
                 self._result(self._line(point.id), measurement)
+                await self._thread.ask(lambda session: session.refresh())
             case happened.PointSkipped(point, reason):
                 line = self._line(point.id)
                 line.state, line.detail = "skipped", reason
