@@ -4,3 +4,173 @@ The only room front ends (`planner.cli`, `widgets`) go through; they format what
 """
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from planner import paths
+from planner.errors import UserError
+
+if TYPE_CHECKING:
+    from planner.engine.answers import Answer, Plan
+    from planner.engine.chips import Chip
+    from planner.hardware.gpus import Gpu, GpuCatalogue
+    from planner.hardware.measurements import Store
+    from planner.hardware.offers import Offer
+    from planner.hardware.priors import Priors
+    from planner.observe.machine import Machine
+    from planner.workload.architecture import Architecture
+    from planner.workload.presets import ModelShelf, PresetShelf
+    from planner.workload.tasks import Request, Workload
+
+DEFAULT_PRESET = "llama-3.1-70b-chat-service"
+"""What is planned when nothing was asked for."""
+
+BasisChoice = Literal["measured", "spec"]
+
+
+class Session:
+    """Opened cheaply; every part is read when it is first asked for."""
+
+    def __init__(self, *, state: Path, config: Path) -> None:
+        self.state = state
+        self.config = config
+        self._architectures: dict[str, Architecture] = {}
+
+    @classmethod
+    def open(cls, *, state: Path | None = None, config: Path | None = None) -> Session:
+        """A session on the user's own folders, or the ones given."""
+        return cls(state=state or paths.state_folder(), config=config or paths.config_folder())
+
+    @cached_property
+    def gpus(self) -> GpuCatalogue:
+        """The GPUs of the catalogue."""
+        from planner.hardware.gpus import load_gpus
+
+        return load_gpus(paths.presets_folder() / "gpus")
+
+    @cached_property
+    def offers(self) -> tuple[Offer, ...]:
+        """What they cost to rent."""
+        from planner.hardware.offers import load_offers
+
+        return load_offers(paths.presets_folder() / "offers", self.gpus)
+
+    @cached_property
+    def models(self) -> ModelShelf:
+        """Models by name."""
+        from planner.workload.presets import ModelShelf
+
+        return ModelShelf(paths.presets_folder() / "models")
+
+    @cached_property
+    def presets(self) -> PresetShelf:
+        """Workloads by name: shipped ones, and the user's."""
+        from planner.workload.presets import PresetShelf
+
+        return PresetShelf(paths.presets_folder() / "workloads", self.config)
+
+    @cached_property
+    def priors(self) -> Priors:
+        """What parts reach before they are measured."""
+        from planner.hardware.priors import load_priors
+
+        return load_priors(paths.presets_folder() / "ceilings")
+
+    @cached_property
+    def store(self) -> Store:
+        """What was measured here; results of a worker that outlived its planner are taken in first."""
+        from planner.hardware.measurements import Store
+
+        return Store.open(self.state)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """This machine's CPU and GPUs."""
+        from planner.observe.machine import read_machine
+
+        return read_machine(self.gpus)
+
+    def workload(self, fields: Mapping[str, Any], where: str = "") -> Workload:
+        """`fields` as a workload whose model is known; raises `UserError` with every problem."""
+        from planner.workload.presets import read_workload
+
+        workload = read_workload(fields, where)
+        self._resolved(workload, where)
+        return workload
+
+    def architecture(self, model: str | dict[str, Any], where: str = "") -> Architecture:
+        """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`."""
+        from planner.workload.huggingface import read_architecture
+
+        key = model if isinstance(model, str) else json.dumps(model, sort_keys=True)
+        if key not in self._architectures:
+            config = self.models.config(model) if isinstance(model, str) else model
+            self._architectures[key] = read_architecture(config, where)
+        return self._architectures[key]
+
+    def plan(self, workload: Workload, *, basis: BasisChoice = "measured", top: int | None = None) -> Plan:
+        """Rank every candidate for `workload`; `basis` "spec" leaves this machine's measurements out. Raises `UserError`."""
+        from planner.engine.plan import Sources, make_plan
+
+        sources = Sources(
+            gpus=self.gpus.all,
+            offers=self.offers,
+            machine=self.machine.devices,
+            local_counts=self._local_counts(),
+            find_gpu=self.gpus.find,
+            chip=self._chips(measured=basis == "measured"),
+            spec_chip=self._chips(measured=False),
+        )
+        return make_plan(workload, self.architecture(workload.model), sources, top=top)
+
+    def estimate(self, requests: Sequence[Request], *, basis: BasisChoice = "measured") -> list[Answer | UserError]:
+        """One answer a request, in order."""
+        from planner.engine.estimate import estimate
+
+        return estimate(requests, self.gpus.find, lambda request: self.architecture(request.model), self._chips(measured=basis == "measured"))
+
+    def refresh(self) -> None:
+        """Forget what was read of measurements, so that the next plan sees new ones."""
+        self._ceilings.clear()
+        self._chip_cache.clear()
+
+    @cached_property
+    def _ceilings(self) -> dict[tuple[str, bool], Any]:
+        return {}
+
+    @cached_property
+    def _chip_cache(self) -> dict[tuple[str, str, str, bool], Chip | None]:
+        return {}
+
+    def _resolved(self, workload: Workload, where: str) -> None:
+        from planner.engine.jobs import resolve
+
+        resolve(workload, self.architecture(workload.model, where), where)
+
+    def _local_counts(self) -> dict[str, int]:
+        counts: dict[str, int] = {self.machine.cpu.name: 1}
+        for local in self.machine.gpus:
+            if local.gpu is not None:
+                counts[local.gpu.name] = counts.get(local.gpu.name, 0) + 1
+        return counts
+
+    def _chips(self, *, measured: bool) -> Any:
+        """A look-up (gpu, dtype, stored weights) -> Chip, kept for the life of the session or until `refresh`."""
+        from planner.engine.chips import chip_of
+        from planner.hardware.calibration import ceilings_of
+
+        def look_up(gpu: Gpu, dtype: str, stored: str) -> Chip | None:
+            key = (gpu.name, dtype, stored, measured)
+            if key not in self._chip_cache:
+                of = (gpu.name, measured)
+                if of not in self._ceilings:
+                    known = self.store.latest(gpu.name) if measured else ()
+                    self._ceilings[of] = ceilings_of(gpu, self.priors, known)
+                self._chip_cache[key] = chip_of(gpu, self._ceilings[of], dtype, stored)
+            return self._chip_cache[key]
+
+        return look_up

@@ -58,8 +58,8 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     p95_tpot_s: float | None = None
     burst: float = 0.0
     """Extra request rate to stand, as a fraction (0.2: 20 %)."""
-    headroom: float = 0.1
-    """Fraction of usable memory to leave free for fragmentation."""
+    headroom: float | None = None
+    """Fraction of usable memory to leave free; absent: 0.1 in a search, 0 for a candidate given in full."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -1,0 +1,209 @@
+"""The table of candidates: a row a candidate, every attribute an array of float64.
+
+Attributes of a part that all rows share (one model, one job) have length 1 and broadcast. Formulas are written once
+over these columns; one candidate is a table of one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+C = TypeVar("C", bound="Columns")
+
+
+class Columns:
+    """Base of the parts of a table; every field is an array."""
+
+    @classmethod
+    def gather(cls: type[C], records: Sequence[Any], index: Rows) -> C:
+        """One array a field: the attribute of that name of `records`, taken at `index` (shape [rows], or [1] if shared)."""
+        arrays = {}
+        for name in (item.name for item in fields(cls)):  # type: ignore[arg-type]  # every subclass is a dataclass
+            values = np.array([getattr(record, name) or 0.0 for record in records], dtype=np.float64)
+            arrays[name] = values if len(records) == 1 else values[index]
+        return cls(**arrays)
+
+    def take(self: C, keep: Flags | Rows) -> C:
+        """The rows `keep`; shared attributes stay shared."""
+        arrays = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]  # as above
+        return type(self)(**{name: array if array.size == 1 else array[keep] for name, array in arrays.items()})
+
+
+@dataclass(frozen=True)
+class ModelColumns(Columns):
+    """Sizes of an `Architecture`; see there."""
+
+    layers: Floats
+    width: Floats
+    heads: Floats
+    kv_heads: Floats
+    head_dim: Floats
+    query: Floats
+    key: Floats
+    ffn: Floats
+    gated: Floats
+    vocabulary: Floats
+    tied: Floats
+    embedding: Floats
+    head: Floats
+    attention_matrix: Floats
+    dense_mlp_matrix: Floats
+    expert_matrix: Floats
+    shared_matrix: Floats
+    router_matrix: Floats
+    cached_per_token: Floats
+    qk_norm: Floats
+    dropout: Floats
+    window: Floats
+    windowed_layers: Floats
+    experts: Floats
+    experts_per_token: Floats
+    expert_ffn: Floats
+    shared_ffn: Floats
+    dense_layers: Floats
+    moe_layers: Floats
+    layers_shared: Floats
+    experts_total: Floats
+    total: Floats
+    active: Floats
+    active_matrix: Floats
+    linear_matrix: Floats
+    final_vector: Floats
+
+
+@dataclass(frozen=True)
+class JobColumns(Columns):
+    """Numbers of a `Job`; see there."""
+
+    train: Floats
+    adapters: Floats
+    linear_bytes: Floats
+    other_bytes: Floats
+    weight_bits_packed: Floats
+    kv_bytes: Floats
+    activation_bytes: Floats
+    narrow_bytes: Floats
+    gradient_bytes: Floats
+    master_bytes: Floats
+    cast_bytes: Floats
+    state_bytes: Floats
+    state_traffic: Floats
+    autocast: Floats
+    eager_attention: Floats
+    logits_saved: Floats
+    in_backward: Floats
+    offload_optimizer: Floats
+    offload_activations: Floats
+    compiled: Floats
+    sequence: Floats
+    global_batch: Floats
+    input_tokens: Floats
+    output_tokens: Floats
+    prefix_tokens: Floats
+    memory_fraction: Floats
+    headroom: Floats
+
+
+@dataclass(frozen=True)
+class EngineColumns(Columns):
+    """Numbers of an `Engine`; see there."""
+
+    launches_per_layer: Floats
+    kernels_per_layer: Floats
+    host_step_s: Floats
+    context_bytes: Floats
+    communicator_bytes: Floats
+    slack: Floats
+    prefill_chunk: Floats
+    fused_elementwise: Floats
+
+
+@dataclass(frozen=True)
+class ChipColumns(Columns):
+    """What the timing formulas need of one device at the job's compute dtype; `*_spread`: 90 % half width of the logarithm."""
+
+    capacity_bytes: Floats
+    peak_flop_per_s: Floats
+    flop_per_s: Floats
+    flop_spread: Floats
+    attention_flop_per_s: Floats
+    attention_latency_s: Floats
+    bandwidth_bytes_per_s: Floats
+    bandwidth_spread: Floats
+    weight_bandwidth_bytes_per_s: Floats
+    decode_bandwidth_bytes_per_s: Floats
+    decode_latency_s: Floats
+    decode_head_s: Floats
+    quantise_bytes_per_s: Floats
+    latency_s: Floats
+    launch_s: Floats
+    knee: Floats
+    train_factor: Floats
+    train_spread: Floats
+    nvlink_latency_2: Floats
+    nvlink_latency_8: Floats
+    nvlink_efficiency_2: Floats
+    nvlink_efficiency_8: Floats
+    pcie_latency_2: Floats
+    pcie_latency_8: Floats
+    pcie_efficiency_2: Floats
+    pcie_efficiency_8: Floats
+    power_w: Floats
+    is_cpu: Floats
+
+
+@dataclass(frozen=True)
+class LayoutColumns(Columns):
+    """How the job is spread."""
+
+    gpus: Floats
+    gpus_per_node: Floats
+    tp: Floats
+    pp: Floats
+    dp: Floats
+    cp: Floats
+    ep: Floats
+    virtual_stages: Floats
+    zero: Floats
+    """ZeRO stage 0-3."""
+    shard: Floats
+    """Ranks the ZeRO stage divides by (dp·cp; inside a node for hybrid sharding)."""
+    checkpointing: Floats
+    """0 none, 1 selective, 2 full."""
+    micro_batch: Floats
+    sequences: Floats
+    """Concurrent sequences of one replica while generating or serving."""
+    nvlink: Floats
+    """1: the GPUs of a node are joined by NVLink or its like; 0: PCIe."""
+    link_bytes_per_s: Floats
+    """Per GPU and direction, inside a node."""
+    fabric_bytes_per_s: Floats
+    """Per GPU and direction, between nodes."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Candidates, a row each."""
+
+    model: ModelColumns
+    job: JobColumns
+    engine: EngineColumns
+    chip: ChipColumns
+    layout: LayoutColumns
+
+    @property
+    def rows(self) -> int:
+        """Number of candidates."""
+        return int(self.layout.gpus.size)
+
+    def take(self, keep: Flags | Rows) -> Table:
+        """The candidates `keep`."""
+        return Table(self.model.take(keep), self.job.take(keep), self.engine.take(keep), self.chip.take(keep), self.layout.take(keep))

@@ -1,0 +1,151 @@
+"""Candidates given in full: many requests, of any models and tasks, evaluated as one table a kind of task."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+
+from planner.engine.answers import Answer
+from planner.engine.chips import Chip, fabric_of, link_of
+from planner.engine.columns import LayoutColumns
+from planner.engine.evaluate import Candidates, answer_of, evaluate
+from planner.engine.jobs import Job, resolve
+from planner.engine.memory import memory_of
+from planner.engine.money import priced
+from planner.errors import Problem, UserError
+from planner.hardware.gpus import Gpu
+from planner.workload.architecture import Architecture
+from planner.workload.tasks import Request
+
+ZERO_STAGE = {"none": 0.0, "zero1": 1.0, "zero2": 2.0, "zero3": 3.0, "hsdp": 3.0}
+CHECKPOINTING = {"none": 0.0, "selective": 1.0, "full": 2.0}
+PoseChip = Callable[[Gpu, str, str], Chip | None]
+
+
+@dataclass
+class _Posed:
+    """One request made ready: its record, its chip, its layout and what was assumed for it."""
+
+    position: int
+    request: Request
+    job: Job
+    chip: Chip
+    layout: dict[str, float]
+    assumed: dict[str, object] = field(default_factory=dict)
+
+
+def estimate(
+    requests: Sequence[Request],
+    find_gpu: Callable[[str], Gpu],
+    find_architecture: Callable[[Request], Architecture],
+    chip: PoseChip,
+) -> list[Answer | UserError]:
+    """One answer a request, in order; a request that cannot be used gets the `UserError` that says why."""
+    answers: list[Answer | UserError] = [UserError(())] * len(requests)
+    by_kind: dict[str, list[_Posed]] = defaultdict(list)
+    for position, request in enumerate(requests):
+        try:
+            gpu = find_gpu(request.gpu)
+            job = resolve(request, find_architecture(request), headroom=0.0)
+            found = chip(gpu, job.dtype, job.stored)
+            if found is None:
+                answers[position] = _unsupported(request, gpu, job)
+                continue
+            layout, assumed = _layout(request, gpu, job)
+            kind = "train" if job.train else "serve" if job.task == "serve" else "fixed"
+            by_kind[kind].append(_Posed(position, request, job, found, layout, assumed))
+        except UserError as error:
+            answers[position] = error
+    for posed in by_kind.values():
+        for item, answer in zip(posed, _evaluate(posed), strict=True):
+            answers[item.position] = answer
+    return answers
+
+
+def _unsupported(request: Request, gpu: Gpu, job: Job) -> Answer:
+    known = ", ".join(sorted(gpu.compute_flop_per_s))
+    reason = f"{gpu.name} has no known {job.dtype} rate; it has {known}"
+    return Answer(id=request.id, fits=False, reason=reason, bottleneck=None, assumed=dict(job.assumed))
+
+
+def _evaluate(posed: list[_Posed]) -> list[Answer]:
+    index = np.arange(len(posed))
+    columns = {name: np.array([item.layout[name] for item in posed]) for name in posed[0].layout}
+    candidates = Candidates([p.job for p in posed], index, [p.chip for p in posed], index, LayoutColumns(**columns))
+    table = candidates.table()
+    if posed[0].job.task == "serve":
+        most = memory_of(table).max_sequences
+        sequences = np.maximum(1.0, np.minimum(table.layout.sequences, np.where(np.isfinite(most), most, np.inf)))
+        candidates = Candidates(candidates.jobs, index, candidates.chips, index, replace(candidates.layout, sequences=sequences))
+    evaluated = evaluate(candidates)
+    answers = []
+    for row, item in enumerate(posed):
+        answer = answer_of(evaluated, row)
+        waiting = item.layout["sequences"] - float(evaluated.table.layout.sequences[row if len(posed) > 1 else 0])
+        if answer.fits and item.job.task == "serve" and np.isfinite(waiting) and waiting > 0:
+            item.assumed["waiting"] = int(waiting)
+        answer = msgspec.structs.replace(answer, id=item.request.id, assumed=answer.assumed | item.assumed)
+        answers.append(priced(answer, item.request.price_usd_per_gpu_h))
+    return answers
+
+
+def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dict[str, object]]:
+    """Layout columns of one request; absent degrees are filled in so that tp·pp·dp·cp = gpus."""
+    assumed: dict[str, object] = {}
+    degrees = {name: getattr(request, name) for name in ("gpus", "tp", "pp", "dp", "cp")}
+    for name, value in {**degrees, "ep": request.ep, "gpus_per_node": request.gpus_per_node}.items():
+        if value is not None and value < 1:
+            raise UserError(Problem("", name, f"{value} is not accepted; it has to be at least 1."))
+    tp, pp, dp, cp = _degrees(request, job)
+    gpus = tp * pp * dp * cp
+    if request.gpus is not None and gpus != request.gpus:
+        raise UserError(Problem("", "gpus", f"{request.gpus} is not tp·pp·dp·cp = {tp}·{pp}·{dp}·{cp} = {gpus}."))
+    if job.architecture.heads % tp and job.train:
+        raise UserError(Problem("", "tp", f"{tp} does not divide the model's {job.architecture.heads} attention heads."))
+    per_node = request.gpus_per_node or min(gpus, 8)
+    link, link_rate = link_of(gpu, request.link, nvlink=None)
+    fabric, fabric_rate = fabric_of(gpu, request.fabric, per_node)
+    if gpus > 1 and request.link is None:
+        assumed["link"] = link
+    if gpus > per_node and request.fabric is None:
+        assumed["fabric"] = fabric
+    for name, chosen in (("tp", tp), ("pp", pp), ("dp", dp)):
+        if getattr(request, name) is None and gpus > 1:
+            assumed[name] = chosen
+    sharding = request.sharding or "none"
+    shard = min(dp * cp, per_node) if sharding == "hsdp" else dp * cp
+    if job.train and request.sharding is None:
+        assumed["sharding"] = "none"
+    sequences = {"serve": _concurrency(job, dp)}.get(job.task, np.ceil(job.batch / dp))
+    return {
+        "gpus": float(gpus), "gpus_per_node": float(per_node), "tp": float(tp), "pp": float(pp), "dp": float(dp), "cp": float(cp),
+        "ep": max(1.0, (request.ep or 1) / tp), "virtual_stages": float(request.virtual_stages or 1), "zero": ZERO_STAGE[sharding],
+        "shard": float(shard), "checkpointing": CHECKPOINTING[request.checkpointing or "none"], "micro_batch": job.micro_batch or 1.0,
+        "sequences": float(sequences), "nvlink": float(link == "nvlink"), "link_bytes_per_s": link_rate, "fabric_bytes_per_s": fabric_rate,
+    }, assumed
+
+
+def _degrees(request: Request, job: Job) -> tuple[int, int, int, int]:
+    """(tp, pp, dp, cp): what is given stays; the rest of the GPUs become tp for inference and dp for training."""
+    pp, cp = request.pp or 1, request.cp or 1
+    if request.gpus is None:
+        return request.tp or 1, pp, request.dp or 1, cp
+    rest = request.gpus // (pp * cp) or 1
+    if request.tp is not None and request.dp is not None:
+        return request.tp, pp, request.dp, cp
+    if request.tp is not None:
+        return request.tp, pp, max(1, rest // request.tp), cp
+    if request.dp is not None:
+        return max(1, rest // request.dp), pp, request.dp, cp
+    return (1, pp, rest, cp) if job.train else (rest, pp, 1, cp)
+
+
+def _concurrency(job: Job, dp: int) -> float:
+    """Sequences in flight on one replica; a request rate is answered at the concurrency it settles at by the caller."""
+    if job.concurrency:
+        return float(np.ceil(job.concurrency / dp)) if np.isfinite(job.concurrency) else float("inf")
+    return float("inf")

@@ -1,0 +1,238 @@
+"""Evaluates a table of candidates: memory, time and rates as columns, and one frozen `Answer` for each row asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import planner
+from planner.engine.answers import Answer, Basis, Figure, LayoutAnswer, MemoryBytes, ParameterCounts, Percentiles
+from planner.engine.chips import Chip
+from planner.engine.columns import ChipColumns, EngineColumns, Floats, JobColumns, LayoutColumns, ModelColumns, Rows, Table
+from planner.engine.jobs import Job
+from planner.engine.memory import MemoryColumns, memory_of
+from planner.engine.serving import ServeColumns, serve_of
+from planner.engine.training import StepColumns, step_of
+from planner.units import bytes_text
+
+MODEL_SPREAD = {"train": 0.40, "finetune": 0.50, "generate": 0.60, "prefill": 0.60, "serve": 0.60}
+"""Half width (90 %) of ln(measured ÷ predicted) that remains whatever the ceilings are; from published measurements."""
+MEASURED_SHARE = 0.5
+"""How much of it is left when compute and bandwidth were measured on the device itself."""
+
+CLASS_WORDS = {
+    "attention": "attention",
+    "elementwise": "bandwidth",
+    "optimizer": "bandwidth",
+    "communication": "link",
+    "latency": "kernel latency",
+    "launch": "host launches",
+    "host": "engine overhead",
+    "bubble": "pipeline bubble",
+}
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Candidates before evaluation: records and which of them each row uses (index arrays of shape [rows])."""
+
+    jobs: Sequence[Job]
+    job_index: Rows
+    chips: Sequence[Chip]
+    chip_index: Rows
+    layout: LayoutColumns
+    links: Sequence[str] = ()
+
+    def table(self) -> Table:
+        """As columns."""
+        models = [job.architecture for job in self.jobs]
+        engines = [job.engine for job in self.jobs]
+        return Table(
+            model=ModelColumns.gather(models, self.job_index),
+            job=JobColumns.gather(self.jobs, self.job_index),
+            engine=EngineColumns.gather(engines, self.job_index),
+            chip=ChipColumns.gather(self.chips, self.chip_index),
+            layout=self.layout,
+        )
+
+    def take(self, keep: Rows) -> Candidates:
+        """The rows `keep`."""
+        return Candidates(self.jobs, self.job_index[keep], self.chips, self.chip_index[keep], self.layout.take(keep), self.links)
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Candidates with their memory and, by the kind of task, their times."""
+
+    candidates: Candidates
+    table: Table
+    memory: MemoryColumns
+    step: StepColumns | None
+    serve: ServeColumns | None
+    spread: Floats
+    """Half width of the logarithm of every time."""
+
+    @property
+    def seconds(self) -> Floats:
+        """Of one step or one request."""
+        return self.step.step_s if self.step else self.serve.request_s if self.serve else np.empty(0)
+
+
+def evaluate(candidates: Candidates, memory: MemoryColumns | None = None) -> Evaluated:
+    """Evaluate candidates of one kind of task (all training, all fixed batches, or all continuous serving)."""
+    table = candidates.table()
+    task = candidates.jobs[0].task
+    memory = memory or memory_of(table)
+    step = step_of(table) if task in {"train", "finetune"} else None
+    serve = None if step else serve_of(table, continuous=task == "serve")
+    seconds = step.step_s if step else serve.request_s if serve else np.ones(table.rows)
+    bound = step.compute_bound if step else serve.compute_bound if serve else np.zeros(table.rows)
+    share = np.clip(bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
+    own = np.array([MEASURED_SHARE if chip.basis == "measured" else 1.0 for chip in candidates.chips])[candidates.chip_index]
+    model = MODEL_SPREAD[task] * own
+    parts = (model, share * table.chip.flop_spread, (1 - share) * table.chip.bandwidth_spread, table.chip.train_spread * table.job.train)
+    spread = np.sqrt(np.sum([np.broadcast_to(part, (table.rows,)) ** 2 for part in parts], axis=0))
+    return Evaluated(candidates, table, memory, step, serve, spread)
+
+
+def answer_of(e: Evaluated, row: int) -> Answer:
+    """The answer for one row."""
+    job = e.candidates.jobs[int(e.candidates.job_index[row])]
+    chip = e.candidates.chips[int(e.candidates.chip_index[row])]
+    layout = layout_of(e, row, job)
+    memory = _memory(e.memory, row, float(e.table.chip.capacity_bytes[row if e.table.chip.capacity_bytes.size > 1 else 0]))
+    figures = _times(e, row, job, chip, layout) if e.step or e.serve else {}
+    fits = bool(e.memory.fits[row])
+    trainable = int(job.adapters) or job.architecture.total
+    return Answer(
+        fits=fits,
+        reason=None if fits else shortfall(e, row),
+        memory_bytes=memory,
+        parameters=ParameterCounts(
+            total=job.architecture.total,
+            active=job.architecture.active,
+            embedding=job.architecture.embedding,
+            trainable=trainable if job.train else 0,
+        ),
+        assumed=dict(job.assumed),
+        layout=layout,
+        version=planner.__version__,
+        **figures,
+    )
+
+
+def shortfall(e: Evaluated, row: int) -> str:
+    """Why a row does not fit, in words."""
+    missing = float(e.memory.total[row] - e.memory.usable[row])
+    return f"does not fit: {bytes_text(float(e.memory.total[row]))} needed, {bytes_text(float(e.memory.usable[row]))} usable, {bytes_text(missing)} short"
+
+
+def _cell(column: Floats, row: int) -> float:
+    return float(column[row] if column.size > 1 else column[0])
+
+
+def layout_of(e: Evaluated, row: int, job: Job) -> LayoutAnswer:
+    """The layout columns of a row as whole numbers."""
+    s = e.table.layout
+    number = {name: round(_cell(getattr(s, name), row)) for name in ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages")}
+    number["ep"] = max(1, number["ep"] * number["tp"] if number["ep"] > 1 else 1)
+    nodes = -(-number["gpus"] // max(1, number["gpus_per_node"]))
+    if job.train:
+        stage = round(_cell(s.zero, row))
+        return LayoutAnswer(
+            nodes=nodes,
+            sharding=job.workload.sharding if job.workload.sharding == "hsdp" else ("none", "zero1", "zero2", "zero3")[stage],
+            checkpointing=("none", "selective", "full")[round(_cell(s.checkpointing, row))],
+            micro_batch=round(_cell(s.micro_batch, row)),
+            **number,
+        )
+    return LayoutAnswer(nodes=nodes, batch=round(_cell(s.sequences, row)), **number)
+
+
+def _memory(m: MemoryColumns, row: int, capacity: float) -> MemoryBytes:
+    total, spread = float(m.total[row]), float(m.spread[row])
+    parts = {name: float(getattr(m, name)[row]) for name in ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")}
+    figure = Figure(total, total * float(np.exp(-spread)), total * float(np.exp(spread)), "spec")
+    return MemoryBytes(**parts, total=figure, capacity=capacity)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Makes figures of one row: same spread, same basis."""
+
+    factor: float
+    basis: Basis
+
+    def __call__(self, value: float) -> Figure:
+        return Figure(value, value / self.factor, value * self.factor, self.basis)
+
+
+def _times(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutAnswer) -> dict[str, object]:
+    figure = _Scale(float(np.exp(e.spread[row])), chip.basis)
+    return _train_figures(e, row, chip, layout, figure) if e.step else _serve_figures(e, row, job, chip, layout, figure)
+
+
+def _bottleneck(by_class: dict[str, float], compute_bound: float) -> str:
+    """What takes most of the time; products count as compute or bandwidth by what binds them."""
+    words: dict[str, float] = {}
+    products = by_class.get("matmul", 0.0) + by_class.get("head", 0.0)
+    words["compute"] = min(compute_bound, products)
+    words["bandwidth"] = products - words["compute"]
+    for name, seconds in by_class.items():
+        if name in CLASS_WORDS:
+            words[CLASS_WORDS[name]] = words.get(CLASS_WORDS[name], 0.0) + seconds
+    return max(words, key=words.__getitem__)
+
+
+def _train_figures(e: Evaluated, row: int, chip: Chip, layout: LayoutAnswer, figure: _Scale) -> dict[str, object]:
+    step = e.step
+    assert step is not None
+    seconds, tokens, flop = float(step.step_s[row]), float(step.tokens[row]), float(step.model_flop[row])
+    by_class = {name: float(value[row]) for name, value in step.by_class.items() if value[row] > 0}
+    rate = tokens / seconds
+    watts = chip.power_w * layout.gpus
+    return {
+        "bottleneck": _bottleneck(by_class, float(step.compute_bound[row])),
+        "flop_per_token": flop / tokens,
+        "step_s": figure(seconds),
+        "tokens_per_s": figure(rate),
+        "tokens_per_s_per_gpu": figure(rate / layout.gpus),
+        "mfu": figure(flop / seconds / (chip.peak_flop_per_s * layout.gpus)),
+        "energy_j_per_token": _Scale(figure.factor * 1.3, "spec")(watts / rate) if np.isfinite(watts) else None,
+        "seconds_by_class": by_class,
+    }
+
+
+def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutAnswer, figure: _Scale) -> dict[str, object]:
+    s = e.serve
+    assert s is not None
+    by_class = {name: float(value[row]) for name, value in s.by_class.items() if value[row] > 0}
+    requests = float(s.requests_per_s[row]) * layout.dp
+    output = requests * job.output_tokens
+    watts = chip.power_w * layout.gpus
+    tokens = output if job.task != "prefill" else requests * job.input_tokens
+    result: dict[str, object] = {
+        "bottleneck": _bottleneck(by_class, float(s.compute_bound[row])),
+        "flop_per_token": float(s.flop_per_token[row]),
+        "prefill_s": figure(float(s.prefill_s[row])),
+        "ttft_s": Percentiles(mean=figure(float(s.ttft_s[row])), p50=figure(float(s.ttft_s[row])), p95=figure(float(s.ttft_p95_s[row]))),
+        "requests_per_s": figure(requests),
+        "energy_j_per_token": _Scale(figure.factor * 1.3, "spec")(watts / tokens) if np.isfinite(watts) and tokens else None,
+        "seconds_by_class": by_class,
+    }
+    most = e.memory.max_sequences[row]
+    if np.isfinite(most):
+        result["max_concurrency"] = int(min(most, 1e6)) * layout.dp
+    if job.task == "prefill":
+        return result | {"tokens_per_s": figure(tokens), "tokens_per_s_per_gpu": figure(tokens / layout.gpus)}
+    tpot, request = float(s.tpot_s[row]), float(s.request_s[row])
+    return result | {
+        "tpot_s": Percentiles(mean=figure(tpot), p50=figure(tpot), p95=figure(float(s.tpot_p95_s[row]))),
+        "request_s": Percentiles(mean=figure(request), p50=figure(request), p95=figure(float(s.request_p95_s[row]))),
+        "decode_tokens_per_s": figure(1 / tpot) if tpot > 0 else None,
+        "output_tokens_per_s": figure(output),
+        "tokens_per_s": figure(output),
+        "tokens_per_s_per_gpu": figure(output / layout.gpus),
+    }

@@ -1,0 +1,271 @@
+"""A workload with every choice made that does not depend on hardware: what the formulas read, and what was assumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.engine.engines import Engine, find_engine
+from planner.errors import Problems, nearest_names
+from planner.workload.architecture import Architecture
+from planner.workload.tasks import LORA_TARGETS, Lengths, Workload
+from planner.workload.weights import DTYPE_BYTES, FORMATS
+
+RECIPES: dict[str, tuple[float, float, float, float]] = {
+    # name: bytes per parameter of weights, gradients, master copy, and of autocast's cast copies of linear weights
+    "fp32": (4, 4, 0, 0),
+    "amp": (4, 4, 0, 2),
+    "mixed": (2, 4, 4, 0),
+    "bf16": (2, 2, 0, 0),
+}
+EIGHT_BIT_STATE = 1 + 4 / 256
+"""bitsandbytes block-wise states: one byte, and an FP32 absmax a block of 256."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Numbers of one resolved workload. Lengths in tokens, sizes in bytes, flags as 0 or 1 so that they can be columns."""
+
+    task: str
+    train: float
+    adapters: float
+    """Parameters of the LoRA adapters; 0: every parameter is trained."""
+    dtype: str
+    stored: str
+    """Storage format of the linear weights."""
+    linear_bytes: float
+    """Bytes per stored parameter of linear layers."""
+    other_bytes: float
+    """Bytes per stored parameter of embedding, norms and head."""
+    weight_bits_packed: float
+    """1 when linear weights are unpacked on the fly to the compute dtype."""
+    kv_bytes: float
+    activation_bytes: float
+    narrow_bytes: float
+    """Bytes of an element the products compute in when that is below 16 bit; else 0."""
+    gradient_bytes: float
+    master_bytes: float
+    cast_bytes: float
+    state_bytes: float
+    """Optimizer states per trained parameter."""
+    state_traffic: float
+    """Bytes an optimizer step moves per trained parameter."""
+    autocast: float
+    eager_attention: float
+    logits_saved: float
+    """Bytes per token and vocabulary entry that live when backward starts."""
+    in_backward: float
+    """The optimizer steps inside backward, layer by layer."""
+    offload_optimizer: float
+    offload_activations: float
+    compiled: float
+
+    sequence: float
+    global_batch: float
+    """Sequences per optimizer step; 0: one micro batch a rank."""
+    micro_batch: float
+    """0: to be searched."""
+    batch: float
+    input_tokens: float
+    output_tokens: float
+    prefix_tokens: float
+    request_rate_per_s: float
+    """0: not given."""
+    concurrency: float
+    """Concurrent requests of the whole deployment; 0: not given; inf: as many as fit."""
+    memory_fraction: float
+    """Share of the GPU the engine may take; 1: all of it."""
+    headroom: float
+
+    engine: Engine
+    workload: Workload
+    architecture: Architecture
+    assumed: dict[str, Any] = field(default_factory=dict)
+
+
+class _Chooser:
+    """Takes what was given, or a default that is then reported."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self.assumed: dict[str, Any] = {}
+
+    def __call__(self, name: str, default: Any) -> Any:
+        given = getattr(self._workload, name)
+        if given is None:
+            self.assumed[name] = default
+            return default
+        return given
+
+
+def resolve(workload: Workload, architecture: Architecture, where: str = "", *, headroom: float = 0.0) -> Job:
+    """Fill in every default. Raises `UserError` naming each value that is missing, out of range or contradictory."""
+    problems = Problems(where)
+    choose = _Chooser(workload)
+    train = workload.task in {"train", "finetune"}
+    _check_numbers(workload, problems)
+    engine = find_engine(choose("engine", "torch" if train else "vllm" if workload.task == "serve" else "transformers"), where)
+    dtype = choose("dtype", "bf16")
+    parts = _training(workload, architecture, choose, problems) if train else _inference(workload, choose, problems, dtype)
+    lengths = _lengths(workload, choose, problems, train=train)
+    problems.raise_if_any()
+    fraction = workload.memory_fraction if workload.memory_fraction is not None else engine.pool_fraction
+    if not train and fraction is not None and workload.memory_fraction is None:
+        choose.assumed["memory_fraction"] = fraction
+    asked = workload.targets.headroom
+    return Job(
+        task=workload.task,
+        train=float(train),
+        dtype=dtype,
+        activation_bytes=DTYPE_BYTES[dtype] if dtype in {"fp32", "tf32"} else 2.0,
+        narrow_bytes=DTYPE_BYTES[dtype] if dtype in {"fp8", "int8", "fp4"} else 0.0,
+        eager_attention=float(choose("attention", "flash") == "eager"),
+        compiled=float(choose("compile", default=False)) if train else float(bool(workload.compile)),
+        memory_fraction=1.0 if train or fraction is None else fraction,
+        headroom=headroom if asked is None else asked,
+        engine=engine,
+        workload=workload,
+        architecture=architecture,
+        assumed=choose.assumed,
+        stored=workload.lora.base if train and workload.lora else "bf16" if train else workload.weight_dtype or choose.assumed["weight_dtype"],
+        **parts,
+        **lengths,
+    )
+
+
+_POSITIVE = ("micro_batch", "global_batch", "sequence", "train_tokens", "batch", "requests", "request_rate_per_s", "max_gpus", "price_usd_per_gpu_h")
+
+
+def _check_numbers(workload: Workload, problems: Problems) -> None:
+    for name in _POSITIVE:
+        value = getattr(workload, name)
+        if value is not None and value <= 0:
+            problems.add(name, f"{value} is not accepted; it has to be above 0.")
+    if workload.memory_fraction is not None and not 0 < workload.memory_fraction <= 1:
+        problems.add("memory_fraction", f"{workload.memory_fraction} is not accepted; it has to be above 0 and at most 1.")
+    if isinstance(workload.concurrency, int) and workload.concurrency <= 0:
+        problems.add("concurrency", f"{workload.concurrency} is not accepted; it has to be above 0, or 'max'.")
+    if workload.targets.headroom is not None and not 0 <= workload.targets.headroom < 1:
+        problems.add("targets.headroom", f"{workload.targets.headroom} is not accepted; it has to be at least 0 and below 1.")
+    if workload.targets.burst < 0:
+        problems.add("targets.burst", f"{workload.targets.burst} is not accepted; it has to be at least 0.")
+    for name in ("deadline_h", "budget_usd", "p95_request_s", "p95_ttft_s", "p95_tpot_s"):
+        value = getattr(workload.targets, name)
+        if value is not None and value <= 0:
+            problems.add(f"targets.{name}", f"{value} is not accepted; it has to be above 0.")
+
+
+def _format(name: str, key: str, problems: Problems) -> tuple[float, float, float]:
+    """(bytes per linear parameter, bytes per other parameter, packed) of a storage format."""
+    found = FORMATS.get(name)
+    if found is None:
+        problems.add(key, f"{name!r} is not accepted; it has to be one of {', '.join(FORMATS)}.", nearest_names(name, FORMATS))
+        return 2.0, 2.0, 0.0
+    other = found.bytes_per_parameter if found.quantised_head else 2.0
+    return found.bytes_per_parameter, other, float(found.bits < 16 and name not in {"fp8", "nvfp4"})
+
+
+def _training(workload: Workload, architecture: Architecture, choose: _Chooser, problems: Problems) -> dict[str, float]:
+    recipe = choose("recipe", "bf16" if workload.lora or workload.task == "finetune" else "mixed")
+    optimizer = choose("optimizer", "adamw")
+    weight, gradient, master, cast = RECIPES[recipe]
+    linear = other = weight
+    packed, adapters = 0.0, 0.0
+    if workload.lora is not None:
+        if workload.lora.rank <= 0:
+            problems.add("lora.rank", f"{workload.lora.rank} is not accepted; it has to be above 0.")
+        targets = LORA_TARGETS if workload.lora.targets == "all-linear" else tuple(workload.lora.targets)
+        adapters = float(architecture.lora_parameters(workload.lora.rank, targets))
+        linear, other, packed = _format(workload.lora.base, "lora.base", problems)
+        gradient, master, cast = (2.0 if recipe == "bf16" else 4.0), (4.0 if recipe == "bf16" else 6.0), 0.0
+        gradient = 4.0 if workload.lora.base in {"nf4", "nf4-dq", "fp4", "int8"} else gradient
+        master = gradient  # the adapters' own weights
+    width = 2.0 if recipe == "bf16" and workload.lora is None else 4.0
+    states, traffic = _optimizer(optimizer, width, architecture)
+    if optimizer == "none":
+        gradient, master, cast = 0.0, 0.0, 0.0
+    loss = choose("loss", "full")
+    half = recipe != "fp32"
+    return {
+        "adapters": adapters,
+        "linear_bytes": linear,
+        "other_bytes": other,
+        "weight_bits_packed": packed,
+        "kv_bytes": 0.0,
+        "gradient_bytes": gradient,
+        "master_bytes": master,
+        "cast_bytes": cast,
+        "state_bytes": states,
+        "state_traffic": traffic,
+        "autocast": float(recipe == "amp"),
+        "logits_saved": {"full": 14.0 if half else 12.0, "chunked": 14.0 / 8, "fused": 0.25}[loss],
+        "in_backward": float(bool(workload.optimizer_in_backward)),
+        "offload_optimizer": float(choose("offload", "none") in {"optimizer", "parameters"}),
+        "offload_activations": float(workload.offload == "activations"),
+    }
+
+
+def _optimizer(name: str, width: float, architecture: Architecture) -> tuple[float, float]:
+    """(state bytes, bytes moved by one step) per trained parameter; `width`: bytes of a full state."""
+    factored = width * (1 / architecture.width + 1 / max(1, architecture.ffn))
+    states = {
+        "adamw": 2 * width,
+        "adamw-8bit": 2 * EIGHT_BIT_STATE,
+        "paged-adamw-8bit": 2 * EIGHT_BIT_STATE,
+        "adafactor": factored,
+        "sgd": 0.0,
+        "sgd-momentum": width,
+        "muon": width,
+        "none": 0.0,
+    }[name]
+    return states, 0.0 if name == "none" else 2 * states + 3 * width
+
+
+def _inference(workload: Workload, choose: _Chooser, problems: Problems, dtype: str) -> dict[str, float]:
+    linear, other, packed = _format(choose("weight_dtype", dtype if dtype != "tf32" else "fp32"), "weight_dtype", problems)
+    kv = choose("kv_dtype", "bf16" if dtype in {"bf16", "fp8", "fp4", "int8"} else "fp32" if dtype in {"fp32", "tf32"} else "fp16")
+    nothing = dict.fromkeys(
+        ("adapters", "gradient_bytes", "master_bytes", "cast_bytes", "state_bytes", "state_traffic", "autocast", "logits_saved",
+         "in_backward", "offload_optimizer", "offload_activations"), 0.0)
+    return nothing | {"linear_bytes": linear, "other_bytes": other, "weight_bits_packed": packed, "kv_bytes": DTYPE_BYTES[kv]}
+
+
+def _tokens(value: int | Lengths | None, name: str, problems: Problems) -> float | None:
+    if value is None:
+        return None
+    mean = value.mean if isinstance(value, Lengths) else float(value)
+    if mean <= 0:
+        problems.add(name, f"{mean} is not accepted; it has to be above 0.")
+    return mean
+
+
+def _lengths(workload: Workload, choose: _Chooser, problems: Problems, *, train: bool) -> dict[str, float]:
+    empty = dict.fromkeys(("sequence", "global_batch", "micro_batch", "batch", "input_tokens", "output_tokens", "prefix_tokens",
+                           "request_rate_per_s", "concurrency"), 0.0)
+    if train:
+        return empty | {
+            "sequence": float(choose("sequence", 2048)),
+            "global_batch": float(workload.global_batch or 0),
+            "micro_batch": float(workload.micro_batch or 0),
+        }
+    given = _tokens(workload.input_tokens, "input_tokens", problems)
+    wanted = _tokens(workload.output_tokens, "output_tokens", problems)
+    if given is None:
+        given = choose.assumed["input_tokens"] = 512.0
+    if workload.task == "prefill":
+        wanted = wanted or 1.0
+    elif wanted is None:
+        wanted = choose.assumed["output_tokens"] = 128.0
+    concurrency = 0.0
+    if workload.task == "serve":
+        if workload.concurrency is None and workload.request_rate_per_s is None:
+            choose.assumed["concurrency"] = "max"
+        concurrency = float("inf") if workload.concurrency == "max" or "concurrency" in choose.assumed else float(workload.concurrency or 0)
+    return empty | {
+        "batch": float(choose("batch", 1)) if workload.task != "serve" else 0.0,
+        "input_tokens": given,
+        "output_tokens": wanted,
+        "prefix_tokens": float(min(workload.prefix_tokens or 0, given - 1)),
+        "request_rate_per_s": float(workload.request_rate_per_s or 0.0),
+        "concurrency": concurrency,
+    }

@@ -1,0 +1,165 @@
+"""What one forward pass is made of, in seconds of device time per operator class, over the columns of a table.
+
+Every product takes t = ((FLOP/F)^p + (bytes/B)^p)^(1/p) with the device's reachable compute F, bandwidth B and knee p; the
+latency of kernels and the host's launches are added once a layer.
+
+Symbols: r rows of the product (tokens of this pass on this GPU) · h width · q, k query and key elements · f feed-forward ·
+V vocabulary · E experts · e experts a token is routed to · n ranks of a collective.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table
+
+
+SMALL_KERNEL_S = 1.5e-6
+"""One short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
+COLLECTIVE_KNEE = 0.62
+"""See `planner.hardware.ceilings`."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Seconds of one forward pass through one pipeline stage, shape [rows]."""
+
+    matmul: Floats
+    attention: Floats
+    elementwise: Floats
+    head: Floats
+    communication: Floats
+    latency: Floats
+    host: Floats
+    """Time the host needs to launch it; hides behind the device while shorter."""
+    compute_bound: Floats
+    """Part of matmul and head whose FLOPs take longer than their bytes."""
+
+    @property
+    def device(self) -> Floats:
+        """Seconds the device works."""
+        return self.matmul + self.attention + self.elementwise + self.head + self.communication + self.latency
+
+    @property
+    def total(self) -> Floats:
+        """Seconds until it is done: the slower of device and host."""
+        return np.maximum(self.device, self.host)
+
+
+def soft_maximum(a: Floats, b: Floats, knee: Floats | float) -> Floats:
+    """(a^p + b^p)^(1/p), computed on the ratio so that nothing overflows."""
+    large, small = np.maximum(a, b), np.minimum(a, b)
+    ratio = small / np.where(large > 0, large, 1.0)
+    return large * (1 + ratio**knee) ** (1 / knee)
+
+
+def distinct_experts(t: Table, rows: Floats) -> Floats:
+    """Experts of a layer that `rows` tokens touch: E·(1 - (1 - e/E)^r), if routing were uniform."""
+    experts = np.where(t.model.experts > 0, t.model.experts, 1.0)
+    return experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(rows, 1e6))
+
+
+def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: Floats) -> Pass:
+    """One pass of `rows` tokens in sequences that attend to `context` tokens each (mean), `new` of them computed now.
+
+    `head_rows`: rows the output head is applied to. Returns the stage's layers; the head counts where pp = 1, else as the
+    last stage's share.
+    """
+    m, j, s, c = t.model, t.job, t.layout, t.chip
+    layers = m.layers / s.pp
+    moe = m.moe_layers / m.layers
+    width2 = j.activation_bytes
+
+    def product(matrix: Floats, product_rows: Floats, moved: Floats, stored: Floats = j.linear_bytes) -> tuple[Floats, Floats]:
+        flop_s = 2 * product_rows * matrix / c.flop_per_s
+        bytes_s = matrix * stored / c.weight_bandwidth_bytes_per_s + moved * width2 / c.bandwidth_bytes_per_s
+        seconds = soft_maximum(flop_s, bytes_s, c.knee)
+        return seconds, np.where(flop_s > bytes_s, seconds, 0.0)
+
+    attention_matrix, attention_bound = product(m.attention_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp))
+    dense, dense_bound = product(m.dense_mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp))
+    touched = distinct_experts(t, rows) / np.maximum(s.ep, 1)
+    routed_rows = rows * m.experts_per_token / np.maximum(touched * s.ep, 1e-9)
+    routed = touched * m.expert_matrix / s.tp
+    experts, experts_bound = product(routed, routed_rows, rows * m.experts_per_token * (2 * m.width + 3 * m.expert_ffn / s.tp) / s.ep)
+    shared, shared_bound = product((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width)
+    head, head_bound = product(m.vocabulary * m.width / s.tp, head_rows, head_rows * m.vocabulary / s.tp, j.other_bytes)
+    head_share = np.where(s.pp > 1, 1 / s.pp, 1.0) * (head_rows > 0)
+    matmul = layers * (attention_matrix + (1 - moe) * dense + moe * (experts + shared))
+    bound = layers * (attention_bound + (1 - moe) * dense_bound + moe * (experts_bound + shared_bound)) + head_bound * head_share
+    attention = layers * _attention(t, rows, context, new)
+    quantise_s = np.where(j.narrow_bytes > 0, rows * (3 * m.width + m.ffn / s.tp) * (2 + j.narrow_bytes) / c.quantise_bytes_per_s, 0.0)
+    elementwise = layers * (_elementwise(t, rows) / c.bandwidth_bytes_per_s + quantise_s)
+    attention_latency = np.where(new > 1, c.attention_latency_s, c.decode_latency_s)
+    kernels = c.latency_s * (4 + 3 * moe) + attention_latency + np.maximum(t.engine.kernels_per_layer - 5, 0) * SMALL_KERNEL_S
+    return Pass(
+        matmul=matmul,
+        attention=attention,
+        elementwise=elementwise,
+        head=head * head_share,
+        communication=layers * _tensor_parallel(t, rows),
+        latency=layers * np.where(c.is_cpu > 0, 0.0, kernels),
+        host=layers * t.engine.launches_per_layer * c.launch_s * np.where(j.compiled > 0, 0.15, 1.0),
+        compute_bound=bound,
+    )
+
+
+def _attention(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
+    """One layer: 4·q FLOP per token and attended token; the cache is read once a pass. Windows cut the context."""
+    m, j, s, c = t.model, t.job, t.layout, t.chip
+    window = np.where(m.window > 0, np.minimum(context, m.window), context)
+    seen = context + (window - context) * m.windowed_layers / m.layers
+    flop_s = 4 * m.query / s.tp * seen * rows / c.attention_flop_per_s
+    sequences = rows / np.maximum(new, 1.0)
+    split = np.ceil(np.maximum(m.kv_heads, 1) / s.tp) / np.maximum(m.kv_heads, 1)
+    element = np.where(j.kv_bytes > 0, j.kv_bytes, 2.0)
+    read_s = sequences * (seen * m.cached_per_token * split * element / c.decode_bandwidth_bytes_per_s + m.kv_heads * split * c.decode_head_s * (new <= 1))
+    eager_s = j.eager_attention * rows * seen * m.heads / s.tp * 10 / c.bandwidth_bytes_per_s
+    return soft_maximum(flop_s, read_s, c.knee) + eager_s
+
+
+def _elementwise(t: Table, rows: Floats) -> Floats:
+    """Bytes of one layer outside products: two norms, two residual sums, rotary embedding, activation.
+
+    In 16 bit, read and written once: 20h + 4(q + k) + 6f; unfused FP32 norms and rotary embedding about double it.
+    """
+    m, j, s = t.model, t.job, t.layout
+    moe = m.moe_layers / m.layers
+    ffn = m.ffn * (1 - moe) + (m.experts_per_token * m.expert_ffn + m.shared_ffn) * moe
+    fused = np.maximum(t.engine.fused_elementwise, j.compiled)
+    scale = np.where(fused > 0, 1.0, 2.0) * j.activation_bytes / 2 * np.where(j.autocast > 0, 1.6, 1.0)
+    return rows * (20 * m.width + (4 * (m.query + m.key) + 6 * ffn) / s.tp) * scale
+
+
+def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Floats) -> Floats:
+    """Seconds of moving `volume_bytes` per rank over a ring of `ranks`, `per_node` of which share a node.
+
+    t = (latency^0.62 + (volume/bandwidth)^0.62)^(1/0.62). Latency and efficiency are known for 2 and 8 ranks and follow a power
+    of n between and beyond. Across nodes every GPU brings its own share of the fabric, so a ring that has several ranks in a
+    node uses all their adapters, and latency doubles.
+    """
+    c, s = t.chip, t.layout
+    power = np.log2(np.maximum(ranks, 2.0) / 2) / 2  # 0 for 2 ranks, 1 for 8
+    low = np.where(s.nvlink > 0, c.nvlink_latency_2, c.pcie_latency_2)
+    high = np.where(s.nvlink > 0, c.nvlink_latency_8, c.pcie_latency_8)
+    few = np.where(s.nvlink > 0, c.nvlink_efficiency_2, c.pcie_efficiency_2)
+    many = np.where(s.nvlink > 0, c.nvlink_efficiency_8, c.pcie_efficiency_8)
+    inside = s.link_bytes_per_s * few * (many / few) ** np.minimum(power, 1.0)
+    across = np.minimum(inside, s.fabric_bytes_per_s * np.maximum(per_node, 1.0) * 0.8)
+    crosses = ranks > per_node
+    bandwidth = np.where(crosses, across, inside)
+    latency = low * (high / low) ** power * np.where(crosses, 2.0, 1.0)
+    transfer = volume_bytes / np.where(bandwidth > 0, bandwidth, np.inf)
+    return np.where(ranks > 1, soft_maximum(latency, transfer, COLLECTIVE_KNEE), 0.0)
+
+
+def _tensor_parallel(t: Table, rows: Floats) -> Floats:
+    """One layer's two all-reduces of r·h elements (2(n-1)/n of them a rank), and two all-to-alls of routed tokens."""
+    m, j, s = t.model, t.job, t.layout
+    size = rows * m.width * j.activation_bytes
+    reduce_s = 2 * collective_s(t, s.tp, 2 * (s.tp - 1) / s.tp * size, per_node=np.minimum(s.tp, s.gpus_per_node))
+    routed = size * m.experts_per_token * (s.ep - 1) / np.maximum(s.ep, 1) / np.maximum(s.ep, 1)
+    exchange_s = 2 * (m.moe_layers / m.layers) * collective_s(t, s.ep, routed, per_node=np.minimum(s.ep, s.gpus_per_node))
+    return reduce_s + exchange_s

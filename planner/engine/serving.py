@@ -1,0 +1,113 @@
+"""Seconds of generating: the prompt's pass, a decoding step, and a replica that always has its sequences in flight.
+
+Symbols: B sequences in flight on one replica · i, o input and output tokens of a request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table
+from planner.engine.operators import Pass, forward
+
+
+@dataclass(frozen=True)
+class ServeColumns:
+    """Shape [rows]; a replica is one tp·pp group, the deployment has dp of them."""
+
+    prefill_s: Floats
+    """The prompts of the batch (generate, prefill) or of one request (serve)."""
+    step_s: Floats
+    """One decoding step of B sequences, between-token time without prefills."""
+    ttft_s: Floats
+    ttft_p95_s: Floats
+    tpot_s: Floats
+    tpot_p95_s: Floats
+    request_s: Floats
+    request_p95_s: Floats
+    requests_per_s: Floats
+    """Of one replica."""
+    by_class: dict[str, Floats]
+    compute_bound: Floats
+    flop_per_token: Floats
+
+
+def _classes(t: Table, one: Pass, times: Floats) -> dict[str, Floats]:
+    """Seconds by class of `times` passes over all pipeline stages."""
+    scale = times * t.layout.pp
+    device = one.device
+    return {
+        "matmul": one.matmul * scale,
+        "attention": one.attention * scale,
+        "elementwise": one.elementwise * scale,
+        "head": one.head * scale,
+        "communication": one.communication * scale,
+        "latency": one.latency * scale,
+        "launch": np.maximum(0.0, one.host - device) * scale,
+    }
+
+
+def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
+    """Times of every candidate; `continuous`: finished sequences are replaced at once (serve), else one fixed batch."""
+    j, s, m = t.job, t.layout, t.model
+    batch = np.maximum(s.sequences, 1.0)
+    fresh = j.input_tokens - j.prefix_tokens
+    prompts = np.ones_like(batch) if continuous else batch
+    prefill = forward(t, prompts * fresh / s.cp, (j.input_tokens + j.prefix_tokens) / 2, fresh, head_rows=prompts)
+    prefill_s = prefill.total * s.pp + t.engine.host_step_s
+    context = j.input_tokens + j.output_tokens / 2
+    decode = forward(t, batch, context, np.ones_like(batch), head_rows=batch)
+    step_s = decode.total * s.pp + t.engine.host_step_s
+    steps = np.maximum(j.output_tokens - 1, 0.0)
+    by_class = {name: a + b for (name, a), b in zip(_classes(t, prefill, np.ones(1)).items(), _classes(t, decode, steps).values(), strict=True)}
+    by_class["host"] = t.engine.host_step_s * (1 + steps)
+    by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
+    bound = (prefill.compute_bound + decode.compute_bound * steps) * s.pp
+    # 2·N per token and causal attention; one output token carries its share of the prompt
+    flop = 2 * (m.active - m.embedding * (m.tied == 0)) + 4 * m.layers * m.query * context
+    common = {"prefill_s": prefill_s, "step_s": step_s}
+    times = _continuous(t, batch, prefill_s, step_s, decode) if continuous else _fixed(batch, prefill_s, step_s, steps)
+    full = {name: np.broadcast_to(value, (t.rows,)) for name, value in (common | times).items()}
+    return ServeColumns(**full, by_class=by_class, compute_bound=np.broadcast_to(bound, (t.rows,)), flop_per_token=np.broadcast_to(flop, (t.rows,)))
+
+
+def _fixed(batch: Floats, prefill_s: Floats, step_s: Floats, steps: Floats) -> dict[str, Floats]:
+    request = prefill_s + steps * step_s
+    return {
+        "ttft_s": prefill_s,
+        "ttft_p95_s": prefill_s,
+        "tpot_s": step_s,
+        "tpot_p95_s": step_s,
+        "request_s": request,
+        "request_p95_s": request,
+        "requests_per_s": batch / request,
+    }
+
+
+def _continuous(t: Table, batch: Floats, prefill_s: Floats, step_s: Floats, decode: Pass) -> dict[str, Floats]:
+    """A closed loop of B requests: while one lives, every other is prefilled once, so it lasts B·prefill + o·step.
+
+    The 95th percentile takes the load seen by an unlucky request: with many independent users the number in flight is
+    Poisson, so B + 1.645·sqrt(B); the time that grows with B is the prefills and the reading of the caches.
+    """
+    output = np.maximum(t.job.output_tokens, 1.0)
+    cycle = batch * prefill_s + output * step_s
+    share = np.minimum(0.95, batch * prefill_s / cycle)
+    wait = prefill_s * np.minimum(batch / 2, 0.5 * share / (1 - share))
+    ttft = prefill_s + 0.5 * step_s + wait
+    tpot = (cycle - ttft) / np.maximum(output - 1, 1.0)
+    more = 1.645 * np.sqrt(batch)
+    growing = prefill_s + output * decode.attention * t.layout.pp / batch
+    ttft_p95 = prefill_s + step_s + np.minimum(batch * prefill_s, 3 * wait)
+    request_p95 = cycle + more * growing
+    return {
+        "ttft_s": ttft,
+        "ttft_p95_s": ttft_p95,
+        "tpot_s": tpot,
+        "tpot_p95_s": np.maximum(tpot, (request_p95 - ttft_p95) / np.maximum(output - 1, 1.0)),
+        "request_s": cycle,
+        "request_p95_s": request_p95,
+        "requests_per_s": batch / cycle,
+    }
