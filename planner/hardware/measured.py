@@ -1,0 +1,195 @@
+"""The parameters of the timing formulas as the benchmark points of one device show them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from planner.hardware.ceilings import Ceiling, TrainPoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from planner.hardware.ceilings import Ceilings
+    from planner.hardware.measurement import Measurement
+
+WEAK_SPREADS = {"unstable": 0.35, "throttled": 0.35, "shared": 0.7}
+"""What a point is worth that was disturbed; it is used only where less is known without it."""
+LEAST_SPREAD = 0.05
+"""The same board an hour later."""
+NORMAL_90 = 1.645
+COMPUTE_BOUND = 0.5
+"""A product tells the compute rate when arithmetic is at least this share of its time (to the power p)."""
+COPY_READ_MOST = 1.5
+"""Reading alone may beat a copy by this much: on a CPU a copy also fetches what it overwrites."""
+KNEE_PRIOR_SPREAD = 0.35
+KNEE_FIT_POINTS = 5
+MODEL_ERROR = 0.08
+"""Of one product, by the formula."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFigures:
+    """What the points of one device tell; None or missing where they tell nothing."""
+
+    compute_flop_per_s: dict[str, Ceiling] = field(default_factory=dict)
+    bandwidth_bytes_per_s: Ceiling | None = None
+    weight_bandwidth_bytes_per_s: dict[str, Ceiling] = field(default_factory=dict)
+    kernel_latency_s: Ceiling | None = None
+    launch_s: Ceiling | None = None
+    knee: float | None = None
+    train_points: tuple[TrainPoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One measured matrix product."""
+
+    flop: float
+    moved: float
+    seconds: float
+    spread: float
+
+    def rate(self, latency: float, bandwidth: float, knee: float) -> float | None:
+        """F that makes the formula give the measured time; None where the time says little of it."""
+        work = self.seconds - latency
+        if work <= 0:
+            return None
+        rest = work**knee - (self.moved / bandwidth) ** knee
+        return self.flop / rest ** (1 / knee) if rest >= COMPUTE_BOUND * work**knee else None
+
+    def error(self, rate: float, latency: float, bandwidth: float, knee: float) -> float:
+        """ln(formula ÷ measured)."""
+        work = ((self.flop / rate) ** knee + (self.moved / bandwidth) ** knee) ** (1 / knee)
+        return math.log((latency + work) / self.seconds)
+
+
+def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigures:
+    """The figures that `points`, all of one device, show; `prior` fills in what a formula needs and no point gives."""
+    usable = [one for one in points if one.value and (one.solid or one.status in WEAK_SPREADS)]
+    kernel = _latency(usable, "launch/kernel", prior.kernel_latency_s)
+    weights, bandwidth = _bandwidths(usable, kernel or prior.kernel_latency_s, prior)
+    latency = (kernel or prior.kernel_latency_s).value
+    rate = (bandwidth or prior.bandwidth_bytes_per_s).value
+    gemms = {
+        dtype: _preferred([one for one in usable if one.kind == "gemm" and one.dtype == dtype])
+        for dtype in sorted({one.dtype for one in usable if one.kind == "gemm" and one.dtype})
+    }
+    products = {dtype: _products(found) for dtype, found in gemms.items()}
+    knee = _fitted_knee(max(products.values(), key=len, default=[]), latency, rate, prior.knee)
+    compute = {}
+    for dtype, found in products.items():
+        ceiling = _compute(found, latency, rate, knee or prior.knee)
+        if ceiling is not None and _counts(ceiling, prior.compute_flop_per_s.get(dtype), gemms[dtype]):
+            compute[dtype] = ceiling
+    return MeasuredFigures(
+        compute_flop_per_s=compute,
+        bandwidth_bytes_per_s=bandwidth,
+        weight_bandwidth_bytes_per_s=weights,
+        kernel_latency_s=kernel,
+        launch_s=_latency(usable, "launch/eager", prior.launch_s),
+        knee=knee,
+        train_points=_train_points(usable),
+    )
+
+
+def spread_of(point: Measurement) -> float:
+    """Half width of the 90 % range of one point, by its 95 % interval and its status."""
+    interval = 0.0
+    if point.value and point.low and point.high:
+        interval = math.log(point.high / point.low) / 2 * NORMAL_90 / 1.96
+    return math.hypot(max(interval, 0.0), LEAST_SPREAD, WEAK_SPREADS.get(point.status, 0.0))
+
+
+def _preferred(points: Sequence[Measurement]) -> Sequence[Measurement]:
+    """The undisturbed points, or all when there are none."""
+    return [one for one in points if one.solid] or points
+
+
+def _counts(ceiling: Ceiling, prior: Ceiling | None, points: Iterable[Measurement]) -> bool:
+    """Whether a measurement replaces `prior`: always when undisturbed, else where less was known without it."""
+    return prior is None or any(one.solid for one in points) or ceiling.spread < prior.spread
+
+
+def _products(points: Iterable[Measurement]) -> list[Product]:
+    return [Product(one.flop, one.bytes or 0.0, one.flop / one.value, spread_of(one)) for one in points if one.flop and one.value]
+
+
+def _compute(products: Sequence[Product], latency: float, bandwidth: float, knee: float) -> Ceiling | None:
+    """Mean over the products that arithmetic dominates, weighted by FLOP: the largest, most sustained ones lead."""
+    told = [(one, rate) for one in products if (rate := one.rate(latency, bandwidth, knee)) is not None]
+    if not told:
+        best = max(products, key=lambda one: one.flop / one.seconds, default=None)
+        if best is None:
+            return None
+        return Ceiling(
+            best.flop / best.seconds, math.hypot(best.spread, 0.3), "measured", "benchmark: fastest product (none large)"
+        )
+    total = sum(one.flop for one, _ in told)
+    mean = sum(one.flop * math.log(rate) for one, rate in told) / total
+    variance = sum(one.flop * (math.log(rate) - mean) ** 2 for one, rate in told) / total
+    own = sum(one.flop * one.spread for one, _ in told) / total
+    count = f"{len(told)} large product" + ("s" if len(told) > 1 else "")
+    return Ceiling(math.exp(mean), math.hypot(own, NORMAL_90 * math.sqrt(variance)), "measured", f"benchmark: {count}")
+
+
+def _fitted_knee(products: Sequence[Product], latency: float, bandwidth: float, usual: float) -> float | None:
+    """The p that fits the products best, held near the usual one; None when they are too few to say."""
+    if len(products) < KNEE_FIT_POINTS:
+        return None
+
+    def misfit(step: float) -> float:
+        knee = usual * math.exp(step)
+        ceiling = _compute(products, latency, bandwidth, knee)
+        if ceiling is None:
+            return math.inf
+        errors = [one.error(ceiling.value, latency, bandwidth, knee) / MODEL_ERROR for one in products]
+        return sum(abs(error) for error in errors) + (step / KNEE_PRIOR_SPREAD) ** 2 / 2
+
+    return usual * math.exp(min((index / 20 for index in range(-14, 15)), key=misfit))
+
+
+def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings) -> tuple[dict[str, Ceiling], Ceiling | None]:
+    """Rate per dtype of matrix-vector products, and the memory's: the best of those within what the copy allows."""
+    copies = _preferred([one for one in points if one.kind == "copy" and one.parameters.get("cache") != "warm"])
+    copy = max((one for one in copies if one.value), key=lambda one: one.value or 0.0, default=None)
+    most = copy.value * COPY_READ_MOST if copy and copy.value else math.inf
+    weights: dict[str, Ceiling] = {}
+    for one in _preferred([one for one in points if one.kind == "gemv" and one.parameters.get("cache") != "warm"]):
+        if not one.value or not one.bytes or not one.dtype:
+            continue
+        seconds = max(one.bytes / one.value - latency.value, 0.5 * one.bytes / one.value)
+        weights[one.dtype] = Ceiling(min(one.bytes / seconds, most), spread_of(one), "measured", f"benchmark: {one.point}")
+    if weights:
+        best = max(weights.values(), key=lambda one: one.value)
+        wider = math.hypot(best.spread, 0.25 * abs(math.log(best.value / copy.value)) if copy and copy.value else 0.1)
+        found = Ceiling(best.value, wider, "measured", best.source)
+    elif copy and copy.value:
+        found = Ceiling(copy.value, math.hypot(spread_of(copy), 0.1), "measured", f"benchmark: {copy.point}")
+    else:
+        return {}, None
+    streams = [one for one in points if one.kind in {"copy", "gemv"}]
+    return (weights, found) if _counts(found, prior.bandwidth_bytes_per_s, streams) else ({}, None)
+
+
+def _latency(points: Sequence[Measurement], point: str, prior: Ceiling) -> Ceiling | None:
+    for one in _preferred([one for one in points if one.point == point]):
+        if one.value:
+            found = Ceiling(one.value, math.hypot(spread_of(one), 0.1), "measured", f"benchmark: {one.point}")
+            return found if _counts(found, prior, [one]) else None
+    return None
+
+
+def _train_points(points: Sequence[Measurement]) -> tuple[TrainPoint, ...]:
+    return tuple(
+        TrainPoint(
+            point=one.point,
+            dtype=one.dtype or "",
+            parameters=dict(one.parameters),
+            flop_per_s=Ceiling(one.value, spread_of(one), "measured", f"benchmark: {one.point}"),
+            step_s=one.flop / one.value if one.flop else None,
+        )
+        for one in points
+        if one.kind == "train" and one.value
+    )
