@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
-from tui_sample import sample_options
+from tui_sample import sample_options, settle
 
 from widgets.app import PlannerApp
 
@@ -24,41 +24,34 @@ def _report_folder(isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-async def settled(pilot: Pilot[None]) -> None:
-    await pilot.app.workers.wait_for_complete()
-    await pilot.pause()
-    await pilot.app.workers.wait_for_complete()
-    await pilot.pause()
-
-
 async def with_why(pilot: Pilot[None]) -> None:
-    await settled(pilot)
+    await settle(pilot)
     await pilot.press("enter")
     await pilot.pause()
 
 
 async def with_a_fault(pilot: Pilot[None]) -> None:
-    await settled(pilot)
+    await settle(pilot)
     pilot.app.query_one("#field-request-rate-per-s", Input).focus()
     await pilot.press("end", "x")
-    await settled(pilot)
+    await settle(pilot)
 
 
 def test_small(snap_compare: Compare, tmp_path: Path) -> None:
-    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(80, 24), run_before=settled)
+    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(80, 24), run_before=settle)
 
 
 def test_usual(snap_compare: Compare, tmp_path: Path) -> None:
-    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(120, 40), run_before=settled)
+    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(120, 40), run_before=settle)
 
 
 def test_large(snap_compare: Compare, tmp_path: Path) -> None:
-    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(200, 50), run_before=settled)
+    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(200, 50), run_before=settle)
 
 
 def test_training_on_paper_white(snap_compare: Compare, tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path, preset="study-600m", theme="planner-light"))
-    assert snap_compare(app, terminal_size=(120, 40), run_before=settled)
+    assert snap_compare(app, terminal_size=(120, 40), run_before=settle)
 
 
 def test_why(snap_compare: Compare, tmp_path: Path) -> None:

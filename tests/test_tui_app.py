@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 from textual.widgets import Input, Static
-from tui_sample import sample_options
+from tui_sample import sample_options, settle
 
 from widgets.actions import ACTIONS
 from widgets.app import PlannerApp
@@ -29,16 +28,6 @@ Drive = Callable[..., Any]
 
 def app_in(folder: Path, **changes: Any) -> PlannerApp:
     return PlannerApp(sample_options(folder, **changes))
-
-
-async def settle(pilot: Pilot[None]) -> None:
-    """Until the plan on screen answers the form."""
-    app = pilot.app
-    assert isinstance(app, PlannerApp)
-    await app.workers.wait_for_complete()
-    await pilot.pause()
-    await app.workers.wait_for_complete()
-    await pilot.pause()
 
 
 def text_of(app: PlannerApp, selector: str) -> str:
@@ -347,7 +336,7 @@ async def test_the_theme_is_previewed_and_remembered(tmp_path: Path) -> None:
 async def test_a_preset_that_cannot_be_opened_leaves_a_plan_on_screen(tmp_path: Path) -> None:
     app = app_in(tmp_path, preset="chat-70b-sal")
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await settle(pilot)
+        await pilot.pause(0.3)
         notes = [note.message for note in app._notifications]
         assert any("chat-70b-sal" in note and "chat-70b-sla" in note for note in notes)
 

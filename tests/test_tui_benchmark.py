@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
-from tui_sample import SampleSession, sample_options
+from tui_sample import SampleSession, sample_options, settle
 
 from planner.hardware.gpus import GpuCatalogue
 from planner.hardware.measurements import Store
@@ -39,8 +39,7 @@ def app_in(folder: Path, **changes: Any) -> PlannerApp:
 async def opened(pilot: Pilot[None]) -> PlannerApp:
     app = pilot.app
     assert isinstance(app, PlannerApp)
-    await app.workers.wait_for_complete()
-    await pilot.pause()
+    await settle(pilot)
     return app
 
 

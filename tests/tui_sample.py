@@ -30,9 +30,12 @@ from planner.hardware.measurements import Store
 from planner.units import GIB
 from planner.workload.presets import PresetShelf, read_workload
 from planner.workload.tasks import Workload
+from widgets.app import PlannerApp
 from widgets.options import AppOptions
 
 if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
     from planner.session import Session
 
 CHAT = """\
@@ -217,3 +220,16 @@ def sample_options(folder: Path, **changes: Any) -> AppOptions:
         "open_session": lambda: cast("Session", SampleSession(folder)),
     }
     return AppOptions(**{**given, **changes})
+
+
+async def settle(pilot: Pilot[None]) -> None:
+    """Until the first answer is there, and the last change is answered."""
+    app = pilot.app
+    assert isinstance(app, PlannerApp)
+    for _ in range(500):
+        if app.plan is not None and app.here:
+            break
+        await pilot.pause(0.02)
+    for _ in range(2):
+        await app.workers.wait_for_complete()
+        await pilot.pause()

@@ -174,9 +174,10 @@ class PlannerApp(App[None]):
 
     def refresh_headline(self) -> None:
         """Say again what is planned and on what."""
-        if self.plan is not None and self.preset is not None:
+        if self.preset is not None:
             today = self.options.today or dt.date.today()  # noqa: DTZ011  (the user's own calendar)
-            self.main.query_one(Headline).show(*headline.parts(self.preset, self.plan, self.here, today))
+            task = self.form.workload if self.plan is None else self.plan.task
+            self.main.query_one(Headline).show(*headline.parts(self.preset.name, task, self.plan, self.here, today))
 
     # actions
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from .formatting import load_summary, model_name
 
 if TYPE_CHECKING:
     from planner.engine.answers import Plan
-    from planner.workload.presets import Preset
 
 
-def parts(preset: Preset, plan: Plan, here: str, today: dt.date) -> tuple[list[str], list[str]]:
+def parts(preset: str, task: Mapping[str, Any], plan: Plan | None, here: str, today: dt.date) -> tuple[list[str], list[str]]:
     """The left side (what is planned) and the right side (this machine, the prices), most telling first."""
-    left = [preset.name, model_name(plan.task), *load_summary(plan.task)]
+    left = [preset, model_name(task), *load_summary(task)]
     right = []
     if here:
-        measured = any(row.here and row.basis == "measured" for row in plan.rows)
+        measured = plan is not None and any(row.here and row.basis == "measured" for row in plan.rows)
         right.append(f"{here}, measured" if measured else here)
-    if plan.prices_as_of:
+    if plan is not None and plan.prices_as_of:
         right.append(f"prices {plan.prices_as_of}{_age(plan.prices_as_of, today)}")
     return left, right
 

@@ -85,6 +85,8 @@ async def open_preset(app: PlannerApp, name: str, fallback: str | None = None) -
     app.plan_loop.forget()
     await app.form.open(preset.name, workload)
     app.ask_for_plan(workload)
+    if app.plan is None:
+        app.refresh_headline()
 
 
 async def save_preset(app: PlannerApp, name: str) -> None:
