@@ -48,7 +48,7 @@ def cpu() -> Gpu:
 
 
 def point(kind: MeasurementKind, value: float, *, device: str, name: str = "", status: Status = "ok", **more: Any) -> Measurement:
-    given = {"low": value * 0.99, "high": value * 1.01, "parameters": {"cache": "cold"}} | more
+    given: dict[str, Any] = {"low": value * 0.99, "high": value * 1.01, "parameters": {"cache": "cold"}} | more
     return Measurement(
         point=name or f"{kind}/x",
         kind=kind,
@@ -79,7 +79,7 @@ def gemm(device: str, dtype: str, size: int, seconds: float, status: Status = "o
 
 def formula(rates: tuple[float, float, float, float], flop: float, moved: float) -> float:
     compute, bandwidth, latency, knee = rates
-    return latency + ((flop / compute) ** knee + (moved / bandwidth) ** knee) ** (1 / knee)
+    return float(latency + ((flop / compute) ** knee + (moved / bandwidth) ** knee) ** (1 / knee))
 
 
 def every_ceiling(found: Ceilings) -> list[Ceiling]:

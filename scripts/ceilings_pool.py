@@ -1,0 +1,54 @@
+"""What a GPU without measurements is likely to reach, from those that have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+SINGLE = (
+    "bandwidth_efficiency",
+    "kernel_latency_s",
+    "attention_efficiency",
+    "attention_latency_s",
+    "attention_bandwidth_efficiency",
+    "decode_attention_efficiency",
+    "decode_attention_latency_s",
+    "decode_head_s",
+    "quantise_efficiency",
+)
+"""Figures of a record that are one value."""
+NORMAL_90 = 1.645
+"""Half width of the 90 % range of a normal distribution, in standard deviations."""
+
+
+def pooled(records: list[dict[str, Any]], source: str) -> dict[str, Any]:
+    """What a GPU that nobody measured is likely to reach: means of the logarithms, and the spread of one more draw."""
+    mean: dict[str, Any] = {"name": "any GPU", "source": source}
+    for key in SINGLE:
+        mean[key] = drawn([record[key] for record in records if key in record])
+    for key in ("compute_efficiency", "weight_bandwidth_efficiency"):
+        names = sorted({name for record in records for name in record[key]})
+        mean[key] = {name: drawn([record[key][name] for record in records if name in record[key]]) for name in names}
+    for key in ("knee", "attention_knee"):
+        mean[key] = float(np.exp(np.mean(np.log([record[key] for record in records]))))
+    every = [one for record in records for one in record["collective"]]
+    mean["collective"] = [
+        {
+            **same[0],
+            "latency_s": drawn([one["latency_s"] for one in same]),
+            "efficiency": drawn([one["efficiency"] for one in same]),
+        }
+        for first in every
+        if (same := [one for one in every if all(one[key] == first[key] for key in ("link", "op", "gpus"))])[0] is first
+    ]
+    return mean
+
+
+def drawn(figures: list[tuple[float, float]]) -> tuple[float, float]:
+    """Geometric mean of the values and the spread of one more; of a single one, twice its own spread."""
+    logs = np.log([value for value, _ in figures])
+    if len(logs) == 1:
+        return float(figures[0][0]), 2 * figures[0][1]
+    own = max(spread for _, spread in figures)
+    return float(np.exp(logs.mean())), float(max(own, NORMAL_90 * logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))))

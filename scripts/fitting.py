@@ -1,0 +1,100 @@
+"""Robust least squares of logarithmic errors, and tables of measured timings to fit to."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+    Row = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Parameters that minimise the robust logarithmic error, and that error per row."""
+
+    values: Floats
+    errors: Floats
+
+    @property
+    def median(self) -> float:
+        """Of the absolute logarithmic error."""
+        return float(np.median(np.abs(self.errors)))
+
+
+def robust_fit(seconds: Callable[[Floats], Floats], measured: Floats, start: Floats, held: dict[int, float]) -> Fit:
+    """Minimise Huber's loss (turning at 10 %) of ln(predicted ÷ measured): reweighted, damped Gauss-Newton."""
+    logs = np.array(start, dtype=float)
+    for index, value in held.items():
+        logs[index] = value
+    free = [index for index in range(len(logs)) if index not in held]
+    damping, target = 1e-2, np.log(measured)
+    errors = np.log(seconds(logs)) - target
+    for _ in range(200):
+        slopes = np.empty((len(errors), len(free)))
+        for column, index in enumerate(free):
+            moved = logs.copy()
+            moved[index] += 1e-5
+            slopes[:, column] = (np.log(seconds(moved)) - target - errors) / 1e-5
+        weights = np.minimum(1.0, 0.1 / np.maximum(np.abs(errors), 1e-12))
+        normal = slopes.T @ (weights[:, None] * slopes)
+        step = np.linalg.solve(normal + damping * np.diag(np.diag(normal) + 1e-9), -slopes.T @ (weights * errors))
+        tried = logs.copy()
+        tried[free] += np.clip(step, -0.5, 0.5)
+        after = np.log(seconds(tried)) - target
+        if loss(after) < loss(errors):
+            done = loss(errors) - loss(after) < 1e-9 * loss(errors)
+            logs, errors, damping = tried, after, damping / 3
+            if done:
+                break
+        else:
+            damping *= 4
+            if damping > 1e8:
+                break
+    return Fit(logs, errors)
+
+
+def loss(errors: Floats) -> float:
+    """Huber's, summed."""
+    size = np.abs(errors)
+    return float(np.where(size < 0.1, size**2 / 2, 0.1 * size - 0.005).sum())
+
+
+def p90(fit: Fit) -> float:
+    """Of the absolute logarithmic error."""
+    return float(np.quantile(np.abs(fit.errors), 0.9))
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a CSV file, packed or not."""
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def of(rows: list[Row], **wanted: str) -> list[Row]:
+    """The rows with these values."""
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def frameworks(rows: list[Row]) -> list[str]:
+    """The collections among the rows."""
+    return sorted({row["framework"] for row in rows})
+
+
+def columns(rows: list[Row], *names: str) -> tuple[Floats, ...]:
+    """Columns as numbers."""
+    return tuple(np.array([float(row[name]) for row in rows]) for name in names)
+
+
+def say(line: str) -> None:
+    """A line of the report."""
+    print(line, file=sys.stderr)
