@@ -131,7 +131,9 @@ class Session:
         """One answer a request, in order."""
         from planner.engine.estimate import estimate
 
-        return estimate(requests, self.gpus.find, lambda request: self.architecture(request.model), self._chips(measured=basis == "measured"))
+        return estimate(
+            requests, self.gpus.find, lambda request: self.architecture(request.model), self._chips(measured=basis == "measured")
+        )
 
     def refresh(self) -> None:
         """Forget what was read of measurements, so that the next plan sees new ones."""

@@ -63,7 +63,9 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
     if compute is None or peak is None:
         return None
     bandwidth = ceilings.bandwidth_bytes_per_s
-    attention = next((ceilings.attention_flop_per_s[name] for name in (dtype, "bf16", "fp16") if name in ceilings.attention_flop_per_s), compute)
+    attention = next(
+        (ceilings.attention_flop_per_s[name] for name in (dtype, "bf16", "fp16") if name in ceilings.attention_flop_per_s), compute
+    )
     kind = None if stored in _SIXTEEN else _STORED.get(stored, "int4")
     weights = bandwidth if kind is None else ceilings.weight_bandwidth(kind)
     return Chip(
@@ -137,5 +139,3 @@ def fabric_of(gpu: Gpu, asked: str | float | None, gpus_per_node: int) -> tuple[
     if asked == "infiniband" or (asked is None and infiniband):
         return ("infiniband 400 Gb/s a GPU", 50e9) if modern else ("infiniband 200 Gb/s a GPU", 25e9)
     return "ethernet 100 Gb/s a node", 12.5e9 / gpus_per_node
-
-

@@ -206,4 +206,6 @@ class Table:
 
     def take(self, keep: Flags | Rows) -> Table:
         """The candidates `keep`."""
-        return Table(self.model.take(keep), self.job.take(keep), self.engine.take(keep), self.chip.take(keep), self.layout.take(keep))
+        return Table(
+            self.model.take(keep), self.job.take(keep), self.engine.take(keep), self.chip.take(keep), self.layout.take(keep)
+        )

@@ -122,10 +122,22 @@ def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dic
         assumed["sharding"] = "none"
     sequences = {"serve": _concurrency(job, dp)}.get(job.task, np.ceil(job.batch / dp))
     return {
-        "gpus": float(gpus), "gpus_per_node": float(per_node), "tp": float(tp), "pp": float(pp), "dp": float(dp), "cp": float(cp),
-        "ep": max(1.0, (request.ep or 1) / tp), "virtual_stages": float(request.virtual_stages or 1), "zero": ZERO_STAGE[sharding],
-        "shard": float(shard), "checkpointing": CHECKPOINTING[request.checkpointing or "none"], "micro_batch": job.micro_batch or 1.0,
-        "sequences": float(sequences), "nvlink": float(link == "nvlink"), "link_bytes_per_s": link_rate, "fabric_bytes_per_s": fabric_rate,
+        "gpus": float(gpus),
+        "gpus_per_node": float(per_node),
+        "tp": float(tp),
+        "pp": float(pp),
+        "dp": float(dp),
+        "cp": float(cp),
+        "ep": max(1.0, (request.ep or 1) / tp),
+        "virtual_stages": float(request.virtual_stages or 1),
+        "zero": ZERO_STAGE[sharding],
+        "shard": float(shard),
+        "checkpointing": CHECKPOINTING[request.checkpointing or "none"],
+        "micro_batch": job.micro_batch or 1.0,
+        "sequences": float(sequences),
+        "nvlink": float(link == "nvlink"),
+        "link_bytes_per_s": link_rate,
+        "fabric_bytes_per_s": fabric_rate,
     }, assumed
 
 

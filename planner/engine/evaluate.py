@@ -92,7 +92,12 @@ def evaluate(candidates: Candidates, memory: MemoryColumns | None = None) -> Eva
     share = np.clip(bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
     own = np.array([MEASURED_SHARE if chip.basis == "measured" else 1.0 for chip in candidates.chips])[candidates.chip_index]
     model = MODEL_SPREAD[task] * own
-    parts = (model, share * table.chip.flop_spread, (1 - share) * table.chip.bandwidth_spread, table.chip.train_spread * table.job.train)
+    parts = (
+        model,
+        share * table.chip.flop_spread,
+        (1 - share) * table.chip.bandwidth_spread,
+        table.chip.train_spread * table.job.train,
+    )
     spread = np.sqrt(np.sum([np.broadcast_to(part, (table.rows,)) ** 2 for part in parts], axis=0))
     return Evaluated(candidates, table, memory, step, serve, spread)
 
@@ -136,7 +141,10 @@ def _cell(column: Floats, row: int) -> float:
 def layout_of(e: Evaluated, row: int, job: Job) -> LayoutAnswer:
     """The layout columns of a row as whole numbers."""
     s = e.table.layout
-    number = {name: round(_cell(getattr(s, name), row)) for name in ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages")}
+    number = {
+        name: round(_cell(getattr(s, name), row))
+        for name in ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages")
+    }
     number["ep"] = max(1, number["ep"] * number["tp"] if number["ep"] > 1 else 1)
     nodes = -(-number["gpus"] // max(1, number["gpus_per_node"]))
     if job.train:
@@ -153,7 +161,10 @@ def layout_of(e: Evaluated, row: int, job: Job) -> LayoutAnswer:
 
 def _memory(m: MemoryColumns, row: int, capacity: float) -> MemoryBytes:
     total, spread = float(m.total[row]), float(m.spread[row])
-    parts = {name: float(getattr(m, name)[row]) for name in ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")}
+    parts = {
+        name: float(getattr(m, name)[row])
+        for name in ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")
+    }
     figure = Figure(total, total * float(np.exp(-spread)), total * float(np.exp(spread)), "spec")
     return MemoryBytes(**parts, total=figure, capacity=capacity)
 
@@ -217,7 +228,9 @@ def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutA
         "bottleneck": _bottleneck(by_class, float(s.compute_bound[row])),
         "flop_per_token": float(s.flop_per_token[row]),
         "prefill_s": figure(float(s.prefill_s[row])),
-        "ttft_s": Percentiles(mean=figure(float(s.ttft_s[row])), p50=figure(float(s.ttft_s[row])), p95=figure(float(s.ttft_p95_s[row]))),
+        "ttft_s": Percentiles(
+            mean=figure(float(s.ttft_s[row])), p50=figure(float(s.ttft_s[row])), p95=figure(float(s.ttft_p95_s[row]))
+        ),
         "requests_per_s": figure(requests),
         "energy_j_per_token": _Scale(figure.factor * 1.3, "spec")(watts / tokens) if np.isfinite(watts) and tokens else None,
         "seconds_by_class": by_class,

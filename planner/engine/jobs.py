@@ -127,13 +127,27 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
         workload=workload,
         architecture=architecture,
         assumed=choose.assumed,
-        stored=workload.lora.base if train and workload.lora else "bf16" if train else workload.weight_dtype or choose.assumed["weight_dtype"],
+        stored=workload.lora.base
+        if train and workload.lora
+        else "bf16"
+        if train
+        else workload.weight_dtype or choose.assumed["weight_dtype"],
         **parts,
         **lengths,
     )
 
 
-_POSITIVE = ("micro_batch", "global_batch", "sequence", "train_tokens", "batch", "requests", "request_rate_per_s", "max_gpus", "price_usd_per_gpu_h")
+_POSITIVE = (
+    "micro_batch",
+    "global_batch",
+    "sequence",
+    "train_tokens",
+    "batch",
+    "requests",
+    "request_rate_per_s",
+    "max_gpus",
+    "price_usd_per_gpu_h",
+)
 
 
 def _check_numbers(workload: Workload, problems: Problems) -> None:
@@ -225,8 +239,21 @@ def _inference(workload: Workload, choose: _Chooser, problems: Problems, dtype: 
     linear, other, packed = _format(choose("weight_dtype", dtype if dtype != "tf32" else "fp32"), "weight_dtype", problems)
     kv = choose("kv_dtype", "bf16" if dtype in {"bf16", "fp8", "fp4", "int8"} else "fp32" if dtype in {"fp32", "tf32"} else "fp16")
     nothing = dict.fromkeys(
-        ("adapters", "gradient_bytes", "master_bytes", "cast_bytes", "state_bytes", "state_traffic", "autocast", "logits_saved",
-         "in_backward", "offload_optimizer", "offload_activations"), 0.0)
+        (
+            "adapters",
+            "gradient_bytes",
+            "master_bytes",
+            "cast_bytes",
+            "state_bytes",
+            "state_traffic",
+            "autocast",
+            "logits_saved",
+            "in_backward",
+            "offload_optimizer",
+            "offload_activations",
+        ),
+        0.0,
+    )
     return nothing | {"linear_bytes": linear, "other_bytes": other, "weight_bits_packed": packed, "kv_bytes": DTYPE_BYTES[kv]}
 
 
@@ -240,8 +267,20 @@ def _tokens(value: int | Lengths | None, name: str, problems: Problems) -> float
 
 
 def _lengths(workload: Workload, choose: _Chooser, problems: Problems, *, train: bool) -> dict[str, float]:
-    empty = dict.fromkeys(("sequence", "global_batch", "micro_batch", "batch", "input_tokens", "output_tokens", "prefix_tokens",
-                           "request_rate_per_s", "concurrency"), 0.0)
+    empty = dict.fromkeys(
+        (
+            "sequence",
+            "global_batch",
+            "micro_batch",
+            "batch",
+            "input_tokens",
+            "output_tokens",
+            "prefix_tokens",
+            "request_rate_per_s",
+            "concurrency",
+        ),
+        0.0,
+    )
     if train:
         return empty | {
             "sequence": float(choose("sequence", 2048)),
@@ -260,7 +299,9 @@ def _lengths(workload: Workload, choose: _Chooser, problems: Problems, *, train:
     if workload.task == "serve":
         if workload.concurrency is None and workload.request_rate_per_s is None:
             choose.assumed["concurrency"] = "max"
-        concurrency = float("inf") if workload.concurrency == "max" or "concurrency" in choose.assumed else float(workload.concurrency or 0)
+        concurrency = (
+            float("inf") if workload.concurrency == "max" or "concurrency" in choose.assumed else float(workload.concurrency or 0)
+        )
     return empty | {
         "batch": float(choose("batch", 1)) if workload.task != "serve" else 0.0,
         "input_tokens": given,

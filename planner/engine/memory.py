@@ -105,12 +105,18 @@ def memory_of(t: Table) -> MemoryColumns:
     total = np.sum([*parts.values()], axis=0)
     fixed = parts["weights"] + parts["optimizer"] + parts["kv_cache"] + parts["gradients"]
     moving = parts["activations"] + parts["logits"] + parts["buffers"]
-    spread = np.sqrt((FIXED_SPREAD * fixed) ** 2 + (TRANSIENT_SPREAD * moving) ** 2 + (OVERHEAD_SPREAD * parts["overhead"]) ** 2) / total
+    spread = (
+        np.sqrt((FIXED_SPREAD * fixed) ** 2 + (TRANSIENT_SPREAD * moving) ** 2 + (OVERHEAD_SPREAD * parts["overhead"]) ** 2) / total
+    )
     usable = t.chip.capacity_bytes * t.job.memory_fraction * (1 - t.job.headroom)
     per_sequence = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens), (t.rows,))
     free = usable - (total - parts["kv_cache"])
-    most = np.where(train | (per_sequence <= 0), np.nan, np.maximum(0, np.floor(free / np.where(per_sequence > 0, per_sequence, 1))))
-    return MemoryColumns(**parts, total=total, spread=spread, usable=usable, fits=total <= usable, kv_per_sequence=per_sequence, max_sequences=most)
+    most = np.where(
+        train | (per_sequence <= 0), np.nan, np.maximum(0, np.floor(free / np.where(per_sequence > 0, per_sequence, 1)))
+    )
+    return MemoryColumns(
+        **parts, total=total, spread=spread, usable=usable, fits=total <= usable, kv_per_sequence=per_sequence, max_sequences=most
+    )
 
 
 def _training(t: Table) -> dict[str, Floats]:
@@ -135,7 +141,9 @@ def _training(t: Table) -> dict[str, Floats]:
     bucket = np.where((s.zero >= 2) & (s.shard > 1), np.minimum(2 * 5e8, trained * 2), 0.0)
     unpacked = j.weight_bits_packed * 2 * stage.linear / stage.layers
     around = unsharded + bucket + unpacked
-    foreach = np.where(j.state_bytes > 2.5, trained * j.gradient_bytes / np.maximum(by_stage[0], by_stage[1]), 0.0) * (1 - j.in_backward)
+    foreach = np.where(j.state_bytes > 2.5, trained * j.gradient_bytes / np.maximum(by_stage[0], by_stage[1]), 0.0) * (
+        1 - j.in_backward
+    )
     zero = np.zeros(t.rows)
     phases = [
         {"gradients": early, "activations": activations, "logits": logits, "buffers": around + cast},

@@ -83,14 +83,18 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
     touched = distinct_experts(t, rows) / np.maximum(s.ep, 1)
     routed_rows = rows * m.experts_per_token / np.maximum(touched * s.ep, 1e-9)
     routed = touched * m.expert_matrix / s.tp
-    experts, experts_bound = product(routed, routed_rows, rows * m.experts_per_token * (2 * m.width + 3 * m.expert_ffn / s.tp) / s.ep)
+    experts, experts_bound = product(
+        routed, routed_rows, rows * m.experts_per_token * (2 * m.width + 3 * m.expert_ffn / s.tp) / s.ep
+    )
     shared, shared_bound = product((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width)
     head, head_bound = product(m.vocabulary * m.width / s.tp, head_rows, head_rows * m.vocabulary / s.tp, j.other_bytes)
     head_share = np.where(s.pp > 1, 1 / s.pp, 1.0) * (head_rows > 0)
     matmul = layers * (attention_matrix + (1 - moe) * dense + moe * (experts + shared))
     bound = layers * (attention_bound + (1 - moe) * dense_bound + moe * (experts_bound + shared_bound)) + head_bound * head_share
     attention = layers * _attention(t, rows, context, new)
-    quantise_s = np.where(j.narrow_bytes > 0, rows * (3 * m.width + m.ffn / s.tp) * (2 + j.narrow_bytes) / c.quantise_bytes_per_s, 0.0)
+    quantise_s = np.where(
+        j.narrow_bytes > 0, rows * (3 * m.width + m.ffn / s.tp) * (2 + j.narrow_bytes) / c.quantise_bytes_per_s, 0.0
+    )
     elementwise = layers * (_elementwise(t, rows) / c.bandwidth_bytes_per_s + quantise_s)
     attention_latency = np.where(new > 1, c.attention_latency_s, c.decode_latency_s)
     kernels = c.latency_s * (4 + 3 * moe) + attention_latency + np.maximum(t.engine.kernels_per_layer - 5, 0) * SMALL_KERNEL_S
@@ -115,7 +119,10 @@ def _attention(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
     sequences = rows / np.maximum(new, 1.0)
     split = np.ceil(np.maximum(m.kv_heads, 1) / s.tp) / np.maximum(m.kv_heads, 1)
     element = np.where(j.kv_bytes > 0, j.kv_bytes, 2.0)
-    read_s = sequences * (seen * m.cached_per_token * split * element / c.decode_bandwidth_bytes_per_s + m.kv_heads * split * c.decode_head_s * (new <= 1))
+    read_s = sequences * (
+        seen * m.cached_per_token * split * element / c.decode_bandwidth_bytes_per_s
+        + m.kv_heads * split * c.decode_head_s * (new <= 1)
+    )
     eager_s = j.eager_attention * rows * seen * m.heads / s.tp * 10 / c.bandwidth_bytes_per_s
     return soft_maximum(flop_s, read_s, c.knee) + eager_s
 

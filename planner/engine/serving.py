@@ -61,7 +61,10 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     decode = forward(t, batch, context, np.ones_like(batch), head_rows=batch)
     step_s = decode.total * s.pp + t.engine.host_step_s
     steps = np.maximum(j.output_tokens - 1, 0.0)
-    by_class = {name: a + b for (name, a), b in zip(_classes(t, prefill, np.ones(1)).items(), _classes(t, decode, steps).values(), strict=True)}
+    by_class = {
+        name: a + b
+        for (name, a), b in zip(_classes(t, prefill, np.ones(1)).items(), _classes(t, decode, steps).values(), strict=True)
+    }
     by_class["host"] = t.engine.host_step_s * (1 + steps)
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     bound = (prefill.compute_bound + decode.compute_bound * steps) * s.pp
@@ -70,7 +73,9 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     common = {"prefill_s": prefill_s, "step_s": step_s}
     times = _continuous(t, batch, prefill_s, step_s, decode) if continuous else _fixed(batch, prefill_s, step_s, steps)
     full = {name: np.broadcast_to(value, (t.rows,)) for name, value in (common | times).items()}
-    return ServeColumns(**full, by_class=by_class, compute_bound=np.broadcast_to(bound, (t.rows,)), flop_per_token=np.broadcast_to(flop, (t.rows,)))
+    return ServeColumns(
+        **full, by_class=by_class, compute_bound=np.broadcast_to(bound, (t.rows,)), flop_per_token=np.broadcast_to(flop, (t.rows,))
+    )
 
 
 def _fixed(batch: Floats, prefill_s: Floats, step_s: Floats, steps: Floats) -> dict[str, Floats]:

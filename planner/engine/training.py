@@ -76,7 +76,9 @@ def step_of(t: Table) -> StepColumns:
     total = tokens * s.cp * s.dp * count
     per_token = 6 * (m.active - m.embedding * (m.tied == 0)) + 6 * m.layers * m.query * j.sequence
     bound = one.compute_bound * np.broadcast_to(products, (t.rows,)) * count
-    return StepColumns(step_s=step, tokens=np.broadcast_to(total, (t.rows,)), by_class=by_class, compute_bound=bound, model_flop=total * per_token)
+    return StepColumns(
+        step_s=step, tokens=np.broadcast_to(total, (t.rows,)), by_class=by_class, compute_bound=bound, model_flop=total * per_token
+    )
 
 
 def _trained(t: Table) -> Floats:

@@ -1,0 +1,179 @@
+"""From one workload to a ranked plan: enumerate, evaluate, price, keep the best of each place, rank, explain."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+import planner
+from planner.engine.answers import Counts, Plan, PlanRow
+from planner.engine.chips import Chip
+from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.evaluate import Candidates, evaluate
+from planner.engine.jobs import Job, resolve
+from planner.engine.layouts import DEFAULT_MOST_GPUS, Site, enumerate_layouts
+from planner.engine.levers import levers_for
+from planner.engine.memory import memory_of
+from planner.engine.outcome import deployed, outcome_of
+from planner.engine.rows import Evaluation, missing_row, plan_row, ranked
+from planner.engine.sites import sites_for
+from planner.hardware.gpus import Gpu
+from planner.hardware.offers import Offer
+from planner.workload.architecture import Architecture
+from planner.workload.tasks import Workload
+
+PLAN_HEADROOM = 0.1
+"""Left free for fragmentation when the workload does not say."""
+DTYPES_TO_TRY = ("bf16", "fp16", "fp32")
+"""When the workload leaves the compute dtype open, the first a device has a figure for."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a plan is made from."""
+
+    gpus: Sequence[Gpu]
+    offers: Sequence[Offer]
+    machine: Sequence[Gpu]
+    """Devices of this machine."""
+    local_counts: Mapping[str, int]
+    find_gpu: Callable[[str], Gpu]
+    chip: Callable[[Gpu, str, str], Chip | None]
+    """(gpu, compute dtype, stored weights) -> its figures."""
+    spec_chip: Callable[[Gpu, str, str], Chip | None]
+    """The same without this machine's measurements."""
+
+
+@dataclass(frozen=True)
+class _Posed:
+    """Sites that can run the job, each with the job at its dtype and its chip; and those that cannot."""
+
+    jobs: list[Job]
+    sites: list[Site]
+    site_job: list[int]
+    chips: list[Chip]
+    unsupported: list[Site]
+
+
+def make_plan(
+    workload: Workload, architecture: Architecture, sources: Sources, *, top: int | None = None, levers: bool = True
+) -> Plan:
+    """The plan for `workload`, its rows cut to `top` (this machine's stay). Raises `UserError` for values that cannot be used."""
+    considered = {sources.find_gpu(name).name for name in workload.gpus_considered}
+    most = workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
+    sites = sites_for(workload, sources.gpus, sources.offers, sources.machine, sources.local_counts, considered, most)
+    posed = _pose(workload, architecture, sites, sources.chip)
+    rows, scores, counted, fit = _rows(workload, posed, sources)
+    rows += [missing_row(site, posed.jobs[0]) for site in posed.unsupported]
+    in_order = ranked(rows, scores)
+    help_needed = levers and not any(row.rank for row in in_order)
+    shown = [row for place, row in enumerate(in_order) if top is None or place < top or row.here]
+    dates = [row.offer.as_of for row in shown if row.offer and row.offer.as_of.count("-") == 2]
+    return Plan(
+        task=_task(workload, posed.jobs[0], architecture),
+        rows=shown,
+        counts=Counts(considered=counted, fit=fit, shown=len(shown)),
+        levers=levers_for(workload, architecture, sources, in_order, make_plan) if help_needed else [],
+        prices_as_of=min(dates, default=None),
+        version=planner.__version__,
+    )
+
+
+def _pose(
+    workload: Workload, architecture: Architecture, sites: Sequence[Site], chip: Callable[[Gpu, str, str], Chip | None]
+) -> _Posed:
+    dtypes = (workload.dtype,) if workload.dtype else DTYPES_TO_TRY
+    jobs = [resolve(msgspec.structs.replace(workload, dtype=dtype), architecture, headroom=PLAN_HEADROOM) for dtype in dtypes]
+    if workload.dtype is None:
+        jobs = [replace(job, assumed={"dtype": job.dtype} | job.assumed) for job in jobs]
+    posed = _Posed(jobs, [], [], [], [])
+    named: set[str] = set()
+    for site in sites:
+        for position, job in enumerate(jobs):
+            found = chip(site.gpu, job.dtype, job.stored)
+            if found is not None:
+                posed.sites.append(site)
+                posed.site_job.append(position)
+                posed.chips.append(found)
+                break
+        else:
+            if site.gpu.name not in named:
+                posed.unsupported.append(site)
+            named.add(site.gpu.name)
+    return posed
+
+
+def _rows(workload: Workload, posed: _Posed, sources: Sources) -> tuple[list[PlanRow], dict[int, float], int, int]:
+    """(rows, score by position, candidates considered, candidates that fit)."""
+    if not posed.sites:
+        return [], {}, 0, 0
+    layouts = enumerate_layouts(posed.jobs[0], posed.sites)
+    owner = layouts.site_index
+    candidates = Candidates(posed.jobs, np.array(posed.site_job)[owner], posed.chips, owner, layouts.columns)
+    memory = memory_of(candidates.table())
+    index = np.flatnonzero(memory.fits | _best_of_each(owner, memory.total / memory.usable))
+    evaluated = deployed(evaluate(candidates.take(index)), workload)
+    site_index = owner[index]
+    outcome = outcome_of(evaluated, site_index, posed.sites, workload)
+    v = Evaluation(evaluated, outcome, site_index, posed.sites, workload, sources.spec_chip)
+    chosen = _choose(v)
+    rows = [plan_row(v, row) for row in chosen]
+    scores = {position: float(outcome.score[row]) for position, row in enumerate(chosen)}
+    return rows, scores, int(owner.size), int(np.count_nonzero(memory.fits))
+
+
+def _best_of_each(owner: Rows, score: Floats) -> Flags:
+    """Marks the row of the smallest score of every owner."""
+    order = np.lexsort((score, owner))
+    first = np.ones(order.size, dtype=bool)
+    first[1:] = owner[order][1:] != owner[order][:-1]
+    marked = np.zeros(order.size, dtype=bool)
+    marked[order[first]] = True
+    return marked
+
+
+def _choose(v: Evaluation) -> list[int]:
+    """The best candidate of every site and count of GPUs; of a GPU that is no solution anywhere, the closest one alone.
+
+    Among the sites of one GPU a count is kept once, where it is best. A candidate that costs no less and is no faster than
+    another of the same GPU teaches nothing and is left out.
+    """
+    o, e = v.outcome, v.evaluated
+    excess = e.memory.total / e.memory.usable
+    tier = np.where(o.meets, 0, np.where(e.memory.fits, 1, 2))
+    key = np.where(tier == 2, excess, o.score)
+    per_gpu: dict[tuple[str, bool], list[int]] = defaultdict(list)
+    seen: set[tuple[str, bool, int]] = set()
+    for row in np.lexsort((key, tier)):
+        site = v.sites[int(v.site_index[row])]
+        name = (site.gpu.name, site.here)
+        place = (*name, int(o.gpus[row]))
+        kept = per_gpu[name]
+        if place in seen or (kept and tier[row] > 0):
+            continue
+        if kept and any(o.tokens_per_s[row] <= o.tokens_per_s[other] * 1.001 for other in kept):
+            continue
+        seen.add(place)
+        kept.append(int(row))
+    return [row for kept in per_gpu.values() for row in kept]
+
+
+def _task(workload: Workload, job: Job, architecture: Architecture) -> dict[str, Any]:
+    given = msgspec.to_builtins(workload)
+    if not isinstance(workload.model, str):
+        given["model"] = architecture.family
+    defaults: dict[str, Any] = {
+        "targets": msgspec.to_builtins(workload.targets),
+        "objective": workload.objective,
+        "market": workload.market,
+    }
+    filled = dict(job.assumed) | defaults | given
+    if workload.dtype is None:
+        filled["dtype"] = job.dtype
+    filled["targets"] = {"headroom": job.headroom} | {k: x for k, x in filled["targets"].items() if x is not None}
+    return filled

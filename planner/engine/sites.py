@@ -1,0 +1,73 @@
+"""Where a job could run: every node that is offered for rent, every part of the catalogue, and this machine."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from planner.engine.layouts import Site
+from planner.hardware.gpus import Gpu
+from planner.hardware.offers import Offer
+from planner.workload.tasks import Market, Workload
+
+_PRICE_FIELD: dict[Market, str] = {
+    "on-demand": "on_demand_usd_per_h",
+    "spot": "spot_usd_per_h",
+    "reserved-1y": "reserved_1y_usd_per_h",
+    "reserved-3y": "reserved_3y_usd_per_h",
+}
+UNPRICED_NODE = 8
+"""GPUs in a node of a part that nobody in the catalogue rents out."""
+
+
+def sites_for(
+    workload: Workload,
+    gpus: Sequence[Gpu],
+    offers: Iterable[Offer],
+    machine: Sequence[Gpu],
+    local_counts: Mapping[str, int],
+    considered: set[str],
+    most: int,
+) -> list[Site]:
+    """One site a GPU and node size, at its cheapest offer in the asked market; then the devices of this machine."""
+    by_node: dict[tuple[str, int], list[tuple[float, Offer]]] = defaultdict(list)
+    for offer in offers:
+        if workload.providers and offer.provider not in workload.providers:
+            continue
+        for size, price in _sizes(offer, workload.market):
+            by_node[offer.gpu, size].append((price, offer))
+    sizes: dict[str, list[int]] = defaultdict(list)
+    for name, size in by_node:
+        sizes[name].append(size)
+    sites = []
+    for gpu in gpus:
+        if considered and gpu.name not in considered:
+            continue
+        for size in sorted(sizes[gpu.name]) or [UNPRICED_NODE]:
+            sites.append(_site(gpu, size, by_node.get((gpu.name, size), []), workload, most))
+    for gpu in machine:
+        if not considered or gpu.name in considered:
+            count = min(local_counts.get(gpu.name, 1), most)
+            price = workload.price_usd_per_gpu_h
+            sites.append(Site(gpu, count, None, count, here=True, usd_per_h=price * count if price else float("nan")))
+    return sites
+
+
+def _sizes(offer: Offer, market: Market) -> Iterable[tuple[int, float]]:
+    """(GPUs of a node, USD/h of the node): the instance as it is, or every power of two up to the most of a per-GPU price."""
+    price = getattr(offer, _PRICE_FIELD[market])
+    if price is None:
+        return
+    size = offer.gpus
+    while size <= (offer.gpus_max or offer.gpus):
+        yield size, price * size / offer.gpus
+        size *= 2
+
+
+def _site(gpu: Gpu, size: int, found: list[tuple[float, Offer]], workload: Workload, most: int) -> Site:
+    if workload.price_usd_per_gpu_h is not None:
+        return Site(gpu, size, None, most, usd_per_h=workload.price_usd_per_gpu_h * size)
+    if not found:
+        return Site(gpu, size, None, most)
+    price, offer = min(found, key=lambda item: (item[0], item[1].provider))
+    return Site(gpu, size, offer.nvlink, most, usd_per_h=price, offer=offer, others=len(found) - 1)
