@@ -24,7 +24,9 @@ PIPELINES = (1, 2, 4, 8, 16)
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 IN_FLIGHT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 LARGE_MODEL_PARAMETERS = 10e9
-"""Below this a pipeline over nodes is not worth its bubble."""
+"""Below this a pipeline over nodes is not worth its bubble; above it a few sequences fill the device."""
+LARGEST_MEMORY_BYTES = 300e9
+"""More than any part of the catalogue has: counts whose share of the state is larger need not be looked at."""
 DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
 
 
@@ -40,8 +42,10 @@ class Site:
     usd_per_h: float = float("nan")
     """Of one node; NaN: no offer in the asked market."""
     offer: Offer | None = None
-    others: int = 0
-    """Dearer offers of the same node."""
+    dearer: tuple[tuple[float, Offer], ...] = ()
+    """(USD/h of one node, offer) of the same node elsewhere, cheapest first."""
+    largest: bool = True
+    """The largest node this GPU comes in: jobs over several nodes are only built from these."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ def enumerate_layouts(job: Job, sites: Sequence[Site]) -> Layouts:
     owners: list[int] = []
     ways: dict[tuple[int, int], list[dict[str, float]]] = {}
     for number, site in enumerate(sites):
-        key = (site.per_node, site.most)
+        most = site.most if site.largest or job.task == "serve" else min(site.most, site.per_node)
+        key = (site.per_node, most)
         if key not in ways:
             ways[key] = list(_training(job, *key) if job.train else _inference(job, *key))
         link, link_rate = link_of(site.gpu, None, nvlink=site.nvlink)
@@ -108,8 +113,12 @@ def _row(**given: float) -> dict[str, float]:
 
 def _training(job: Job, per_node: int, most: int) -> Iterator[dict[str, float]]:
     a, workload = job.architecture, job.workload
-    pipelines = PIPELINES if a.total > LARGE_MODEL_PARAMETERS and not job.adapters else (1,)
-    counts = [n for n in _powers(most) if n <= per_node or n % per_node == 0]
+    large = a.total > LARGE_MODEL_PARAMETERS
+    pipelines = PIPELINES if large and not job.adapters else (1,)
+    bytes_held = a.total * job.linear_bytes + (job.adapters or a.total) * (job.state_bytes + job.master_bytes)
+    counts = [
+        n for n in _powers(most) if (n <= per_node or n % per_node == 0) and (n == 1 or bytes_held / n < LARGEST_MEMORY_BYTES)
+    ]
     for gpus, tp, pp in product(counts, _tensor_degrees(job, per_node), pipelines):
         dp = gpus // (tp * pp)
         if dp < 1 or dp * tp * pp != gpus or pp > a.layers or (pp > 1 and gpus <= per_node):
@@ -146,7 +155,8 @@ def _micro_batches(job: Job, dp: int) -> Iterable[int]:
     if job.micro_batch:
         return (int(job.micro_batch),)
     per_rank = job.global_batch / dp if job.global_batch else float("inf")
-    return [size for size in MICRO_BATCHES if size <= per_rank and (not job.global_batch or per_rank % size == 0)]
+    sizes = [size for size in MICRO_BATCHES if size <= 4] if job.architecture.total > LARGE_MODEL_PARAMETERS else MICRO_BATCHES
+    return [size for size in sizes if size <= per_rank and (not job.global_batch or per_rank % size == 0)]
 
 
 def _inference(job: Job, per_node: int, most: int) -> Iterator[dict[str, float]]:

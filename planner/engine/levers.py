@@ -27,6 +27,8 @@ def levers_for(
     """Every single change that yields a solution, and for the others how much memory they save on the closest row."""
     closest = next((row for row in rows if row.answer.memory_bytes is not None), None)
     levers: list[Lever] = []
+    if closest is None and workload.dtype is not None:
+        levers, workload, closest = _other_dtype(workload, architecture, sources, make_plan)
     for change, text in _changes(workload, architecture):
         try:
             plan = make_plan(_changed(workload, change), architecture, sources, levers=False)
@@ -45,6 +47,22 @@ def levers_for(
                 )
             )
     return sorted(levers, key=lambda lever: lever.gpu is None)
+
+
+def _other_dtype(
+    workload: Workload, architecture: Architecture, sources: Sources, make_plan: Callable[..., Plan]
+) -> tuple[list[Lever], Workload, PlanRow | None]:
+    """A compute dtype the GPUs have, as the first lever, and the workload with it, on which the others are judged."""
+    opened = msgspec.structs.replace(workload, dtype=None)
+    rows = make_plan(opened, architecture, sources, levers=False).rows
+    closest = next((row for row in rows if row.answer.memory_bytes is not None), None)
+    if closest is None:
+        return [], workload, None
+    dtype = closest.answer.assumed.get("dtype", "fp16")
+    change = {"dtype": dtype}
+    result = f"then {closest.gpu} fits" if closest.rank else f"then {closest.gpu} {closest.why}"
+    lever = Lever(change=change, text=f"compute in {dtype}: {result}", gpu=closest.gpu if closest.rank else None)
+    return [lever], msgspec.structs.replace(workload, dtype=dtype), closest
 
 
 def _changed(workload: Workload, change: dict[str, Any]) -> Workload:

@@ -28,6 +28,8 @@ class Outcome:
     """NaN: the workload does not say how much there is to do."""
     job_usd: Floats
     meets: Flags
+    overshoot: Floats
+    """Largest ratio of a target column to its limit; above 1 a target is missed."""
     score: Floats
     """Smaller is better, by the objective."""
 
@@ -42,7 +44,7 @@ def deployed(e: Evaluated, workload: Workload) -> Evaluated:
     if not needed:
         return e
     layout = e.table.layout
-    replicas = np.maximum(1.0, np.ceil(needed / e.serve.requests_per_s))
+    replicas = np.where(e.memory.fits, np.maximum(1.0, np.ceil(needed / e.serve.requests_per_s)), 1.0)
     layout = replace(layout, dp=replicas, gpus=layout.tp * layout.pp * replicas)
     return replace(e, candidates=replace(e.candidates, layout=layout), table=replace(e.table, layout=layout))
 
@@ -63,11 +65,12 @@ def outcome_of(e: Evaluated, site_index: Rows, sites: Sequence[Site], workload: 
         hours = workload.requests / requests / SECONDS_PER_HOUR
     usd_per_h = instances * price
     job_usd = usd_per_h * hours
-    meets = e.memory.fits & (layout.gpus <= most)
+    overshoot = layout.gpus / most
     for _, column, limit in target_columns(e, workload, hours, job_usd, usd_per_h):
-        meets &= ~(column > limit)
+        overshoot = np.fmax(overshoot, column / limit)
+    meets = e.memory.fits & (overshoot <= 1)
     score = _score(workload, e, rate, usd_per_h, job_usd, layout.gpus)
-    return Outcome(layout.gpus, instances, usd_per_h, rate, hours, job_usd, meets, score)
+    return Outcome(layout.gpus, instances, usd_per_h, rate, hours, job_usd, meets, overshoot, score)
 
 
 def target_columns(

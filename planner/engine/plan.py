@@ -20,7 +20,7 @@ from planner.engine.layouts import DEFAULT_MOST_GPUS, Site, enumerate_layouts
 from planner.engine.levers import levers_for
 from planner.engine.memory import memory_of
 from planner.engine.outcome import deployed, outcome_of
-from planner.engine.rows import Evaluation, missing_row, plan_row, ranked
+from planner.engine.rows import Evaluation, elsewhere, missing_row, plan_row, ranked
 from planner.engine.sites import sites_for
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
@@ -68,9 +68,9 @@ def make_plan(
     most = workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
     sites = sites_for(workload, sources.gpus, sources.offers, sources.machine, sources.local_counts, considered, most)
     posed = _pose(workload, architecture, sites, sources.chip)
-    rows, scores, counted, fit = _rows(workload, posed, sources)
-    rows += [missing_row(site, posed.jobs[0]) for site in posed.unsupported]
-    in_order = ranked(rows, scores)
+    scored, counted, fit = _rows(workload, posed, sources)
+    scored += [(missing_row(site, posed.jobs[0]), float("inf")) for site in posed.unsupported]
+    in_order = ranked(scored, workload)
     help_needed = levers and not any(row.rank for row in in_order)
     shown = [row for place, row in enumerate(in_order) if top is None or place < top or row.here]
     dates = [row.offer.as_of for row in shown if row.offer and row.offer.as_of.count("-") == 2]
@@ -108,10 +108,10 @@ def _pose(
     return posed
 
 
-def _rows(workload: Workload, posed: _Posed, sources: Sources) -> tuple[list[PlanRow], dict[int, float], int, int]:
-    """(rows, score by position, candidates considered, candidates that fit)."""
+def _rows(workload: Workload, posed: _Posed, sources: Sources) -> tuple[list[tuple[PlanRow, float]], int, int]:
+    """(rows with their scores, candidates considered, candidates that fit)."""
     if not posed.sites:
-        return [], {}, 0, 0
+        return [], 0, 0
     layouts = enumerate_layouts(posed.jobs[0], posed.sites)
     owner = layouts.site_index
     candidates = Candidates(posed.jobs, np.array(posed.site_job)[owner], posed.chips, owner, layouts.columns)
@@ -121,10 +121,13 @@ def _rows(workload: Workload, posed: _Posed, sources: Sources) -> tuple[list[Pla
     site_index = owner[index]
     outcome = outcome_of(evaluated, site_index, posed.sites, workload)
     v = Evaluation(evaluated, outcome, site_index, posed.sites, workload, sources.spec_chip)
-    chosen = _choose(v)
-    rows = [plan_row(v, row) for row in chosen]
-    scores = {position: float(outcome.score[row]) for position, row in enumerate(chosen)}
-    return rows, scores, int(owner.size), int(np.count_nonzero(memory.fits))
+    scored: list[tuple[PlanRow, float]] = []
+    for row, best in _choose(v):
+        found, score = plan_row(v, row), float(outcome.score[row])
+        scored.append((found, score))
+        if best and workload.objective in {"cheapest", "flop-per-usd"}:
+            scored += [(other, score * ratio) for other, ratio in elsewhere(v, row, found)]
+    return scored, int(owner.size), int(np.count_nonzero(memory.fits))
 
 
 def _best_of_each(owner: Rows, score: Floats) -> Flags:
@@ -137,8 +140,8 @@ def _best_of_each(owner: Rows, score: Floats) -> Flags:
     return marked
 
 
-def _choose(v: Evaluation) -> list[int]:
-    """The best candidate of every site and count of GPUs; of a GPU that is no solution anywhere, the closest one alone.
+def _choose(v: Evaluation) -> list[tuple[int, bool]]:
+    """(row, whether it is its GPU's best): the best candidate of every site and count of GPUs; of a GPU that is no solution anywhere, the closest one alone.
 
     Among the sites of one GPU a count is kept once, where it is best. A candidate that costs no less and is no faster than
     another of the same GPU teaches nothing and is left out.
@@ -146,7 +149,7 @@ def _choose(v: Evaluation) -> list[int]:
     o, e = v.outcome, v.evaluated
     excess = e.memory.total / e.memory.usable
     tier = np.where(o.meets, 0, np.where(e.memory.fits, 1, 2))
-    key = np.where(tier == 2, excess, o.score)
+    key = np.choose(tier, [o.score, o.overshoot, excess])
     per_gpu: dict[tuple[str, bool], list[int]] = defaultdict(list)
     seen: set[tuple[str, bool, int]] = set()
     for row in np.lexsort((key, tier)):
@@ -160,7 +163,7 @@ def _choose(v: Evaluation) -> list[int]:
             continue
         seen.add(place)
         kept.append(int(row))
-    return [row for kept in per_gpu.values() for row in kept]
+    return [(row, place == 0) for kept in per_gpu.values() for place, row in enumerate(kept)]
 
 
 def _task(workload: Workload, job: Job, architecture: Architecture) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from planner.engine.layouts import Site
 from planner.engine.money import inverse, priced, scaled
 from planner.engine.outcome import Outcome, missed, target_columns
 from planner.hardware.gpus import Gpu
+from planner.hardware.offers import Offer
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
 from planner.workload.tasks import Workload
 
@@ -52,13 +53,45 @@ def plan_row(v: Evaluation, row: int) -> PlanRow:
         here=site.here,
         basis=chip.basis,
         offer=_offer(site, int(v.outcome.instances[row]), v.workload, known),
-        other_offers=site.others,
+        other_offers=len(site.dearer),
         usd_per_h=price,
         usd_per_month=scaled(price, HOURS_PER_MONTH) if price else None,
         job_h=job_h,
         job_usd=scaled(job_h, known) if job_h and known is not None else None,
         spec_answer=_by_specification(v, row) if chip.basis in {"measured", "transferred"} else None,
     )
+
+
+MOST_PROVIDERS = 3
+"""Rows of one candidate that differ only in who rents it out."""
+
+
+def elsewhere(v: Evaluation, row: int, found: PlanRow) -> list[tuple[PlanRow, float]]:
+    """The same candidate at other providers, with the ratio of its price to the cheapest."""
+    site = v.sites[int(v.site_index[row])]
+    if found.verdict != "fits" or found.usd_per_h is None:
+        return []
+    instances = int(v.outcome.instances[row])
+    clones = []
+    for price, offer in site.dearer[: MOST_PROVIDERS - 1]:
+        usd_per_h = price * instances
+        ratio = price / site.usd_per_h
+        clone = msgspec.structs.replace(
+            found,
+            answer=priced(found.answer, None, usd_per_h),
+            offer=_offer_answer(offer, site.per_node, instances, v.workload, usd_per_h),
+            usd_per_h=Figure(usd_per_h, usd_per_h, usd_per_h, "spec"),
+            usd_per_month=Figure(*(3 * [usd_per_h * HOURS_PER_MONTH]), "spec"),
+            job_usd=scaled(found.job_h, usd_per_h) if found.job_h else None,
+        )
+        if not _over_budget(v.workload, clone):
+            clones.append((clone, ratio))
+    return clones
+
+
+def _over_budget(workload: Workload, row: PlanRow) -> bool:
+    paid = row.job_usd or row.usd_per_month
+    return workload.targets.budget_usd is not None and paid is not None and paid.value > workload.targets.budget_usd
 
 
 def missing_row(site: Site, job: Job) -> PlanRow:
@@ -77,14 +110,17 @@ def missing_row(site: Site, job: Job) -> PlanRow:
 
 
 def _offer(site: Site, instances: int, workload: Workload, usd_per_h: float | None) -> OfferAnswer | None:
-    offer = site.offer
-    if offer is None or usd_per_h is None:
+    if site.offer is None or usd_per_h is None:
         return None
+    return _offer_answer(site.offer, site.per_node, instances, workload, usd_per_h)
+
+
+def _offer_answer(offer: Offer, per_node: int, instances: int, workload: Workload, usd_per_h: float) -> OfferAnswer:
     return OfferAnswer(
         provider=offer.provider,
         instance=offer.instance,
         region=offer.region,
-        gpus=site.per_node,
+        gpus=per_node,
         instances=instances,
         usd_per_h=usd_per_h,
         market=workload.market,
@@ -115,8 +151,7 @@ def _verdict(v: Evaluation, row: int, site: Site, answer: Answer) -> tuple[Verdi
         faults.append(f"needs {int(o.gpus[row])} GPUs, the search ends at {site.most}")
     if faults:
         return "misses-target", "misses: " + "; ".join(faults)
-    price = "" if site.offer or site.here or answer.usd_per_million_tokens else "; no offer in the catalogue"
-    return "fits", f"limited by {answer.bottleneck}{price}"
+    return "fits", f"limited by {answer.bottleneck}"
 
 
 def _by_specification(v: Evaluation, row: int) -> Answer | None:
@@ -133,12 +168,40 @@ def _by_specification(v: Evaluation, row: int) -> Answer | None:
     return priced(answer_of(evaluate(alone), 0), None, usd_per_h if np.isfinite(usd_per_h) else None)
 
 
-def ranked(rows: list[PlanRow], scores: dict[int, float]) -> list[PlanRow]:
-    """Solutions first by score and numbered, then rows that miss a target, then those that do not fit; `scores` by position."""
-    order = {"fits": 0, "misses-target": 1, "does-not-fit": 2, "not-supported": 3}
-    positions = sorted(range(len(rows)), key=lambda i: (order[rows[i].verdict], scores.get(i, float("inf")), rows[i].gpu))
+_ORDER: dict[Verdict, int] = {"fits": 0, "misses-target": 1, "does-not-fit": 2, "not-supported": 3}
+
+
+def ranked(scored: list[tuple[PlanRow, float]], workload: Workload) -> list[PlanRow]:
+    """Solutions first by score and numbered, then rows that miss a target, then those that do not fit."""
+    in_order = sorted(scored, key=lambda item: (_ORDER[item[0].verdict], item[1], item[0].gpu))
+    best = in_order[0][1] if in_order else 0.0
     result = []
-    for place, i in enumerate(positions, start=1):
-        row = rows[i]
-        result.append(msgspec.structs.replace(row, rank=place) if row.verdict == "fits" else row)
+    for place, (row, score) in enumerate(in_order, start=1):
+        if row.verdict != "fits":
+            result.append(row)
+            continue
+        result.append(msgspec.structs.replace(row, rank=place, why=f"{_standing(place, score, best, row, workload)}; {row.why}"))
     return result
+
+
+def _standing(place: int, score: float, best: float, row: PlanRow, workload: Workload) -> str:
+    """How a solution compares with the first, in the words of the objective."""
+    first, more = {
+        "cheapest": ("cheapest", "dearer"),
+        "flop-per-usd": ("most compute per dollar", "less compute per dollar"),
+        "fastest": ("fastest", "slower"),
+        "fewest-gpus": ("fewest GPUs", "more"),
+    }[workload.objective]
+    if place == 1:
+        return first
+    if workload.objective == "fewest-gpus":
+        return f"{row.answer.layout.gpus if row.answer.layout else 1} GPUs"
+    if workload.objective != "fastest" and row.usd_per_h is None:
+        return "price unknown"
+    if workload.objective == "flop-per-usd":
+        return f"{1 - best / score:.0%} {more}"
+    return (
+        f"{score / best - 1:.0%} {more}"
+        if score < 3 * best
+        else f"{score / best:.1f} times {'the price' if more == 'dearer' else 'as slow'}"
+    )

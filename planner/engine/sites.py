@@ -43,8 +43,8 @@ def sites_for(
     for gpu in gpus:
         if considered and gpu.name not in considered:
             continue
-        for size in sorted(sizes[gpu.name]) or [UNPRICED_NODE]:
-            sites.append(_site(gpu, size, by_node.get((gpu.name, size), []), workload, most))
+        known = sorted(sizes[gpu.name]) or [UNPRICED_NODE]
+        sites += [_site(gpu, size, by_node.get((gpu.name, size), []), workload, most, largest=size == known[-1]) for size in known]
     for gpu in machine:
         if not considered or gpu.name in considered:
             count = min(local_counts.get(gpu.name, 1), most)
@@ -64,10 +64,21 @@ def _sizes(offer: Offer, market: Market) -> Iterable[tuple[int, float]]:
         size *= 2
 
 
-def _site(gpu: Gpu, size: int, found: list[tuple[float, Offer]], workload: Workload, most: int) -> Site:
+def _site(gpu: Gpu, size: int, found: list[tuple[float, Offer]], workload: Workload, most: int, *, largest: bool) -> Site:
     if workload.price_usd_per_gpu_h is not None:
-        return Site(gpu, size, None, most, usd_per_h=workload.price_usd_per_gpu_h * size)
+        return Site(gpu, size, None, most, usd_per_h=workload.price_usd_per_gpu_h * size, largest=largest)
     if not found:
-        return Site(gpu, size, None, most)
-    price, offer = min(found, key=lambda item: (item[0], item[1].provider))
-    return Site(gpu, size, offer.nvlink, most, usd_per_h=price, offer=offer, others=len(found) - 1)
+        return Site(gpu, size, None, most, largest=largest)
+    (price, offer), *dearer = sorted(found, key=lambda item: (item[0], item[1].provider))
+    return Site(
+        gpu, size, offer.nvlink, most, usd_per_h=price, offer=offer, dearer=_other_providers(offer, dearer), largest=largest
+    )
+
+
+def _other_providers(cheapest: Offer, dearer: list[tuple[float, Offer]]) -> tuple[tuple[float, Offer], ...]:
+    """The cheapest offer of every other provider over the same kind of link."""
+    first: dict[str, tuple[float, Offer]] = {}
+    for price, offer in dearer:
+        if offer.provider != cheapest.provider and offer.nvlink == cheapest.nvlink:
+            first.setdefault(offer.provider, (price, offer))
+    return tuple(first.values())
