@@ -78,8 +78,7 @@ async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path:
         assert run
         assert run.done == len(run.points) > 0
         assert all(point.value for point in run.points if point.state == "done")
-        planned = app.session_thread._session
-        assert isinstance(planned, MeasuredSession)
+        planned: Any = app.session_thread._session
         assert planned.refreshed
         assert len(planned.planned) > 1
     again = app_in(tmp_path)

@@ -39,6 +39,7 @@ class RankingView(Vertical):
         super().__init__(id="ranking-view")
         self._symbols = symbols
         self._problems: Sequence[str] = ()
+        self._shown: tuple[Plan, str] | None = None
 
     def compose(self) -> ComposeResult:
         """The filter on top, the table, and the reason below."""
@@ -54,6 +55,7 @@ class RankingView(Vertical):
 
     def title(self, plan: Plan, basis: str) -> None:
         """Say how much is shown, by what order, on what basis."""
+        self._shown = plan, basis
         table = self.query_one(Ranking)
         counts = plan.counts
         shown = f"{len(table.rows)} of {counts.shown:,} shown" if table.filter_words else f"{counts.shown:,} shown"
@@ -68,6 +70,11 @@ class RankingView(Vertical):
         words = SHORT_BASIS_WORDS if self.size.width < 80 else BASIS_WORDS
         legend = "  ".join(f"{signs[row_basis]} {words[row_basis]}" for row_basis in signs if row_basis in used)
         frame_of(self).entitle(title, legend)
+
+    def on_resize(self) -> None:
+        """Fit the legend to the new width."""
+        if self._shown is not None:
+            self.title(*self._shown)
 
     def refuse(self, problems: Sequence[str]) -> None:
         """Keep the last plan, marked stale, and say what is wrong."""
