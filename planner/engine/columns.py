@@ -108,6 +108,7 @@ class JobColumns(Columns):
     input_tokens: Floats
     output_tokens: Floats
     prefix_tokens: Floats
+    lockstep: Floats
     memory_fraction: Floats
     headroom: Floats
 

@@ -69,6 +69,8 @@ class Job:
     input_tokens: float
     output_tokens: float
     prefix_tokens: float
+    lockstep: float
+    """Requests of one length at a fixed concurrency, which start and end together."""
     request_rate_per_s: float
     """0: not given."""
     concurrency: float
@@ -104,7 +106,7 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     choose = _Chooser(workload)
     train = workload.task in {"train", "finetune"}
     _check_numbers(workload, problems)
-    engine = find_engine(choose("engine", "torch" if train else "vllm" if workload.task == "serve" else "transformers"), where)
+    engine = find_engine(choose("engine", "torch" if train else "vllm"), where)
     dtype = choose("dtype", "bf16")
     parts = _training(workload, architecture, choose, problems) if train else _inference(workload, choose, problems, dtype)
     lengths = _lengths(workload, choose, problems, train=train)
@@ -276,6 +278,7 @@ def _lengths(workload: Workload, choose: _Chooser, problems: Problems, *, train:
             "input_tokens",
             "output_tokens",
             "prefix_tokens",
+            "lockstep",
             "request_rate_per_s",
             "concurrency",
         ),
@@ -306,6 +309,9 @@ def _lengths(workload: Workload, choose: _Chooser, problems: Problems, *, train:
         "batch": float(choose("batch", 1)) if workload.task != "serve" else 0.0,
         "input_tokens": given,
         "output_tokens": wanted,
+        "lockstep": float(
+            concurrency > 0 and not isinstance(workload.input_tokens, Lengths) and not isinstance(workload.output_tokens, Lengths)
+        ),
         "prefix_tokens": float(min(workload.prefix_tokens or 0, given - 1)),
         "request_rate_per_s": float(workload.request_rate_per_s or 0.0),
         "concurrency": concurrency,

@@ -14,6 +14,8 @@ import numpy as np
 from planner.engine.columns import Flags, Floats, Table
 from planner.units import GIB
 
+TRAINING_SPREAD, INFERENCE_SPREAD = 0.32, 0.45
+"""Half widths (90 %) that remain on the whole peak: what engines and their versions do differently (published peaks)."""
 TRANSIENT_SPREAD, FIXED_SPREAD, OVERHEAD_SPREAD = 0.30, 0.01, 0.60
 """Half widths of the logarithm (90 %) of activations and temporaries, of weights and states, and of overheads; the spread
 of public training peaks around the formulas below."""
@@ -105,9 +107,10 @@ def memory_of(t: Table) -> MemoryColumns:
     total = np.sum([*parts.values()], axis=0)
     fixed = parts["weights"] + parts["optimizer"] + parts["kv_cache"] + parts["gradients"]
     moving = parts["activations"] + parts["logits"] + parts["buffers"]
-    spread = (
+    parts_spread = (
         np.sqrt((FIXED_SPREAD * fixed) ** 2 + (TRANSIENT_SPREAD * moving) ** 2 + (OVERHEAD_SPREAD * parts["overhead"]) ** 2) / total
     )
+    spread = np.hypot(parts_spread, np.where(train, TRAINING_SPREAD, INFERENCE_SPREAD))
     usable = t.chip.capacity_bytes * t.job.memory_fraction * (1 - t.job.headroom)
     per_sequence = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens), (t.rows,))
     free = usable - (total - parts["kv_cache"])
