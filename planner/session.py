@@ -17,6 +17,7 @@ from planner.errors import UserError
 if TYPE_CHECKING:
     from planner.engine.answers import Answer, Plan
     from planner.engine.chips import Chip
+    from planner.hardware.ceilings import Ceilings
     from planner.hardware.gpus import Gpu, GpuCatalogue
     from planner.hardware.measurements import Store
     from planner.hardware.offers import Offer
@@ -84,8 +85,11 @@ class Session:
     def store(self) -> Store:
         """What was measured here; results of a worker that outlived its planner are taken in first."""
         from planner.hardware.measurements import Store
+        from planner.observe.bench_journal import adopt_journals
 
-        return Store.open(self.state)
+        store = Store.open(self.state)
+        adopt_journals(self.state, store)
+        return store
 
     @cached_property
     def machine(self) -> Machine:
@@ -141,7 +145,7 @@ class Session:
         self._chip_cache.clear()
 
     @cached_property
-    def _ceilings(self) -> dict[tuple[str, bool], Any]:
+    def _ceilings(self) -> dict[tuple[str, bool], Ceilings]:
         return {}
 
     @cached_property
@@ -163,16 +167,20 @@ class Session:
     def _chips(self, *, measured: bool) -> Any:
         """A look-up (gpu, dtype, stored weights) -> Chip, kept for the life of the session or until `refresh`."""
         from planner.engine.chips import chip_of
+        from planner.engine.measured_steps import with_measured_steps
         from planner.hardware.calibration import ceilings_of
+
+        known = self.store.latest() if measured else ()
 
         def look_up(gpu: Gpu, dtype: str, stored: str) -> Chip | None:
             key = (gpu.name, dtype, stored, measured)
             if key not in self._chip_cache:
                 of = (gpu.name, measured)
                 if of not in self._ceilings:
-                    known = self.store.latest(gpu.name) if measured else ()
-                    self._ceilings[of] = ceilings_of(gpu, self.priors, known)
-                self._chip_cache[key] = chip_of(gpu, self._ceilings[of], dtype, stored)
+                    self._ceilings[of] = ceilings_of(gpu, self.priors, known, kin=self.gpus.all)
+                found = chip_of(gpu, self._ceilings[of], dtype, stored)
+                points = self._ceilings[of].train_points
+                self._chip_cache[key] = with_measured_steps(found, points, self.architecture) if found and points else found
             return self._chip_cache[key]
 
         return look_up

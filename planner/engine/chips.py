@@ -119,9 +119,8 @@ def link_of(gpu: Gpu, asked: str | float | None, *, nvlink: bool | None) -> tupl
         return "given", float(asked)
     baseboard = (gpu.form_factor or "").upper().startswith(("SXM", "OAM", "SUPERCHIP"))
     joined = baseboard if nvlink is None else nvlink and bool(gpu.nvlink_bytes_per_s)
-    if asked == "nvlink" or (asked is None and joined and gpu.nvlink_bytes_per_s):
-        if gpu.nvlink_bytes_per_s:
-            return "nvlink", gpu.nvlink_bytes_per_s / 2
+    if gpu.nvlink_bytes_per_s and (asked == "nvlink" or (asked is None and joined)):
+        return "nvlink", gpu.nvlink_bytes_per_s / 2
     pcie = gpu.pcie_bytes_per_s or 32e9
     return "pcie", pcie / 2
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ class Columns:
     """Base of the parts of a table; every field is an array."""
 
     @classmethod
-    def gather(cls: type[C], records: Sequence[Any], index: Rows) -> C:
+    def gather(cls, records: Sequence[Any], index: Rows) -> Self:
         """One array a field: the attribute of that name of `records`, taken at `index` (shape [rows], or [1] if shared)."""
         arrays = {}
         for name in (item.name for item in fields(cls)):  # type: ignore[arg-type]  # every subclass is a dataclass
@@ -31,7 +31,7 @@ class Columns:
             arrays[name] = values if len(records) == 1 else values[index]
         return cls(**arrays)
 
-    def take(self: C, keep: Flags | Rows) -> C:
+    def take(self, keep: Flags | Rows) -> Self:
         """The rows `keep`; shared attributes stay shared."""
         arrays = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]  # as above
         return type(self)(**{name: array if array.size == 1 else array[keep] for name, array in arrays.items()})

@@ -16,6 +16,7 @@ from planner.engine.evaluate import Candidates, answer_of, evaluate
 from planner.engine.jobs import Job, resolve
 from planner.engine.memory import memory_of
 from planner.engine.money import priced
+from planner.engine.serving import serve_of
 from planner.errors import Problem, UserError
 from planner.hardware.gpus import Gpu
 from planner.workload.architecture import Architecture
@@ -23,6 +24,8 @@ from planner.workload.tasks import Request
 
 ZERO_STAGE = {"none": 0.0, "zero1": 1.0, "zero2": 2.0, "zero3": 3.0, "hsdp": 3.0}
 CHECKPOINTING = {"none": 0.0, "selective": 1.0, "full": 2.0}
+SETTLING_STEPS = 12
+"""Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
 PoseChip = Callable[[Gpu, str, str], Chip | None]
 
 
@@ -76,21 +79,38 @@ def _evaluate(posed: list[_Posed]) -> list[Answer]:
     index = np.arange(len(posed))
     columns = {name: np.array([item.layout[name] for item in posed]) for name in posed[0].layout}
     candidates = Candidates([p.job for p in posed], index, [p.chip for p in posed], index, LayoutColumns(**columns))
-    table = candidates.table()
     if posed[0].job.task == "serve":
-        most = memory_of(table).max_sequences
-        sequences = np.maximum(1.0, np.minimum(table.layout.sequences, np.where(np.isfinite(most), most, np.inf)))
-        candidates = Candidates(candidates.jobs, index, candidates.chips, index, replace(candidates.layout, sequences=sequences))
+        candidates = replace(candidates, layout=_in_flight(posed, candidates))
     evaluated = evaluate(candidates)
     answers = []
     for row, item in enumerate(posed):
         answer = answer_of(evaluated, row)
-        waiting = item.layout["sequences"] - float(evaluated.table.layout.sequences[row if len(posed) > 1 else 0])
-        if answer.fits and item.job.task == "serve" and np.isfinite(waiting) and waiting > 0:
-            item.assumed["waiting"] = int(waiting)
+        in_flight = float(candidates.layout.sequences[row])
+        if item.job.task == "serve" and np.isfinite(item.layout["sequences"]) and item.layout["sequences"] > in_flight:
+            item.assumed["waiting_per_replica"] = int(item.layout["sequences"] - in_flight)
         answer = msgspec.structs.replace(answer, id=item.request.id, assumed=answer.assumed | item.assumed)
         answers.append(priced(answer, item.request.price_usd_per_gpu_h))
     return answers
+
+
+def _in_flight(posed: list[_Posed], candidates: Candidates) -> LayoutColumns:
+    """Layouts with the sequences really in flight on a replica: what was asked, what the cache holds, what the rate settles at.
+
+    A rate settles at Little's law, B = rate · time of a request at B; a rate beyond what the replica can do ends at the cache.
+    """
+    most = memory_of(candidates.table()).max_sequences
+    most = np.where(np.isfinite(most), np.maximum(most, 1.0), 1e9)
+    rate = np.array([item.job.request_rate_per_s / item.layout["dp"] for item in posed])
+    asked = np.minimum(candidates.layout.sequences, most)
+    layout = replace(candidates.layout, sequences=np.where(np.isfinite(asked), asked, most))
+    if not rate.any():
+        return layout
+    sequences = np.where(rate > 0, 1.0, layout.sequences)
+    for _ in range(SETTLING_STEPS):
+        now = replace(candidates, layout=replace(layout, sequences=sequences))
+        seconds = serve_of(now.table(), continuous=True).request_s
+        sequences = np.where(rate > 0, np.clip(rate * seconds, 1.0, most), layout.sequences)
+    return replace(layout, sequences=sequences)
 
 
 def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dict[str, object]]:
@@ -113,9 +133,8 @@ def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dic
         assumed["link"] = link
     if gpus > per_node and request.fabric is None:
         assumed["fabric"] = fabric
-    for name, chosen in (("tp", tp), ("pp", pp), ("dp", dp)):
-        if getattr(request, name) is None and gpus > 1:
-            assumed[name] = chosen
+    if gpus > 1:
+        assumed |= {name: chosen for name, chosen in (("tp", tp), ("pp", pp), ("dp", dp)) if getattr(request, name) is None}
     sharding = request.sharding or "none"
     shard = min(dp * cp, per_node) if sharding == "hsdp" else dp * cp
     if job.train and request.sharding is None:
@@ -157,7 +176,7 @@ def _degrees(request: Request, job: Job) -> tuple[int, int, int, int]:
 
 
 def _concurrency(job: Job, dp: int) -> float:
-    """Sequences in flight on one replica; a request rate is answered at the concurrency it settles at by the caller."""
+    """Sequences asked for on one replica; infinite: as many as its cache holds, or as its request rate settles at."""
     if job.concurrency:
         return float(np.ceil(job.concurrency / dp)) if np.isfinite(job.concurrency) else float("inf")
     return float("inf")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -144,7 +145,7 @@ def _cell(column: Floats, row: int) -> float:
 def layout_of(e: Evaluated, row: int, job: Job) -> LayoutAnswer:
     """The layout columns of a row as whole numbers."""
     s = e.table.layout
-    number = {
+    number: dict[str, Any] = {
         name: round(_cell(getattr(s, name), row))
         for name in ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages")
     }
@@ -183,7 +184,7 @@ class _Scale:
         return Figure(value, value / self.factor, value * self.factor, self.basis)
 
 
-def _times(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutAnswer) -> dict[str, object]:
+def _times(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutAnswer) -> dict[str, Any]:
     figure = _Scale(float(np.exp(e.spread[row])), chip.basis)
     return _train_figures(e, row, chip, layout, figure) if e.step else _serve_figures(e, row, job, chip, layout, figure)
 
@@ -200,7 +201,7 @@ def _bottleneck(by_class: dict[str, float], compute_bound: float) -> str:
     return max(words, key=words.__getitem__)
 
 
-def _train_figures(e: Evaluated, row: int, chip: Chip, layout: LayoutAnswer, figure: _Scale) -> dict[str, object]:
+def _train_figures(e: Evaluated, row: int, chip: Chip, layout: LayoutAnswer, figure: _Scale) -> dict[str, Any]:
     step = e.step
     assert step is not None
     seconds, tokens, flop = float(step.step_s[row]), float(step.tokens[row]), float(step.model_flop[row])
@@ -219,7 +220,7 @@ def _train_figures(e: Evaluated, row: int, chip: Chip, layout: LayoutAnswer, fig
     }
 
 
-def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutAnswer, figure: _Scale) -> dict[str, object]:
+def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutAnswer, figure: _Scale) -> dict[str, Any]:
     s = e.serve
     assert s is not None
     by_class = {name: float(value[row]) for name, value in s.by_class.items() if value[row] > 0}
@@ -228,7 +229,7 @@ def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutA
     watts = chip.power_w * layout.gpus
     tokens = output if job.task != "prefill" else requests * job.input_tokens
     first = _Scale(figure.factor * float(np.exp(FIRST_TOKEN_SPREAD * (job.task == "serve"))), figure.basis)
-    result: dict[str, object] = {
+    result: dict[str, Any] = {
         "bottleneck": _bottleneck(by_class, float(s.compute_bound[row])),
         "flop_per_token": float(s.flop_per_token[row]),
         "prefill_s": figure(float(s.prefill_s[row])),

@@ -108,7 +108,7 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     _check_numbers(workload, problems)
     engine = find_engine(choose("engine", "torch" if train else "vllm"), where)
     dtype = choose("dtype", "bf16")
-    parts = _training(workload, architecture, choose, problems) if train else _inference(workload, choose, problems, dtype)
+    parts = _training(workload, architecture, choose, problems) if train else _inference(choose, problems, dtype)
     lengths = _lengths(workload, choose, problems, train=train)
     problems.raise_if_any()
     fraction = workload.memory_fraction if workload.memory_fraction is not None else engine.pool_fraction
@@ -237,7 +237,7 @@ def _optimizer(name: str, width: float, architecture: Architecture) -> tuple[flo
     return states, 0.0 if name == "none" else 2 * states + 3 * width
 
 
-def _inference(workload: Workload, choose: _Chooser, problems: Problems, dtype: str) -> dict[str, float]:
+def _inference(choose: _Chooser, problems: Problems, dtype: str) -> dict[str, float]:
     linear, other, packed = _format(choose("weight_dtype", dtype if dtype != "tf32" else "fp32"), "weight_dtype", problems)
     kv = choose("kv_dtype", "bf16" if dtype in {"bf16", "fp8", "fp4", "int8"} else "fp32" if dtype in {"fp32", "tf32"} else "fp16")
     nothing = dict.fromkeys(

@@ -9,12 +9,12 @@ from planner.units import SECONDS_PER_HOUR
 
 
 def inverse(figure: Figure, factor: float) -> Figure:
-    """factor ÷ figure; the range turns round."""
+    """Factor ÷ figure; the range turns round."""
     return Figure(factor / figure.value, factor / figure.high, factor / figure.low, figure.basis)
 
 
 def scaled(figure: Figure, factor: float) -> Figure:
-    """figure · factor."""
+    """Figure · factor."""
     return Figure(figure.value * factor, figure.low * factor, figure.high * factor, figure.basis)
 
 

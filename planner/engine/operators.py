@@ -15,7 +15,6 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table
 
-
 SMALL_KERNEL_S = 1.5e-6
 """One short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
 COLLECTIVE_KNEE = 0.62
@@ -52,13 +51,15 @@ def soft_maximum(a: Floats, b: Floats, knee: Floats | float) -> Floats:
     """(a^p + b^p)^(1/p), computed on the ratio so that nothing overflows."""
     large, small = np.maximum(a, b), np.minimum(a, b)
     ratio = small / np.where(large > 0, large, 1.0)
-    return large * (1 + ratio**knee) ** (1 / knee)
+    result: Floats = large * (1 + ratio**knee) ** (1 / knee)
+    return result
 
 
 def distinct_experts(t: Table, rows: Floats) -> Floats:
     """Experts of a layer that `rows` tokens touch: E·(1 - (1 - e/E)^r), if routing were uniform."""
     experts = np.where(t.model.experts > 0, t.model.experts, 1.0)
-    return experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(rows, 1e6))
+    touched: Floats = experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(rows, 1e6))
+    return touched
 
 
 def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: Floats) -> Pass:

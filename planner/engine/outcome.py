@@ -69,7 +69,7 @@ def outcome_of(e: Evaluated, site_index: Rows, sites: Sequence[Site], workload: 
     for _, column, limit in target_columns(e, workload, hours, job_usd, usd_per_h):
         overshoot = np.fmax(overshoot, column / limit)
     meets = e.memory.fits & (overshoot <= 1)
-    score = _score(workload, e, rate, usd_per_h, job_usd, layout.gpus)
+    score = _score(workload, e, rate, usd_per_h, layout.gpus)
     return Outcome(layout.gpus, instances, usd_per_h, rate, hours, job_usd, meets, overshoot, score)
 
 
@@ -112,16 +112,13 @@ def _rate(e: Evaluated, workload: Workload) -> Floats:
     return e.serve.requests_per_s * e.table.layout.dp * (job.input_tokens if workload.task == "prefill" else job.output_tokens)
 
 
-def _score(workload: Workload, e: Evaluated, rate: Floats, usd_per_h: Floats, job_usd: Floats, gpus: Floats) -> Floats:
+def _score(workload: Workload, e: Evaluated, rate: Floats, usd_per_h: Floats, gpus: Floats) -> Floats:
     """Unknown prices come after known ones; among themselves the faster first."""
     unpriced = 1e18 / np.maximum(rate, 1e-30)
     if workload.objective == "fastest":
         return e.serve.request_p95_s if e.serve and workload.request_rate_per_s else 1 / rate
     if workload.objective == "fewest-gpus":
         return gpus * 1e6 + np.where(np.isfinite(usd_per_h), usd_per_h, 9e5)
-    if workload.objective == "flop-per-usd" or not workload.request_rate_per_s:
-        known = usd_per_h / rate
-    else:
-        known = usd_per_h
-    del job_usd
+    by_token = workload.objective == "flop-per-usd" or not workload.request_rate_per_s
+    known = usd_per_h / rate if by_token else usd_per_h
     return np.where(np.isfinite(known), known, unpriced)

@@ -167,7 +167,7 @@ def _choose(v: Evaluation) -> list[tuple[int, bool]]:
 
 
 def _task(workload: Workload, job: Job, architecture: Architecture) -> dict[str, Any]:
-    given = msgspec.to_builtins(workload)
+    given: dict[str, Any] = msgspec.to_builtins(workload)
     if not isinstance(workload.model, str):
         given["model"] = architecture.family
     defaults: dict[str, Any] = {

@@ -76,12 +76,13 @@ def elsewhere(v: Evaluation, row: int, found: PlanRow) -> list[tuple[PlanRow, fl
     for price, offer in site.dearer[: MOST_PROVIDERS - 1]:
         usd_per_h = price * instances
         ratio = price / site.usd_per_h
+        price_figure = Figure(usd_per_h, usd_per_h, usd_per_h, "spec")
         clone = msgspec.structs.replace(
             found,
             answer=priced(found.answer, None, usd_per_h),
             offer=_offer_answer(offer, site.per_node, instances, v.workload, usd_per_h),
-            usd_per_h=Figure(usd_per_h, usd_per_h, usd_per_h, "spec"),
-            usd_per_month=Figure(*(3 * [usd_per_h * HOURS_PER_MONTH]), "spec"),
+            usd_per_h=price_figure,
+            usd_per_month=scaled(price_figure, HOURS_PER_MONTH),
             job_usd=scaled(found.job_h, usd_per_h) if found.job_h else None,
         )
         if not _over_budget(v.workload, clone):

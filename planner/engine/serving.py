@@ -12,7 +12,6 @@ import numpy as np
 from planner.engine.columns import Floats, Table
 from planner.engine.operators import Pass, forward
 
-
 LOCKSTEP_POWER = 0.62
 """A prompt of a closed loop waits for (B - 1)^0.62 others: all of them in the first wave (B - 1)/2, few once the requests have
 drifted apart. Fitted by eye on 579 published times to first token at concurrency 4 to 128 (aiconfigurator's silicon sample),

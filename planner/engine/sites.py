@@ -48,8 +48,8 @@ def sites_for(
     for gpu in machine:
         if not considered or gpu.name in considered:
             count = min(local_counts.get(gpu.name, 1), most)
-            price = workload.price_usd_per_gpu_h
-            sites.append(Site(gpu, count, None, count, here=True, usd_per_h=price * count if price else float("nan")))
+            own = workload.price_usd_per_gpu_h * count if workload.price_usd_per_gpu_h else float("nan")
+            sites.append(Site(gpu, count, None, count, here=True, usd_per_h=own))
     return sites
 
 

@@ -94,7 +94,8 @@ def _update(t: Table) -> Floats:
     moved = parameters * (j.state_traffic + j.cast_bytes)
     host_link = np.where(j.offload_optimizer > 0, parameters * 8 / 20e9, 0.0)
     tensors = 11 * t.model.layers / s.pp * (j.adapters == 0) + 14 * t.model.layers / s.pp * (j.adapters > 0)
-    return moved / c.bandwidth_bytes_per_s + host_link + tensors * 2 * c.launch_s * (j.state_traffic > 0)
+    seconds: Floats = moved / c.bandwidth_bytes_per_s + host_link + tensors * 2 * c.launch_s * (j.state_traffic > 0)
+    return seconds
 
 
 def _gradient_traffic(t: Table, compute_s: Floats) -> Floats:
