@@ -47,7 +47,7 @@ def bytes_text(value: float | None, unit: bool = True) -> str:
 
 
 def si_text(value: float | None, unit: str = "", significant: int = 3) -> str:
-    """A quantity with an SI prefix: si_text(9.894e14, 'FLOP/s') -> '989 TFLOP/s'."""
+    """A quantity with an SI prefix: 9.894e14 and 'FLOP/s' read '989 TFLOP/s'."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if value == 0:

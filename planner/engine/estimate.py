@@ -139,7 +139,7 @@ def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dic
     shard = min(dp * cp, per_node) if sharding == "hsdp" else dp * cp
     if job.train and request.sharding is None:
         assumed["sharding"] = "none"
-    sequences = {"serve": _concurrency(job, dp)}.get(job.task, np.ceil(job.batch / dp))
+    sequences = _concurrency(job, dp) if job.task == "serve" else float(np.ceil(job.batch / dp))
     return {
         "gpus": float(gpus),
         "gpus_per_node": float(per_node),
@@ -153,7 +153,7 @@ def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dic
         "shard": float(shard),
         "checkpointing": CHECKPOINTING[request.checkpointing or "none"],
         "micro_batch": job.micro_batch or 1.0,
-        "sequences": float(sequences),
+        "sequences": sequences,
         "nvlink": float(link == "nvlink"),
         "link_bytes_per_s": link_rate,
         "fabric_bytes_per_s": fabric_rate,

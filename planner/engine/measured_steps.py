@@ -36,8 +36,7 @@ def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str], Architec
     """Measured ÷ predicted seconds of one step; None when the point is of another dtype or not described."""
     given = point.parameters
     batch, sequence, recipe = given.get("batch"), given.get("sequence"), _RECIPES.get(str(given.get("recipe")))
-    described = isinstance(batch, int) and isinstance(sequence, int) and recipe is not None and point.step_s
-    if point.dtype != chip.dtype or not described or point.step_s is None:
+    if point.dtype != chip.dtype or recipe is None or not point.step_s or not isinstance(batch, int) or not isinstance(sequence, int):
         return None
     try:
         model = architecture(str(given["model"]))
