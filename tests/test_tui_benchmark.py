@@ -84,7 +84,7 @@ async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path:
     again = app_in(tmp_path)
     async with again.run_test(size=(120, 40)) as pilot:
         await opened(pilot)
-        assert "results of 1 run" in str(again.main.query_one("#benchmark-text", Static).content)
+        assert " of 1 run" in str(again.main.query_one("#benchmark-text", Static).content)
 
 
 @needs_torch

@@ -19,7 +19,7 @@ from planner.units import GIB
 from planner.workload.presets import read_workload
 from widgets import settings
 from widgets.actions import ACTIONS, bindings, key_line
-from widgets.columns import GAP, columns_for, fit_columns
+from widgets.columns import columns_for, fit_columns
 from widgets.exporting import command_line
 from widgets.fields import FIELDS, fields_for, get, number_text, parse, parse_number, put, show
 from widgets.formatting import load_summary, shorten_middle, spread_text
@@ -115,11 +115,11 @@ def test_a_range_reads_as_its_wider_side(figure: Figure | None, text: str) -> No
 def test_columns_never_need_more_than_there_is(task: str, width: int) -> None:
     rows = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve"}, ""), "measured").rows
     fitted = fit_columns(columns_for(task), width, rows)
-    assert sum(cells + GAP for _, cells in fitted) - GAP <= width
-    names = [column.id for column, _ in fitted]
+    assert sum(cells + fitted.gap for _, cells in fitted.columns) - fitted.gap <= width
+    names = [column.id for column, _ in fitted.columns]
     assert names[:3] == ["rank", "gpu", "gpus"]
     assert "rate" in names
-    for column, cells in fitted:
+    for column, cells in fitted.columns:
         for row in rows:
             text = "".join(piece for piece, _ in column.cells(row, UNICODE, cells))
             assert len(text) == cells, (column.id, text)

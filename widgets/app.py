@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 18
-FOCUS = {"ranking": "#table", "memory": "#memory-view", "machine": "#machine-view", "benchmark": "#benchmark-view"}
+FOCUS = {"ranking": "#table", "memory": "#memory-view", "machine": "#machine-view", "benchmark": "#points"}
 """What has the focus in a pane; the form remembers its own field."""
 
 

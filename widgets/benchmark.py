@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
@@ -71,8 +71,8 @@ class Run:
         return f"{self.done}/{len(self.points)}" if self.state == "running" and self.points else ""
 
 
-class BenchmarkView(VerticalScroll, can_focus=True):
-    """Pane 5."""
+class BenchmarkView(Vertical):
+    """Pane 5: how the run goes and what it changed, above the points."""
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(id="benchmark-view")
@@ -81,17 +81,14 @@ class BenchmarkView(VerticalScroll, can_focus=True):
         self._stored = ""
 
     def compose(self) -> ComposeResult:
-        """One text."""
+        """The outcome stays in sight while the points scroll."""
         yield Static(id="benchmark-text")
+        with VerticalScroll(id="points"):
+            yield Static(id="points-text")
 
     def on_mount(self) -> None:
         """Say that nothing runs."""
         self.draw()
-
-    @property
-    def run_shown(self) -> Run:
-        """What the pane shows."""
-        return self._run
 
     def on_resize(self) -> None:
         """Fit to the new width."""
@@ -109,28 +106,30 @@ class BenchmarkView(VerticalScroll, can_focus=True):
 
     def draw(self) -> None:
         """Draw the run as it stands."""
-        if not self.children:
-            return
-        run = self._run
+        run, points = self._run, self.query_one("#points", VerticalScroll)
         frame_of(self).entitle(_title(run))
-        width = max(30, self.content_size.width)
-        self.query_one("#benchmark-text", Static).update(Content("\n").join(self._lines(run, width)))
+        width = max(30, points.content_size.width)
+        outcome, head = self._outcome(run), self.query_one("#benchmark-text", Static)
+        head.update(Content("\n").join(outcome))
+        head.display = bool(outcome)
+        self.query_one("#points-text", Static).update(Content("\n").join([self._point(point, width) for point in run.points]))
         running = next((index for index, point in enumerate(run.points) if point.state == "running"), None)
-        if run.state == "running" and running is not None:
-            self.scroll_to(y=max(0, running - self.content_size.height + 2 + len(run.effects)), animate=False)
+        if running is not None:
+            points.scroll_to(y=max(0, running - points.size.height + 2), animate=False)
+        elif run.state != "running":
+            points.scroll_home(animate=False)
 
-    def _lines(self, run: Run, width: int) -> Sequence[Content]:
+    def _outcome(self, run: Run) -> Sequence[Content]:
         if run.state == "idle":
-            stored = [Content(self._stored)] if self._stored else [Content(IDLE)]
-            return [*stored, Content.styled(HINT, "$quiet")]
+            return [Content(self._stored or IDLE), Content.styled(HINT, "$quiet")]
         lines: list[Content] = []
         if run.state == "failed":
             lines.append(Content.styled(f"{self._symbols.failed} {run.message}", "$text-error"))
         elif run.message:
             lines.append(Content.styled(run.message, "$text-success" if run.state == "finished" else "$text-warning"))
-        lines += [Content.assemble((f"{self._symbols.arrow} {effect}", "$text-success")) for effect in run.effects]
-        lines += [self._point(point, width) for point in run.points]
-        return lines or [Content.styled("starting the worker: loading torch …", "$quiet")]
+        elif not run.points:
+            lines.append(Content.styled("Starting the worker …", "$quiet"))
+        return [*lines, *(Content.styled(f"{self._symbols.arrow} {effect}", "$text-success") for effect in run.effects)]
 
     def _point(self, point: PointLine, width: int) -> Content:
         symbols = self._symbols

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Literal
 
 from planner.units import UNKNOWN, duration_text, percent_text, si_text, usd_text
 
-from .formatting import TRAINING, bar_text, memory_share, rate_text, shorten_end, shorten_middle, spread_text, throughput
+from .formatting import (
+    TRAINING,
+    bar_text,
+    device_name,
+    memory_share,
+    rate_text,
+    shorten_end,
+    shorten_middle,
+    spread_text,
+    throughput,
+)
 from .symbols import Symbols
 
 if TYPE_CHECKING:
@@ -56,7 +66,7 @@ def _rank(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
 
 def _gpu(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
     style = "here" if row.here else "name" if row.verdict == "fits" else "quiet"
-    return [(shorten_middle(row.gpu, width, symbols.ellipsis).ljust(width), style)]
+    return [(shorten_middle(device_name(row.gpu), width, symbols.ellipsis).ljust(width), style)]
 
 
 def _count(row: PlanRow, _symbols: Symbols, width: int) -> list[Piece]:
@@ -144,7 +154,7 @@ def columns_for(task: str) -> tuple[Column, ...]:
     )
     return (
         Column("rank", "", 3, 12, _rank, lambda r: r.rank, solutions_only=False),
-        Column("gpu", "GPU", 15, 12, _gpu, lambda r: r.gpu.casefold(), align="left", solutions_only=False),
+        Column("gpu", "GPU", 14, 12, _gpu, lambda r: r.gpu.casefold(), align="left", solutions_only=False),
         Column("gpus", "×", 3, 11, _count, lambda r: r.answer.layout.gpus if r.answer.layout else None, solutions_only=False),
         Column(
             "layout",
@@ -156,10 +166,19 @@ def columns_for(task: str) -> tuple[Column, ...]:
             align="left",
             solutions_only=False,
         ),
-        Column("memory", "memory", 10, 10, _memory, lambda r: memory_share(r.answer), solutions_only=False),
-        Column("rate", "tokens/s      ", 14, 10, rate, lambda r: _value(throughput(task, r.answer)), best_is_high=True),
+        Column("memory", "memory", 9, 10, _memory, lambda r: memory_share(r.answer), solutions_only=False),
+        Column("rate", "tokens/s     ", 13, 10, rate, lambda r: _value(throughput(task, r.answer)), best_is_high=True),
         money,
-        Column("usd-per-h", "$/h", 7, 7, lambda r, _, w: _figure(r.usd_per_h, usd_text, w), lambda r: _value(r.usd_per_h)),
+        Column("usd-per-h", "$/h", 7, 8, lambda r, _, w: _figure(r.usd_per_h, usd_text, w), lambda r: _value(r.usd_per_h)),
+        Column(
+            "provider",
+            "where",
+            10,
+            7,
+            lambda r, s, w: [(shorten_end(r.offer.provider if r.offer else UNKNOWN, w, s.ellipsis).ljust(w), "quiet")],
+            lambda r: r.offer.provider.casefold() if r.offer else None,
+            align="left",
+        ),
         *extra,
         Column(
             "flop-per-usd",
@@ -174,18 +193,9 @@ def columns_for(task: str) -> tuple[Column, ...]:
             "limit",
             "limit",
             9,
-            8,
+            7,
             lambda r, s, w: [(shorten_end(r.answer.bottleneck or UNKNOWN, w, s.ellipsis).ljust(w), "limit")],
             lambda r: r.answer.bottleneck,
-            align="left",
-        ),
-        Column(
-            "provider",
-            "where",
-            18,
-            1,
-            lambda r, s, w: [(shorten_end(f"{r.offer.provider}" if r.offer else UNKNOWN, w, s.ellipsis).ljust(w), "quiet")],
-            lambda r: r.offer.provider.casefold() if r.offer else None,
             align="left",
         ),
     )
@@ -201,18 +211,41 @@ def _request(row: PlanRow) -> Figure | None:
     return (latency.p95 or latency.mean) if latency else None
 
 
-GAP = 2
+GAP_WIDE, GAP_TIGHT = 2, 1
+WANTED = 7
+"""Columns that are kept at least this much make the gaps narrow before they go."""
 
 
-def fit_columns(columns: Sequence[Column], width: int, rows: Sequence[PlanRow]) -> list[tuple[Column, int]]:
-    """The columns there is room for and their widths; columns no row fills are left out, the GPU name takes what is left."""
-    kept = [column for column in columns if column.keep >= 10 or any(column.key(row) is not None for row in rows)]
-    longest = max((len(row.gpu) for row in rows), default=16)
-    while sum(column.width + GAP for column in kept) - GAP > width and any(column.keep < 12 for column in kept):
-        least = min(kept, key=lambda column: column.keep)
-        kept.remove(least)
-    spare = max(0, width - (sum(column.width + GAP for column in kept) - GAP))
-    return [
-        (column, column.width + min(spare, max(0, longest - column.width)) if column.id == "gpu" else column.width)
-        for column in kept
-    ]
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The columns there is room for."""
+
+    columns: tuple[tuple[Column, int], ...] = ()
+    """Each with its width."""
+    gap: int = GAP_WIDE
+
+
+def fit_columns(columns: Sequence[Column], width: int, rows: Sequence[PlanRow]) -> Fitted:
+    """Choose columns for `width` cells; those no row fills are left out, the GPU's name takes what is left over."""
+    filled = [column for column in columns if column.keep >= 10 or any(column.key(row) is not None for row in rows)]
+    longest = max((len(device_name(row.gpu)) for row in rows), default=16)
+    wide = _kept(filled, width, GAP_WIDE)
+    tight = _kept(filled, width, GAP_TIGHT)
+    wanted = [column for column in filled if column.keep >= WANTED]
+    kept, gap = (wide, GAP_WIDE) if all(column in wide for column in wanted) else (tight, GAP_TIGHT)
+    spare = max(0, width - _width(kept, gap))
+    widths = [column.width + (min(spare, max(0, longest - column.width)) if column.id == "gpu" else 0) for column in kept]
+    return Fitted(tuple(zip(kept, widths, strict=True)), gap)
+
+
+def _kept(columns: Sequence[Column], width: int, gap: int) -> list[Column]:
+    """The most wanted columns that fit, in the order they stand."""
+    kept: list[Column] = []
+    for column in sorted(columns, key=lambda column: -column.keep):
+        if _width([*kept, column], gap) <= width or column.keep >= 12:
+            kept.append(column)
+    return [column for column in columns if column in kept]
+
+
+def _width(columns: Sequence[Column], gap: int) -> int:
+    return sum(column.width + gap for column in columns) - gap

@@ -85,6 +85,13 @@ def bar_text(fraction: float | None, width: int, filled: str, empty: str) -> str
     return filled * cells + empty * (width - cells)
 
 
+def device_name(name: str) -> str:
+    """A GPU's or processor's name without what marketing adds: 'Intel(R) Xeon(R) Processor' -> 'Intel Xeon'."""
+    for noise in ("(R)", "(TM)", "(tm)", " Processor", " CPU"):
+        name = name.replace(noise, "")
+    return " ".join(name.split())
+
+
 def shorten_middle(text: str, width: int, ellipsis: str = "…") -> str:
     """`text` in at most `width` cells, its middle left out."""
     if len(text) <= width:
@@ -147,7 +154,7 @@ def row_text(row: PlanRow, task: str) -> str:
     layout = answer.layout
     parts = [
         f"#{row.rank}" if row.rank is not None else row.verdict,
-        f"{layout.gpus if layout else 1} × {row.gpu}",
+        f"{layout.gpus if layout else 1} × {device_name(row.gpu)}",
         layout.text if layout else "",
         f"memory {percent_text(memory_share(answer))}",
         f"{figure_text(throughput(task, answer), rate_text)} {throughput_label(task)} ({BASIS_WORDS[row.basis]})",
@@ -168,9 +175,9 @@ def memory_heading(row: PlanRow) -> str:
     """'H200 SXM, fullest GPU · 109.1 of 139.8 GiB · 30.7 GiB free'."""
     memory = row.answer.memory_bytes
     if memory is None:
-        return f"{row.gpu} · {UNKNOWN}"
+        return f"{device_name(row.gpu)} · {UNKNOWN}"
     free = memory.capacity - memory.total.value
     rest = f"{bytes_text(free)} free" if free >= 0 else f"{bytes_text(-free)} too much"
     count = row.answer.layout.gpus if row.answer.layout else 1
-    which = "fullest of " + str(count) if count > 1 else "one GPU"
-    return f"{row.gpu}, {which} · {bytes_text(memory.total.value, unit=False)} of {bytes_text(memory.capacity)} · {rest}"
+    which = f", fullest of {count}" if count > 1 else ""
+    return f"{device_name(row.gpu)}{which} · {bytes_text(memory.total.value, unit=False)} of {bytes_text(memory.capacity)} · {rest}"

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .formatting import load_summary, model_name
+from .formatting import device_name, load_summary, model_name
 
 if TYPE_CHECKING:
     from planner.engine.answers import Plan
@@ -16,9 +16,9 @@ def parts(preset: str, task: Mapping[str, Any], plan: Plan | None, here: str, to
     """The left side (what is planned) and the right side (this machine, the prices), most telling first."""
     left = [preset, model_name(task), *load_summary(task)]
     right = []
-    if here:
-        measured = plan is not None and any(row.here and row.basis == "measured" for row in plan.rows)
-        right.append(f"{here}, measured" if measured else here)
+    measured = [row.gpu for row in plan.rows if row.here and row.basis == "measured"] if plan is not None else []
+    if measured or here:
+        right.append(f"{device_name(measured[0])} measured here" if measured else here)
     if plan is not None and plan.prices_as_of:
         right.append(f"prices {plan.prices_as_of}{_age(plan.prices_as_of, today)}")
     return left, right

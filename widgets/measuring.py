@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from planner.units import UNKNOWN, digits, si_text
+from planner.units import UNKNOWN, si_text
 
 from . import remembered
 from .benchmark import PointLine, Run
-from .formatting import rate_text, spread_text, throughput
+from .formatting import device_name, rate_text, spread_text, throughput
 from .planning import SessionThread
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Measuring:
                 continue
             place = f"rank {row.rank} stays" if was.rank == row.rank else f"rank {was.rank or UNKNOWN} to {row.rank or UNKNOWN}"
             effects.append(
-                f"{gpu}: {rate_text(before.value)} {spread_text(before)} to {rate_text(now.value)} {spread_text(now)} tok/s · {place if row.rank or was.rank else row.verdict}"
+                f"{device_name(gpu)}: {rate_text(before.value)} {spread_text(before)} to {rate_text(now.value)} {spread_text(now)} tok/s · {place if row.rank or was.rank else row.verdict}"
             )
         if effects != self.run.effects:
             self.run.effects = effects
@@ -143,7 +143,7 @@ class Measuring:
             case happened.Preparing(interpreter):
                 run.message = f"Loading torch {interpreter.torch_version} …"
             case happened.Started():
-                run.message, run.subject = "", f"{event.suite}, {event.device}"
+                run.message, run.subject = "", f"{event.suite}, {device_name(event.device)}"
                 run.points = [PointLine(point.id, point.label) for point in event.points]
                 device = event.device
                 self._background = await self._thread.ask(lambda session: _background(session, store, device))
@@ -227,6 +227,6 @@ async def stored_text(thread: SessionThread) -> str:
         if not runs:
             return ""
         newest, points = runs[0], sum(run.measurements for run in runs)
-        return f"In use: {digits(points)} results of {len(runs)} run{'s' * (len(runs) != 1)}; the newest of {newest.device}, {newest.started_at[:10]}."
+        return f"In use: {points:,} result{'s' * (points != 1)} of {len(runs)} run{'s' * (len(runs) != 1)}; the newest of {device_name(newest.device)}, {newest.started_at[:10]}."
 
     return await thread.ask(question)

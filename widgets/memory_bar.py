@@ -130,27 +130,25 @@ class MemoryBar(Widget):
         memory = self._memory
         assert memory is not None
         base, label = self.rich_style, self.rich_style + self._style("label")
-        for short in (False, True):
-            items = list(self._legend_items(memory, short=short))
+        for naming in ("full", "plain", "short"):
+            items = list(self._legend_items(memory, naming))
             if sum(len(glyph) + 1 + len(text) + 2 for _, glyph, text in items) <= width + 2:
                 break
         for name, glyph, text in items:
             yield Segment(glyph, base + self._style(name))
             yield Segment(f" {text}  ", label)
 
-    def _legend_items(self, memory: MemoryBytes, *, short: bool) -> Iterator[tuple[str, str, str]]:
+    def _legend_items(self, memory: MemoryBytes, naming: str) -> Iterator[tuple[str, str, str]]:
+        """Component, glyphs and text of every entry: with its unit, without, or abbreviated."""
+        glyphs, unit = (1, "") if naming == "short" else (2, " GiB" if naming == "full" else "")
+        names = SHORT_NAMES if naming == "short" else COMPONENT_NAMES
         for name in MEMORY_COMPONENTS:
             size = float(getattr(memory, name))
             if size > 0:
-                word = COMPONENT_NAMES[name]
-                yield (
-                    name,
-                    self._symbols.patterns[name] * (1 if short else 2),
-                    f"{SHORT_NAMES[name] if short else word} {_gib(size)}{'' if short else ' GiB'}",
-                )
+                yield name, self._symbols.patterns[name] * glyphs, f"{names[name]} {_gib(size)}{unit}"
         free = memory.capacity - memory.total.value
         if free >= 0:
-            mark = "" if short else f"  {self._symbols.headroom} {(1 - self._headroom) * 100:.0f} % limit"
+            mark = "" if naming == "short" else f"  {self._symbols.headroom} {(1 - self._headroom) * 100:.0f} % limit"
             yield "headroom", "", f"free {bytes_text(free)}{mark}"
         else:
             yield "over", self._symbols.divider, f"over by {bytes_text(-free)}"

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from planner.engine.answers import Plan, PlanRow
 
 DEFAULT_HEADROOM = 0.1
+OBJECTIVE_WORDS = {
+    "cheapest": "cheapest first",
+    "fastest": "fastest first",
+    "flop-per-usd": "most FLOP per $ first",
+    "fewest-gpus": "fewest GPUs first",
+}
 
 
 def headroom_of(plan: Plan | None) -> float:
@@ -60,7 +66,7 @@ class RankingView(Vertical):
         counts = plan.counts
         shown = f"{len(table.rows)} of {counts.shown:,} shown" if table.filter_words else f"{counts.shown:,} shown"
         order = table.order
-        by = str(plan.task.get("objective", "cheapest")).replace("-", " ") + " first"
+        by = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
         if order.column is not None:
             by = f"by {order.column.replace('-', ' ')}{', high first' if order.descending else ''}"
         spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
@@ -91,7 +97,7 @@ class RankingView(Vertical):
             self.query_one("#reason", Static).update(Content("\n").join(Content(text) for text in levers))
             return
         offer = row.offer
-        lines = [Content(row.why)]
+        lines = [Content.assemble(("this machine: " if row.here else "", "bold $accent"), row.why)]
         if offer is not None:
             instances = f"{offer.instances} × " if offer.instances > 1 else ""
             price = f"{usd_text(offer.usd_per_h)} $/h"

@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from .actions import bindings
-from .columns import GAP, Column, columns_for, fit_columns
+from .columns import Column, Fitted, columns_for, fit_columns
 from .formatting import shorten_end
 from .paint import Paint
 from .symbols import UNICODE, Symbols
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from planner.engine.answers import Plan, PlanRow
 
 HEADER_ROWS = 1
-Key = tuple[str, int, str]
+Key = tuple[str, int, str, str]
 
 
 def row_key(row: PlanRow) -> Key:
     """What makes a row the same row in the next plan."""
     layout = row.answer.layout
-    return row.gpu, layout.gpus if layout else 0, layout.text if layout else ""
+    place = f"{row.offer.provider} {row.offer.instance} {row.offer.region} {row.offer.market}" if row.offer else ""
+    return row.gpu, layout.gpus if layout else 0, layout.text if layout else "", place
 
 
 def matches(row: PlanRow, words: str) -> bool:
@@ -86,7 +87,7 @@ class Ranking(ScrollView, can_focus=True):
         self._symbols = symbols
         self._plan: Plan | None = None
         self._columns: tuple[Column, ...] = ()
-        self._fitted: list[tuple[Column, int]] = []
+        self._fitted = Fitted()
         self._rows: list[PlanRow] = []
         self._cursor = 0
         self._moved = False
@@ -132,7 +133,7 @@ class Ranking(ScrollView, can_focus=True):
 
     def sort_next(self) -> None:
         """Sort by the next column shown; after the last one, as ranked again."""
-        names = [column.id for column, _ in self._fitted if column.id != "rank"]
+        names = [column.id for column, _ in self._fitted.columns if column.id != "rank"]
         index = names.index(self._order.column) + 1 if self._order.column in names else 0
         self._order = Order() if index >= len(names) else self._first_order(names[index])
         self._arrange()
@@ -240,10 +241,10 @@ class Ranking(ScrollView, can_focus=True):
 
     def _column_at(self, x: int) -> str | None:
         position = 0
-        for column, width in self._fitted:
-            if position <= x < position + width + GAP:
+        for column, width in self._fitted.columns:
+            if position <= x < position + width + self._fitted.gap:
                 return column.id
-            position += width + GAP
+            position += width + self._fitted.gap
         return None
 
     def render_line(self, y: int) -> Strip:
@@ -265,12 +266,12 @@ class Ranking(ScrollView, can_focus=True):
     def _header(self, width: int) -> Strip:
         base = self.rich_style + self._style("header") + self._style.band()
         segments = [Segment(" ", base)]
-        for column, cells in self._fitted:
+        for column, cells in self._fitted.columns:
             is_sorted = column.id == self._order.column
             mark = (self._symbols.descending if self._order.descending else self._symbols.ascending) if is_sorted else ""
             title = column.title.rstrip() + mark + column.title[len(column.title.rstrip()) + len(mark) :]
             text = title.rjust(cells) if column.align == "right" else title.ljust(cells)
-            segments.append(Segment(text[-cells:] + " " * GAP, base + self._style("sorted") if is_sorted else base))
+            segments.append(Segment(text[-cells:] + " " * self._fitted.gap, base + self._style("sorted") if is_sorted else base))
         return Strip(segments).adjust_cell_length(width, base)
 
     def _line(self, row: PlanRow, width: int, current: bool) -> Strip:
@@ -282,7 +283,7 @@ class Ranking(ScrollView, can_focus=True):
         segments = [Segment(self._symbols.cursor if current else " ", base)]
         used = 1
         solution = row.verdict == "fits"
-        for column, cells in self._fitted:
+        for column, cells in self._fitted.columns:
             if not solution and column.solutions_only:
                 segments.append(
                     Segment(shorten_end(row.why, width - used - 1, self._symbols.ellipsis), base + self._style("reason"))
@@ -290,6 +291,6 @@ class Ranking(ScrollView, can_focus=True):
                 break
             for text, name in column.cells(row, self._symbols, cells):
                 segments.append(Segment(text, base if self._stale and not current else base + self._style(name)))
-            segments.append(Segment(" " * GAP, base))
-            used += cells + GAP
+            segments.append(Segment(" " * self._fitted.gap, base))
+            used += cells + self._fitted.gap
         return Strip(segments).adjust_cell_length(width, base)

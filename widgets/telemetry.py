@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from planner.units import MEGA, UNKNOWN, bytes_text, percent_text
 
-from .formatting import shorten_end
+from .formatting import device_name, shorten_end
 from .frame import frame_of
 from .symbols import UNICODE, Symbols
 
@@ -177,7 +177,8 @@ class MachineView(VerticalScroll, can_focus=True):
         spark = sparkline(self._history.get("host", ()), max(8, width - LABEL - len(busy)), self._symbols.sparks)
         return [
             Content.assemble(
-                (f"{'processor':<{LABEL}}", "$quiet"), shorten_end(host.cpu_name, width - LABEL, self._symbols.ellipsis)
+                (f"{'processor':<{LABEL}}", "$quiet"),
+                shorten_end(device_name(host.cpu_name), width - LABEL, self._symbols.ellipsis),
             ),
             Content.assemble((f"{'busy':<{LABEL}}", "$quiet"), busy, (spark, "$primary")),
             Content.assemble((f"{'RAM':<{LABEL}}", "$quiet"), _ram(host)),

@@ -14,7 +14,7 @@ from textual.widgets import Static
 from planner.engine.answers import MEMORY_COMPONENTS, Figure, Percentiles, Plan, PlanRow
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
 
-from .formatting import BASIS_WORDS, COMPONENT_NAMES, bar_text, rate_text, spread_text, throughput, throughput_label
+from .formatting import BASIS_WORDS, COMPONENT_NAMES, bar_text, device_name, rate_text, spread_text, throughput, throughput_label
 from .overlay import Overlay
 from .symbols import Symbols
 
@@ -49,7 +49,7 @@ class WhyScreen(Overlay[None]):
         """One scrolling text."""
         with VerticalScroll(id="why", classes="box") as box:
             count = self._row.answer.layout.gpus if self._row.answer.layout else 1
-            box.border_title = Content(f"Why · {count} × {self._row.gpu}")
+            box.border_title = Content(f"Why · {count} × {device_name(self._row.gpu)}")
             box.border_subtitle = Content("j k scroll · esc back")
             yield Static(Content("\n").join(explain(self._row, self._plan, self._symbols)))
 
@@ -227,7 +227,10 @@ def _assumed(row: PlanRow, _plan: Plan, _symbols: Symbols) -> Iterator[Content]:
 def _sources(row: PlanRow, plan: Plan, _symbols: Symbols) -> Iterator[Content]:
     yield _heading("Sources")
     if row.offer is not None:
-        yield Content.assemble(("  price  ", "$quiet"), f"{row.offer.source}, {row.offer.as_of}")
+        yield Content.assemble(
+            ("  price  ", "$quiet"),
+            row.offer.source if row.offer.as_of in row.offer.source else f"{row.offer.source}, {row.offer.as_of}",
+        )
     for note in plan.notes:
         yield Content.assemble(("  note   ", "$quiet"), note)
     if row.answer.version or plan.version:
