@@ -13,6 +13,7 @@ from planner.engine.answers import Answer
 from planner.engine.chips import Chip, fabric_of, link_of
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate import Candidates, answer_of, evaluate
+from planner.engine.gates import barred
 from planner.engine.jobs import Job, resolve
 from planner.engine.memory import memory_of
 from planner.engine.money import priced
@@ -54,7 +55,7 @@ def estimate(
         try:
             gpu = find_gpu(request.gpu)
             job = resolve(request, find_architecture(request), headroom=0.0)
-            found = chip(gpu, job.dtype, job.stored)
+            found = None if barred(gpu, job) else chip(gpu, job.dtype, job.stored)
             if found is None:
                 answers[position] = _unsupported(request, gpu, job)
                 continue
@@ -71,7 +72,7 @@ def estimate(
 
 def _unsupported(request: Request, gpu: Gpu, job: Job) -> Answer:
     known = ", ".join(sorted(gpu.compute_flop_per_s))
-    reason = f"{gpu.name} has no known {job.dtype} rate; it has {known}"
+    reason = barred(gpu, job) or f"{gpu.name} has no known {job.dtype} rate; it has {known}"
     return Answer(id=request.id, fits=False, reason=reason, bottleneck=None, assumed=dict(job.assumed))
 
 

@@ -36,7 +36,13 @@ def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str], Architec
     """Measured ÷ predicted seconds of one step; None when the point is of another dtype or not described."""
     given = point.parameters
     batch, sequence, recipe = given.get("batch"), given.get("sequence"), _RECIPES.get(str(given.get("recipe")))
-    if point.dtype != chip.dtype or recipe is None or not point.step_s or not isinstance(batch, int) or not isinstance(sequence, int):
+    if (
+        point.dtype != chip.dtype
+        or recipe is None
+        or not point.step_s
+        or not isinstance(batch, int)
+        or not isinstance(sequence, int)
+    ):
         return None
     try:
         model = architecture(str(given["model"]))

@@ -15,6 +15,7 @@ from planner.engine.answers import Counts, Plan, PlanRow
 from planner.engine.chips import Chip
 from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.evaluate import Candidates, evaluate
+from planner.engine.gates import barred
 from planner.engine.jobs import Job, resolve
 from planner.engine.layouts import DEFAULT_MOST_GPUS, Site, enumerate_layouts
 from planner.engine.levers import levers_for
@@ -95,7 +96,7 @@ def _pose(
     named: set[str] = set()
     for site in sites:
         for position, job in enumerate(jobs):
-            found = chip(site.gpu, job.dtype, job.stored)
+            found = None if barred(site.gpu, job) else chip(site.gpu, job.dtype, job.stored)
             if found is not None:
                 posed.sites.append(site)
                 posed.site_job.append(position)

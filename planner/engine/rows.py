@@ -11,6 +11,7 @@ import numpy as np
 from planner.engine.answers import Answer, Figure, OfferAnswer, PlanRow, Verdict
 from planner.engine.chips import Chip
 from planner.engine.evaluate import Candidates, Evaluated, answer_of, evaluate
+from planner.engine.gates import barred
 from planner.engine.jobs import Job
 from planner.engine.layouts import Site
 from planner.engine.money import inverse, priced, scaled
@@ -98,7 +99,7 @@ def _over_budget(workload: Workload, row: PlanRow) -> bool:
 def missing_row(site: Site, job: Job) -> PlanRow:
     """A part that has no figure for the compute dtype, so that nothing can be said of it."""
     known = ", ".join(sorted(site.gpu.compute_flop_per_s)) or "none"
-    reason = f"no {job.dtype} rate is known for it (known: {known})"
+    reason = barred(site.gpu, job) or f"no {job.dtype} rate is known for it (known: {known})"
     return PlanRow(
         rank=None,
         gpu=site.gpu.name,
