@@ -112,11 +112,6 @@ class Architecture:
         return 0 if self.tied else self.vocabulary * self.width
 
     @cached_property
-    def vector_per_layer(self) -> int:
-        """Norms and biases of one layer, experts' biases left out."""
-        return self.attention_vector + self.mlp_vector + self.norm_vector + self.router_vector * bool(self.experts)
-
-    @cached_property
     def experts_total(self) -> int:
         """Parameters of all routed experts of all layers."""
         return self.moe_layers * self.experts * (self.expert_matrix + self.expert_vector)
@@ -156,11 +151,12 @@ class Architecture:
         return self.layers * self.attention_matrix + dense + self.moe_layers * moe + self.vocabulary * self.width
 
     def lora_parameters(self, rank: int, targets: tuple[str, ...]) -> int:
-        """Parameters of rank-`rank` adapters on the named projections of every layer (dense MLP or every expert)."""
+        """Parameters of rank-`rank` adapters on the named projections of every layer: a dense MLP, or every expert and the shared one."""
         h, q, k = self.width, self.query, self.key
         attention = {"q": h + q, "k": h + k, "v": h + k, "o": q + h}
         per_layer = sum(rank * size for name, size in attention.items() if name in targets)
         count = sum(1 for name in ("gate", "up", "down") if name in targets and (self.gated or name != "gate"))
         dense = self.dense_layers * count * rank * (h + self.ffn)
         experts = self.moe_layers * self.experts * count * rank * (h + self.expert_ffn)
-        return self.layers * per_layer + dense + experts
+        shared = self.moe_layers * bool(self.shared_ffn) * count * rank * (h + self.shared_ffn)
+        return self.layers * per_layer + dense + experts + shared

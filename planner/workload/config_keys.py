@@ -1,0 +1,74 @@
+"""Reads the keys of a Hugging Face `config.json`, noting every one that is missing or cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.errors import Problems, nearest_names
+
+
+class ConfigKeys:
+    """The keys of one config. After a problem reading goes on with a harmless value, so that all problems are found."""
+
+    def __init__(self, config: Mapping[str, Any], problems: Problems) -> None:
+        self._config = config
+        self._problems = problems
+
+    def size(self, *names: str, default: int | None = None) -> int:
+        """A positive whole number under the first of `names` that is given; without `default` one is required."""
+        for name in names:
+            value = self._config.get(name)
+            if value is not None:
+                return self._whole(name, value, least=1)
+        if default is not None:
+            return default
+        self._problems.add(
+            f"model.{names[0]}", "missing; a positive whole number is required.", nearest_names(names[0], self._config)
+        )
+        return 1
+
+    def size_or_none(self, name: str, *, absent: int | None = None) -> int | None:
+        """A positive whole number; None where the config says null, `absent` where it does not have the key."""
+        if name not in self._config:
+            return absent
+        value = self._config[name]
+        return None if value is None else self._whole(name, value, least=1)
+
+    def count(self, name: str, *, absent: int = 0) -> int:
+        """A whole number from 0 on; 0 where the config says null."""
+        if name not in self._config:
+            return absent
+        value = self._config[name]
+        return 0 if value is None else self._whole(name, value, least=0)
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """A truth value."""
+        value = self._config.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self._problems.add(f"model.{name}", f"{value!r} is not accepted; it has to be true or false.")
+            return default
+        return value
+
+    def items(self, name: str) -> list[Any]:
+        """A list; empty when absent."""
+        value = self._config.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self._problems.add(f"model.{name}", f"{value!r} is not accepted; it has to be a list.")
+            return []
+        return value
+
+    def reject(self, name: str, message: str) -> None:
+        """Note that `name` contradicts another key."""
+        self._problems.add(f"model.{name}", message)
+
+    def _whole(self, name: str, value: object, *, least: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            wanted = "a positive whole number" if least else "a whole number from 0 on"
+            self._problems.add(f"model.{name}", f"{value!r} is not accepted; it has to be {wanted}.")
+            return 1
+        return value

@@ -1,0 +1,126 @@
+"""Families of the GPT line: LayerNorm, a plain MLP of two matrices, biases nearly everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.workload.config_keys import ConfigKeys
+
+
+def _block(keys: ConfigKeys, width: int, heads: int, layers: int, vocabulary: int, ffn: int) -> dict[str, Any]:
+    """A block with full attention and two LayerNorms, biases in both; the head is the embedding."""
+    if width % heads:
+        keys.reject("num_attention_heads", f"{heads} does not divide the width of {width}.")
+    return {
+        "layers": layers,
+        "width": width,
+        "heads": heads,
+        "kv_heads": heads,
+        "head_dim": max(1, width // heads),
+        "ffn": ffn,
+        "gated": False,
+        "vocabulary": vocabulary,
+        "tied": keys.flag("tie_word_embeddings", default=True),
+        "attention_matrix": 4 * width * width,
+        "attention_vector": 4 * width,
+        "mlp_vector": ffn + width,
+        "norm_vector": 4 * width,
+        "final_vector": 2 * width,
+        "cached_per_token": 2 * width,
+        "dense_layers": layers,
+    }
+
+
+def _grouped(sizes: dict[str, Any], kv_heads: int) -> dict[str, Any]:
+    """`sizes` with `kv_heads` key/value heads instead of one a query head."""
+    width, key = sizes["width"], kv_heads * sizes["head_dim"]
+    return sizes | {
+        "kv_heads": kv_heads,
+        "attention_matrix": 2 * width * width + 2 * width * key,
+        "attention_vector": 2 * width + 2 * key,
+        "cached_per_token": 2 * key,
+    }
+
+
+def gpt2(keys: ConfigKeys) -> dict[str, Any]:
+    """Learned positions; dropout while training."""
+    width = keys.size("n_embd", "hidden_size")
+    heads, layers = keys.size("n_head", "num_attention_heads"), keys.size("n_layer", "num_hidden_layers")
+    positions = keys.size("n_positions", "max_position_embeddings", default=1024)
+    sizes = _block(keys, width, heads, layers, keys.size("vocab_size", default=50257), keys.size("n_inner", default=4 * width))
+    return sizes | {"learned_positions": positions, "max_context": positions, "dropout": True}
+
+
+def gptj(keys: ConfigKeys) -> dict[str, Any]:
+    """One LayerNorm feeds attention (without biases) and MLP; the head has a bias and is not tied."""
+    width, vocabulary = keys.size("n_embd"), keys.size("vocab_size", default=50400)
+    sizes = _block(keys, width, keys.size("n_head"), keys.size("n_layer"), vocabulary, keys.size("n_inner", default=4 * width))
+    return sizes | {
+        "tied": keys.flag("tie_word_embeddings", default=False),
+        "attention_vector": 0,
+        "norm_vector": 2 * width,
+        "final_vector": 2 * width + vocabulary,
+        "max_context": keys.size("n_positions", default=2048),
+    }
+
+
+def gpt_neox(keys: ConfigKeys) -> dict[str, Any]:
+    """Rotary positions; attention and MLP side by side; an untied head."""
+    sizes = _named_block(keys, keys.size("intermediate_size"), keys.size("vocab_size"), positions=2048)
+    biases = keys.flag("attention_bias", default=True)
+    return sizes | {
+        "tied": keys.flag("tie_word_embeddings", default=False),
+        "attention_vector": sizes["attention_vector"] if biases else 0,
+    }
+
+
+def falcon(keys: ConfigKeys) -> dict[str, Any]:
+    """7B: one key/value head and one norm a layer. 40B and 180B ("new decoder architecture"): grouped heads, two norms."""
+    width = keys.size("hidden_size")
+    ffn, vocabulary = keys.size("ffn_hidden_size", default=4 * width), keys.size("vocab_size", default=65024)
+    sizes = _named_block(keys, ffn, vocabulary, positions=2048)
+    heads = sizes["heads"]
+    new = keys.flag("new_decoder_architecture", default=False)
+    one_head = keys.flag("multi_query", default=True)
+    kv_heads = keys.size("num_kv_heads", default=heads) if new else 1 if one_head else heads
+    norms = keys.size("num_ln_in_parallel_attn", default=2 if new else 1) if keys.flag("parallel_attn", default=True) else 2
+    sizes = _grouped(sizes, kv_heads) | {"norm_vector": 2 * norms * width}
+    return sizes if keys.flag("bias", default=False) else sizes | {"attention_vector": 0, "mlp_vector": 0}
+
+
+def mpt(keys: ConfigKeys) -> dict[str, Any]:
+    """ALiBi instead of positions; no bias anywhere, norms included."""
+    width = keys.size("d_model")
+    if (ratio := keys.size("expansion_ratio", default=4)) != 4:
+        keys.reject("expansion_ratio", f"{ratio} is not supported; transformers builds an MLP of four widths.")
+    vocabulary = keys.size("vocab_size", default=50368)
+    sizes = _block(keys, width, keys.size("n_heads"), keys.size("n_layers"), vocabulary, 4 * width)
+    return sizes | {
+        "attention_vector": 0,
+        "mlp_vector": 0,
+        "norm_vector": 2 * width,
+        "final_vector": width,
+        "max_context": keys.size("max_seq_len", default=2048),
+    }
+
+
+def phi(keys: ConfigKeys) -> dict[str, Any]:
+    """One LayerNorm a layer; an untied head with a bias; q/k LayerNorms over the head where asked for."""
+    vocabulary = keys.size("vocab_size")
+    sizes = _named_block(keys, keys.size("intermediate_size"), vocabulary, positions=2048)
+    sizes = _grouped(sizes, keys.size("num_key_value_heads", default=sizes["heads"]))
+    normed = keys.flag("qk_layernorm", default=False)
+    return sizes | {
+        "tied": keys.flag("tie_word_embeddings", default=False),
+        "attention_vector": sizes["attention_vector"] + 4 * sizes["head_dim"] * normed,
+        "qk_norm": normed,
+        "norm_vector": 2 * sizes["width"],
+        "final_vector": 2 * sizes["width"] + vocabulary,
+    }
+
+
+def _named_block(keys: ConfigKeys, ffn: int, vocabulary: int, *, positions: int) -> dict[str, Any]:
+    """A block whose sizes have the names that newer families share."""
+    width, heads, layers = keys.size("hidden_size"), keys.size("num_attention_heads"), keys.size("num_hidden_layers")
+    sizes = _block(keys, width, heads, layers, vocabulary, ffn)
+    return sizes | {"max_context": keys.size("max_position_embeddings", default=positions)}

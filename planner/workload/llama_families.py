@@ -1,0 +1,213 @@
+"""Families of the Llama line: RMSNorm, rotary positions, a gated MLP, grouped key/value heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.workload.config_keys import ConfigKeys
+
+
+def _sizes(
+    keys: ConfigKeys, *, tied: bool = False, kv_heads: int | None = None, head_dim: int | None = None, biased: bool = False
+) -> dict[str, Any]:
+    """Sizes the line shares; a norm is one vector of the width, two a layer and one at the end.
+
+    `kv_heads` and `head_dim`: what the library takes where the config does not have the key; None: one key head a query
+    head, and the width divided by the heads. `biased`: the config may ask for biases of all four projections.
+    """
+    width, heads, layers = keys.size("hidden_size"), keys.size("num_attention_heads"), keys.size("num_hidden_layers")
+    groups = keys.size_or_none("num_key_value_heads", absent=kv_heads) or heads
+    dim = keys.size_or_none("head_dim", absent=head_dim)
+    if dim is None and width % heads:
+        keys.reject("num_attention_heads", f"{heads} does not divide hidden_size = {width}, and head_dim is not given.")
+    dim = dim or max(1, width // heads)
+    query, key = heads * dim, groups * dim
+    biases = biased and keys.flag("attention_bias", default=False)
+    return {
+        "layers": layers,
+        "width": width,
+        "heads": heads,
+        "kv_heads": groups,
+        "head_dim": dim,
+        "ffn": keys.size("intermediate_size"),
+        "gated": True,
+        "vocabulary": keys.size("vocab_size"),
+        "tied": keys.flag("tie_word_embeddings", default=tied),
+        "max_context": keys.count("max_position_embeddings") or None,
+        "attention_matrix": 2 * width * query + 2 * width * key,
+        "attention_vector": (query + 2 * key + width) * biases,
+        "norm_vector": 2 * width,
+        "final_vector": width,
+        "cached_per_token": 2 * key,
+        "dense_layers": layers,
+    }
+
+
+def _windowed(keys: ConfigKeys, sizes: dict[str, Any], window: int, otherwise: int) -> dict[str, Any]:
+    """`sizes` with the layers that `layer_types` names, or `otherwise` many, attending to `window` tokens (0: none)."""
+    kinds = keys.items("layer_types")
+    layers = kinds.count("sliding_attention") if kinds else max(0, otherwise)
+    return sizes | {"window": window, "windowed_layers": layers} if window and layers else sizes
+
+
+def _qwen_windowed(keys: ConfigKeys, sizes: dict[str, Any]) -> dict[str, Any]:
+    """Windows only where switched on, and then from layer `max_window_layers` on."""
+    window = keys.count("sliding_window", absent=4096) if keys.flag("use_sliding_window", default=False) else 0
+    return _windowed(keys, sizes, window, sizes["layers"] - keys.count("max_window_layers", absent=28))
+
+
+def llama(keys: ConfigKeys) -> dict[str, Any]:
+    """Llama 1 to 3 and what copies them."""
+    sizes = _sizes(keys, biased=True)
+    biases = keys.flag("mlp_bias", default=False)
+    return sizes | {"mlp_vector": (2 * sizes["ffn"] + sizes["width"]) * biases}
+
+
+def mistral(keys: ConfigKeys) -> dict[str, Any]:
+    """A window in every layer, where there is one."""
+    sizes = _sizes(keys, kv_heads=8)
+    return _windowed(keys, sizes, keys.count("sliding_window", absent=4096), sizes["layers"])
+
+
+def mixtral(keys: ConfigKeys) -> dict[str, Any]:
+    """Experts in every layer."""
+    sizes = _sizes(keys, kv_heads=8)
+    sizes = _windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
+    return sizes | {
+        "dense_layers": 0,
+        "experts": keys.size("num_local_experts", default=8),
+        "experts_per_token": keys.size("num_experts_per_tok", default=2),
+        "expert_ffn": sizes["ffn"],
+    }
+
+
+def qwen2(keys: ConfigKeys) -> dict[str, Any]:
+    """Biases of query, key and value."""
+    sizes = _qwen_windowed(keys, _sizes(keys, kv_heads=32))
+    return sizes | {"attention_vector": sizes["heads"] * sizes["head_dim"] + sizes["cached_per_token"]}
+
+
+def qwen2_moe(keys: ConfigKeys) -> dict[str, Any]:
+    """As qwen2, with experts, one of them shared and gated."""
+    sizes = _qwen_windowed(keys, _sizes(keys, kv_heads=16))
+    biases = sizes["heads"] * sizes["head_dim"] + sizes["cached_per_token"]
+    return (
+        sizes
+        | _qwen_experts(keys)
+        | {
+            "attention_vector": biases * keys.flag("qkv_bias", default=True),
+            "shared_ffn": keys.size("shared_expert_intermediate_size", default=5632),
+            "shared_gate": sizes["width"],
+        }
+    )
+
+
+def qwen3(keys: ConfigKeys) -> dict[str, Any]:
+    """q/k norms over the head."""
+    return _qwen_windowed(keys, _head_normed(_sizes(keys, kv_heads=32, head_dim=128, biased=True)))
+
+
+def qwen3_moe(keys: ConfigKeys) -> dict[str, Any]:
+    """As qwen3, with experts."""
+    sizes = _head_normed(_sizes(keys, kv_heads=4, biased=True))
+    window = keys.count("sliding_window", absent=4096) if keys.flag("use_sliding_window", default=False) else 0
+    return _windowed(keys, sizes, window, sizes["layers"]) | _qwen_experts(keys)
+
+
+def _head_normed(sizes: dict[str, Any]) -> dict[str, Any]:
+    return sizes | {"attention_vector": sizes["attention_vector"] + 2 * sizes["head_dim"], "qk_norm": True}
+
+
+def _qwen_experts(keys: ConfigKeys) -> dict[str, Any]:
+    """Every `decoder_sparse_step`-th layer has experts, except those of `mlp_only_layers`."""
+    layers, step = keys.size("num_hidden_layers"), keys.size("decoder_sparse_step", default=1)
+    plain = keys.items("mlp_only_layers")
+    sparse = sum(1 for layer in range(layers) if layer not in plain and (layer + 1) % step == 0)
+    return {
+        "dense_layers": layers - sparse,
+        "experts": keys.size("num_experts"),
+        "experts_per_token": keys.size("num_experts_per_tok"),
+        "expert_ffn": keys.size("moe_intermediate_size"),
+    }
+
+
+def phi3(keys: ConfigKeys) -> dict[str, Any]:
+    """Phi 3 and 4."""
+    sizes = _sizes(keys)
+    return _windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
+
+
+def gemma2(keys: ConfigKeys) -> dict[str, Any]:
+    """Four norms a layer; every other layer is windowed, the first of them too."""
+    sizes = _gemma(keys)
+    return _windowed(keys, sizes, keys.count("sliding_window", absent=4096), (sizes["layers"] + 1) // 2)
+
+
+def gemma3(keys: ConfigKeys) -> dict[str, Any]:
+    """As gemma2, with q/k norms over the head; one layer in `sliding_window_pattern` attends to everything."""
+    sizes = _head_normed(_gemma(keys))
+    pattern = keys.size("sliding_window_pattern", "_sliding_window_pattern", default=6)
+    return _windowed(keys, sizes, keys.count("sliding_window", absent=4096), sizes["layers"] - sizes["layers"] // pattern)
+
+
+def _gemma(keys: ConfigKeys) -> dict[str, Any]:
+    sizes = _sizes(keys, tied=True, kv_heads=4, head_dim=256, biased=True)
+    return sizes | {"norm_vector": 4 * sizes["width"]}
+
+
+def olmo2(keys: ConfigKeys) -> dict[str, Any]:
+    """q/k norms over the whole projection."""
+    sizes = _sizes(keys, biased=True)
+    norms = sizes["heads"] * sizes["head_dim"] + sizes["cached_per_token"] // 2
+    return sizes | {"attention_vector": sizes["attention_vector"] + norms, "qk_norm": True}
+
+
+def gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
+    """Biases of projections, router and experts, a learned sink a head; every other layer is windowed."""
+    sizes = _sizes(keys, kv_heads=8, head_dim=64)
+    width, experts = sizes["width"], keys.size("num_local_experts")
+    biases = sizes["heads"] * sizes["head_dim"] + sizes["cached_per_token"] + width
+    return _windowed(keys, sizes, keys.count("sliding_window", absent=128), (sizes["layers"] + 1) // 2) | {
+        "attention_vector": biases * keys.flag("attention_bias", default=True) + sizes["heads"],
+        "dense_layers": 0,
+        "experts": experts,
+        "experts_per_token": keys.size("num_experts_per_tok", "experts_per_token"),
+        "expert_ffn": sizes["ffn"],
+        "expert_vector": 2 * sizes["ffn"] + width,
+        "router_vector": experts,
+    }
+
+
+def deepseek_v2(keys: ConfigKeys) -> dict[str, Any]:
+    """DeepSeek V2 and V2 Lite (whose query is not compressed)."""
+    return _latent(keys, first_dense=0, shared=2)
+
+
+def deepseek_v3(keys: ConfigKeys) -> dict[str, Any]:
+    """DeepSeek V3 and R1: a correction the checkpoint keeps for each expert; the next-token-prediction layer is left out."""
+    sizes = _latent(keys, first_dense=3, shared=1)
+    return sizes | {"router_vector": sizes["experts"]}
+
+
+def _latent(keys: ConfigKeys, *, first_dense: int, shared: int) -> dict[str, Any]:
+    """Multi-head latent attention: the cache holds one compressed vector and one rotary key a token."""
+    plain, rotary = keys.size("qk_nope_head_dim"), keys.size("qk_rope_head_dim")
+    value, latent, query_rank = keys.size("v_head_dim"), keys.size("kv_lora_rank"), keys.count("q_lora_rank", absent=1536)
+    sizes = _sizes(keys, head_dim=plain + rotary)
+    width, heads = sizes["width"], sizes["heads"]
+    query = heads * (plain + rotary)
+    query_matrix = width * query_rank + query_rank * query if query_rank else width * query
+    biases = (query_rank + latent + rotary + width) * keys.flag("attention_bias", default=False)
+    expert_ffn = keys.size("moe_intermediate_size")
+    return sizes | {
+        "kv_heads": heads,
+        "head_dim": plain + rotary,
+        "attention_matrix": query_matrix + width * (latent + rotary) + latent * heads * (plain + value) + heads * value * width,
+        "attention_vector": query_rank + latent + biases,
+        "cached_per_token": latent + rotary,
+        "dense_layers": keys.count("first_k_dense_replace", absent=first_dense),
+        "experts": keys.size("n_routed_experts"),
+        "experts_per_token": keys.size("num_experts_per_tok"),
+        "expert_ffn": expert_ffn,
+        "shared_ffn": keys.count("n_shared_experts", absent=shared) * expert_ffn,
+    }
