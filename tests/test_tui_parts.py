@@ -22,7 +22,7 @@ from widgets.actions import ACTIONS, bindings, key_line
 from widgets.columns import columns_for, fit_columns
 from widgets.exporting import command_line
 from widgets.fields import FIELDS, fields_for, get, number_text, parse, parse_number, put, show
-from widgets.formatting import load_summary, shorten_middle, spread_text
+from widgets.formatting import load_summary, money_text, rate_text, shorten_middle, spread_text
 from widgets.memory_bar import split_cells
 from widgets.paint import INK, Paint
 from widgets.ranking import matches
@@ -123,6 +123,12 @@ def test_columns_never_need_more_than_there_is(task: str, width: int) -> None:
         for row in rows:
             text = "".join(piece for piece, _ in column.cells(row, UNICODE, cells))
             assert len(text) == cells, (column.id, text)
+
+
+@given(st.floats(min_value=1e-6, max_value=1e13, allow_nan=False))
+def test_figures_stay_within_their_columns(value: float) -> None:
+    assert len(rate_text(value)) <= 7
+    assert len(money_text(value)) <= 7
 
 
 def test_filter_words_all_have_to_match_and_can_be_negated() -> None:

@@ -44,7 +44,7 @@ class PlannerApp(App[None]):
     CSS_PATH = "app.tcss"
     AUTO_FOCUS = "#table"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
-    HORIZONTAL_BREAKPOINTS = [(0, "-thin"), (LEAST_WIDTH, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012  (as Textual declares it)
+    HORIZONTAL_BREAKPOINTS = [(0, "-thin"), (LEAST_WIDTH, "-narrow"), (100, "-normal"), (160, "-wide"), (190, "-vast")]  # noqa: RUF012  (as Textual declares it)
     VERTICAL_BREAKPOINTS = [(0, "-low"), (LEAST_HEIGHT, "-short"), (32, "-regular"), (44, "-tall")]  # noqa: RUF012  (as Textual declares it)
     SINGLE: ClassVar[frozenset[str]] = frozenset({"-narrow", "-short", "-zoomed"})
     """Screen classes under which one pane is shown at a time."""

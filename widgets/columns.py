@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from planner.units import UNKNOWN, duration_text, percent_text, si_text, usd_text
+from planner.units import UNKNOWN, duration_text, percent_text, si_text
 
 from .formatting import (
     TRAINING,
     bar_text,
     device_name,
     memory_share,
+    money_text,
     rate_text,
     shorten_end,
     shorten_middle,
@@ -85,7 +86,7 @@ def _memory(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
     style = "does-not-fit" if share > 1 else "tight" if share > 0.95 else "fits"
     return [
         (bar_text(share, width - 5, symbols.filled, symbols.empty), style),
-        (_right(percent_text(share).replace(" ", ""), 5), "figure"),
+        (_right(f"{share * 100:.0f}%" if share < 9.995 else ">999%", 5), "figure"),
     ]
 
 
@@ -105,14 +106,14 @@ def columns_for(task: str) -> tuple[Column, ...]:
         ]
 
     money = (
-        Column("job-usd", "$/job", 7, 9, lambda r, _, w: _figure(r.job_usd, usd_text, w), lambda r: _value(r.job_usd))
+        Column("job-usd", "$/job", 7, 9, lambda r, _, w: _figure(r.job_usd, money_text, w), lambda r: _value(r.job_usd))
         if training
         else Column(
             "usd-per-million",
             "$/M tok",
             7,
             9,
-            lambda r, _, w: _figure(r.answer.usd_per_million_tokens, usd_text, w),
+            lambda r, _, w: _figure(r.answer.usd_per_million_tokens, money_text, w),
             lambda r: _value(r.answer.usd_per_million_tokens),
         )
     )
@@ -143,7 +144,7 @@ def columns_for(task: str) -> tuple[Column, ...]:
                 "$/month",
                 8,
                 3,
-                lambda r, _, w: _figure(r.usd_per_month, usd_text, w),
+                lambda r, _, w: _figure(r.usd_per_month, money_text, w),
                 lambda r: _value(r.usd_per_month),
             ),
             Column("ttft", "1st tok", 8, 2, lambda r, _, w: _figure(_ttft(r), duration_text, w), lambda r: _value(_ttft(r))),
@@ -169,7 +170,7 @@ def columns_for(task: str) -> tuple[Column, ...]:
         Column("memory", "memory", 9, 10, _memory, lambda r: memory_share(r.answer), solutions_only=False),
         Column("rate", "tokens/s     ", 13, 10, rate, lambda r: _value(throughput(task, r.answer)), best_is_high=True),
         money,
-        Column("usd-per-h", "$/h", 7, 8, lambda r, _, w: _figure(r.usd_per_h, usd_text, w), lambda r: _value(r.usd_per_h)),
+        Column("usd-per-h", "$/h", 7, 8, lambda r, _, w: _figure(r.usd_per_h, money_text, w), lambda r: _value(r.usd_per_h)),
         Column(
             "provider",
             "where",
@@ -227,7 +228,11 @@ class Fitted:
 
 def fit_columns(columns: Sequence[Column], width: int, rows: Sequence[PlanRow]) -> Fitted:
     """Choose columns for `width` cells; those no row fills are left out, the GPU's name takes what is left over."""
-    filled = [column for column in columns if column.keep >= 10 or any(column.key(row) is not None for row in rows)]
+    filled = [
+        replace(column, width=_count_width(rows)) if column.id == "gpus" else column
+        for column in columns
+        if column.keep >= 10 or any(column.key(row) is not None for row in rows)
+    ]
     longest = max((len(device_name(row.gpu)) for row in rows), default=16)
     wide = _kept(filled, width, GAP_WIDE)
     tight = _kept(filled, width, GAP_TIGHT)
@@ -236,6 +241,11 @@ def fit_columns(columns: Sequence[Column], width: int, rows: Sequence[PlanRow]) 
     spare = max(0, width - _width(kept, gap))
     widths = [column.width + (min(spare, max(0, longest - column.width)) if column.id == "gpu" else 0) for column in kept]
     return Fitted(tuple(zip(kept, widths, strict=True)), gap)
+
+
+def _count_width(rows: Sequence[PlanRow]) -> int:
+    """Cells of the largest count of GPUs, at least three."""
+    return max([3, *(len(str(row.answer.layout.gpus)) for row in rows if row.answer.layout)])
 
 
 def _kept(columns: Sequence[Column], width: int, gap: int) -> list[Column]:

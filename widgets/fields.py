@@ -53,7 +53,7 @@ class Field:
     key: str
     """Dotted name in the workload."""
     label: str
-    kind: Literal["choice", "count", "number", "percent", "lengths", "text"] = "number"
+    kind: Literal["choice", "count", "number", "percent", "lengths", "crowd", "text"] = "number"
     unit: str = ""
     choices: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ALL
@@ -77,7 +77,8 @@ FIELDS: tuple[Field, ...] = (
     Field(key="targets.p95_request_s", label="p95 whole", unit="s", tasks=(SERVE,)),
     Field(key="targets.p95_ttft_s", label="p95 first", unit="s", tasks=(SERVE,)),
     Field(key="targets.p95_tpot_s", label="p95 next", unit="s", tasks=(SERVE,)),
-    Field(key="requests", label="requests", unit="in all", tasks=(GENERATE,)),
+    Field(key="concurrency", label="at once", kind="crowd", unit="users", tasks=(SERVE,)),
+    Field(key="requests", label="requests", unit="in all", tasks=(GENERATE, SERVE)),
     Field(key="recipe", label="recipe", kind="choice", choices=get_args(tasks.Recipe), tasks=TRAINS),
     Field(key="optimizer", label="optimizer", kind="choice", choices=get_args(tasks.Optimizer), tasks=TRAINS),
     Field(key="lora.rank", label="LoRA rank", kind="count", unit="or full", tasks=(FINETUNE,)),
@@ -95,7 +96,7 @@ FIELDS: tuple[Field, ...] = (
     Field(key="checkpointing", label="checkpoint", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
     Field(key="sharding", label="sharding", kind="choice", choices=get_args(tasks.Sharding), tasks=TRAINS),
     Field(key="train_tokens", label="train on", unit="tokens", tasks=TRAINS),
-    Field(key="targets.deadline_h", label="deadline", unit="h", tasks=(*TRAINS, GENERATE)),
+    Field(key="targets.deadline_h", label="deadline", unit="h", tasks=(*TRAINS, GENERATE, SERVE)),
     Field(key="targets.budget_usd", label="budget", unit="$"),
     Field(key="max_gpus", label="at most", kind="count", unit="GPUs"),
     Field(key="market", label="market", kind="choice", choices=get_args(tasks.Market)),
@@ -145,10 +146,13 @@ def parse(field: Field, text: str) -> Any:
         return text
     if field.kind == "lengths":
         return _parse_lengths(text)
+    if field.kind == "crowd" and text.casefold() == "max":
+        return "max"
     number = parse_number(text)
-    if field.kind == "count":
+    if field.kind in {"count", "crowd"}:
         if number != int(number) or number < 0:
-            raise ValueError(f"{text!r} is no whole number, such as 512 or 4k.")
+            such = "512, 4k or max" if field.kind == "crowd" else "512 or 4k"
+            raise ValueError(f"{text!r} is no whole number, such as {such}.")
         return int(number)
     if number < 0:
         raise ValueError(f"{text!r} is below 0.")

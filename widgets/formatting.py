@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from planner.units import UNKNOWN, bytes_text, duration_text, percent_text, si_text, usd_text
+from planner.units import UNKNOWN, bytes_text, count_text, digits, duration_text, is_known, percent_text, si_text, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.answers import Answer, Basis, Figure, PlanRow
@@ -61,12 +61,23 @@ def throughput_label(task: str) -> str:
 
 
 def rate_text(value: float | None) -> str:
-    """Tokens per second to three figures: '5,210', '41.8', '1.24 M' from a million on."""
-    from planner.units import digits, is_known
-
+    """Tokens per second to three figures in at most six cells: '5,210', '41.8', '185 k', '1.24 M'."""
     if value is None or not is_known(value):
         return UNKNOWN
-    return si_text(value) if value >= 999_500 else digits(value)
+    if value >= 99_950 or 0 < value < 0.01:
+        return si_text(value)
+    return digits(value)
+
+
+def money_text(value: float | None) -> str:
+    """Dollars in at most seven cells: '0.0180', '22.41', '16,400', '1.24 M'."""
+    if value is None or not is_known(value):
+        return UNKNOWN
+    if value >= 999_500:
+        return count_text(value)
+    if 0 < value < 0.0001:
+        return "<0.0001"
+    return digits(value, 2) if 0 < value < 0.01 else usd_text(value)
 
 
 def memory_share(answer: Answer) -> float | None:

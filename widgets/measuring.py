@@ -125,7 +125,7 @@ class Measuring:
                 continue
             place = f"rank {row.rank} stays" if was.rank == row.rank else f"rank {was.rank or UNKNOWN} to {row.rank or UNKNOWN}"
             effects.append(
-                f"{device_name(gpu)}: {rate_text(before.value)} {spread_text(before)} to {rate_text(now.value)} {spread_text(now)} tok/s · {place if row.rank or was.rank else row.verdict}"
+                f"{device_name(gpu)}: {rate_text(before.value)} {spread_text(before)} → {rate_text(now.value)} {spread_text(now)} tok/s · {place if row.rank or was.rank else row.verdict}"
             )
         if effects != self.run.effects:
             self.run.effects = effects

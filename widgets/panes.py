@@ -13,7 +13,7 @@ from textual.widgets import Static
 from planner.units import count_text, usd_text
 
 from .entry import Entry
-from .formatting import BASIS_WORDS, SHORT_BASIS_WORDS, memory_heading
+from .formatting import BASIS_WORDS, SHORT_BASIS_WORDS, memory_heading, shorten_end
 from .frame import frame_of
 from .memory_bar import MemoryBar
 from .ranking import Ranking
@@ -100,13 +100,8 @@ class RankingView(Vertical):
         lines = [Content.assemble(("this machine: " if row.here else "", "bold $accent"), row.why)]
         if offer is not None:
             instances = f"{offer.instances} × " if offer.instances > 1 else ""
-            price = f"{usd_text(offer.usd_per_h)} $/h"
-            lines.append(
-                Content.styled(
-                    f"{price} · {instances}{offer.provider} {offer.instance} · {offer.region} · {offer.market} · {offer.as_of}",
-                    "$quiet",
-                )
-            )
+            text = f"{usd_text(offer.usd_per_h)} $/h · {instances}{offer.provider} {offer.instance} · {offer.region} · {offer.market} · {offer.as_of}"
+            lines.append(Content.styled(shorten_end(text, max(20, self.size.width - 2), self._symbols.ellipsis), "$quiet"))
         self.query_one("#reason", Static).update(Content("\n").join(lines))
 
 
