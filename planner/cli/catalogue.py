@@ -12,16 +12,14 @@ from planner.cli.exits import ExitCode, tell_problems
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.listing import print_card, print_columns, print_json
-from planner.engine.answers import ParameterCounts
 from planner.errors import Problem, UserError
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
 from planner.units import UNKNOWN, bytes_text, count_text, si_text, usd_text
-from planner.workload.presets import Model, Preset
-from planner.workload.tasks import Request
+from planner.workload.presets import Preset
 
 if TYPE_CHECKING:
-    from planner.session import Session
+    from planner.workload.architecture import Architecture
 
 
 @click.group(cls=DefaultGroup, default="list")
@@ -126,11 +124,11 @@ def show_model(invocation: Invocation, name: str, as_json: bool) -> int:
     """Show one model: its parameters, its config and where that comes from."""
     session = invocation.session()
     model = session.models.find(name)
-    parameters = _parameters(session, model)
+    parameters = _parameters(session.architecture(model.name))
     if as_json:
         print_json({**msgspec.to_builtins(model), "parameters": parameters})
         return ExitCode.ANSWERED
-    counts = {field: count_text(getattr(parameters, field)) for field in ("total", "active", "embedding")} if parameters else {}
+    counts = {field: count_text(count) for field, count in parameters.items()}
     facts = {
         "title": model.title,
         **{f"{field} parameters": text for field, text in counts.items()},
@@ -143,11 +141,9 @@ def show_model(invocation: Invocation, name: str, as_json: bool) -> int:
     return ExitCode.ANSWERED
 
 
-def _parameters(session: Session, model: Model) -> ParameterCounts | None:
-    """Parameter counts as every answer about the model states them, whatever the GPU; None for an unsupported architecture."""
-    anywhere = Request(model=model.name, gpu=session.gpus.all[0].name, task="prefill", batch=1, input_tokens=1)
-    (answer,) = session.estimate([anywhere])
-    return None if isinstance(answer, UserError) else answer.parameters
+def _parameters(architecture: Architecture) -> dict[str, int]:
+    """Parameters of the whole model, and of what one token passes."""
+    return {"total": architecture.total, "active": architecture.active, "embedding": architecture.embedding}
 
 
 @click.group(cls=DefaultGroup, default="list")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import io
 import os
 import sys
 import traceback
@@ -32,6 +33,7 @@ class ExitCode(enum.IntEnum):
 
 def guarded(run: Callable[[], int]) -> int:
     """Call `run` and turn every way it can end into an exit code and, where something is wrong, words on stderr."""
+    _tolerate_narrow_encodings()
     try:
         code = run()
         sys.stdout.flush()
@@ -59,6 +61,13 @@ def tell_problems(wrong: UserError) -> None:
     """Write every problem to stderr, one line each."""
     for problem in wrong.problems:
         print(f"error: {problem}", file=sys.stderr)
+
+
+def _tolerate_narrow_encodings() -> None:
+    """Let a sign that the terminal's encoding lacks read '?' instead of ending the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _silence_stdout() -> None:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.levers import AskedPlan
 from planner.cli.settings import fields_of, name_sources, parse_settings
 from planner.engine.answers import Plan
 from planner.errors import UserError
 from planner.workload.tasks import Objective
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 DEFAULT_ROWS = 20
 """Rows of a table for people; JSON, CSV and Markdown hold all of them unless `--top` says otherwise."""
-REASONS = 3
 
 
 @click.command()
@@ -74,49 +71,40 @@ def plan(
         found = session.plan(workload, basis=basis, top=top or (None if form else DEFAULT_ROWS))
     except UserError as wrong:
         raise name_sources(wrong, settings, gpus, where) from wrong
-    _write(found, form)
+    _write(found, form, AskedPlan(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config))
     return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
 
 
-def _write(found: Plan, form: str | None) -> None:
+def _write(found: Plan, form: str | None, asked: AskedPlan) -> None:
     """The plan on stdout in the form asked for, its notes on stderr."""
-    from planner.cli import table
-
     if form == "json":
         import msgspec
 
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-    elif form == "csv":
-        table.write_csv(found, sys.stdout)
-    elif form == "markdown":
-        table.write_markdown(found, sys.stdout)
+    elif form:
+        from planner.cli import table
+
+        (table.write_csv if form == "csv" else table.write_markdown)(found, sys.stdout)
     else:
-        _print_for_people(found)
+        _print_for_people(found, asked)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
 
 
-def _print_for_people(found: Plan) -> None:
+def _print_for_people(found: Plan, asked: AskedPlan) -> None:
     from rich.text import Text
 
     from planner.cli import listing, table
+    from planner.cli.levers import lever_lines
 
     console = listing.console()
     console.print(Text(_heading(found), style="bold"))
-    if found.rows:
-        table.print_table(found, console)
-    reasons = [f"{row.rank or table.VERDICT_SIGNS[row.verdict]} {row.gpu}: {row.why}" for row in found.rows[:REASONS] if row.why]
-    _print_lines(console, "Why", reasons)
-    _print_lines(console, "What would change it", table.levers_text(found))
-
-
-def _print_lines(console: Console, title: str, lines: list[str]) -> None:
-    from rich.text import Text
-
-    if lines:
-        console.print(Text(f"\n{title}", style="bold"))
-        for line in lines:
-            console.print(Text(f"  {line}"))
+    table.print_plan(found, console)
+    if found.levers:
+        console.print(Text("\nWhat would change it", style="bold"))
+    for told, command in lever_lines(found.levers, asked):
+        console.print(Text(f"  {told}"))
+        console.print(Text(f"    {command}", style="dim"), soft_wrap=True)
 
 
 def _heading(found: Plan) -> str:
