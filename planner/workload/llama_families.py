@@ -64,9 +64,9 @@ def llama(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def mistral(keys: ConfigKeys) -> dict[str, Any]:
-    """A window in every layer, where there is one."""
+    """A window in every layer, where the config gives one: 0.1 has it, later ones say null."""
     sizes = _sizes(keys, kv_heads=8)
-    return _windowed(keys, sizes, keys.count("sliding_window", absent=4096), sizes["layers"])
+    return _windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
 
 
 def mixtral(keys: ConfigKeys) -> dict[str, Any]:

@@ -1,0 +1,251 @@
+"""Parameter counts to the unit, adapters by hand, and configs that cannot be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.errors import Problem, UserError
+from planner.paths import presets_folder
+from planner.workload.architecture import Architecture
+from planner.workload.huggingface import FAMILIES, read_architecture
+from planner.workload.presets import ModelShelf
+from planner.workload.tasks import LORA_TARGETS
+
+MODELS = ModelShelf(presets_folder() / "models")
+COUNTED = json.loads((Path(__file__).parent / "data" / "architectures.json").read_text())["models"]
+
+CATALOGUE = {
+    "deepseek-v3": 671_026_419_200,
+    "gemma-2-2b": 2_614_341_888,
+    "gemma-2-9b": 9_241_705_984,
+    "gpt-oss-120b": 116_829_156_672,
+    "gpt-oss-20b": 20_914_757_184,
+    "gpt2-large": 774_030_080,
+    "gpt2-medium": 354_823_168,
+    "gpt2-xl": 1_557_611_200,
+    "gpt2": 124_439_808,
+    "llama-2-13b": 13_015_864_320,
+    "llama-2-70b": 68_976_648_192,
+    "llama-2-7b": 6_738_415_616,
+    "llama-3.1-405b": 405_853_388_800,
+    "llama-3.1-70b": 70_553_706_496,
+    "llama-3.1-8b": 8_030_261_248,
+    "llama-3.2-1b": 1_235_814_400,
+    "llama-3.2-3b": 3_212_749_824,
+    "mistral-7b-v0.1": 7_241_732_096,
+    "mistral-7b-v0.3": 7_248_023_552,
+    "mistral-nemo-12b": 12_247_782_400,
+    "mistral-small-24b": 23_572_403_200,
+    "mixtral-8x22b": 140_620_634_112,
+    "mixtral-8x7b": 46_702_792_704,
+    "phi-4": 14_659_507_200,
+    "qwen2.5-0.5b": 494_032_768,
+    "qwen2.5-1.5b": 1_543_714_304,
+    "qwen2.5-14b": 14_770_033_664,
+    "qwen2.5-32b": 32_763_876_352,
+    "qwen2.5-3b": 3_085_938_688,
+    "qwen2.5-72b": 72_706_203_648,
+    "qwen2.5-7b": 7_615_616_512,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-1.7b": 1_720_574_976,
+    "qwen3-14b": 14_768_307_200,
+    "qwen3-235b-a22b": 235_093_634_560,
+    "qwen3-30b-a3b": 30_532_122_624,
+    "qwen3-32b": 32_762_123_264,
+    "qwen3-4b": 4_022_468_096,
+    "qwen3-8b": 8_190_735_360,
+    "qwen3-study-w1024": 218_509_568,
+    "qwen3-study-w256": 11_537_664,
+    "smollm2-135m": 134_515_008,
+    "tinyllama-1.1b": 1_100_048_384,
+}
+"""Every model, counted on the meta device with transformers 5.23; deepseek-v3 with the 14,848 corrections of its routers."""
+
+ACTIVE = {
+    "gpt2": 124_439_808,
+    "mixtral-8x7b": 12_879_925_248,
+    "mixtral-8x22b": 39_152_031_744,
+    "qwen3-30b-a3b": 3_353_032_704,
+    "qwen3-235b-a22b": 22_190_763_520,
+}
+
+
+def architecture(name: str) -> Architecture:
+    return read_architecture(MODELS.config(name))
+
+
+def problems(config: dict[str, Any]) -> dict[str, Problem]:
+    with pytest.raises(UserError) as caught:
+        read_architecture(config, "config.json")
+    assert all(problem.where == "config.json" for problem in caught.value.problems)
+    return {problem.key: problem for problem in caught.value.problems}
+
+
+def test_every_model_of_the_catalogue_has_its_published_count() -> None:
+    assert {name: architecture(name).total for name in MODELS.names()} == CATALOGUE
+
+
+@pytest.mark.parametrize("row", COUNTED, ids=lambda row: row["name"])
+def test_every_family_counts_as_transformers_builds_it(row: dict[str, Any]) -> None:
+    assert read_architecture(row["config"]).total == row["parameters"]
+
+
+def test_no_family_goes_unchecked() -> None:
+    assert {row["config"]["model_type"] for row in COUNTED} == set(FAMILIES)
+
+
+@pytest.mark.parametrize("name", ACTIVE)
+def test_a_token_uses_the_experts_it_is_routed_to(name: str) -> None:
+    assert architecture(name).active == ACTIVE[name]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_parts_are_the_whole(name: str) -> None:
+    a = architecture(name)
+    assert a.total == a.embedding + a.head + a.layers_shared + a.experts_total + a.final_vector
+    assert a.active <= a.total
+    assert a.active_matrix <= a.linear_matrix <= a.total + a.vocabulary * a.width
+    assert (a.active == a.total) == (a.experts == 0)
+    assert 0 <= a.dense_layers <= a.layers
+    assert a.windowed_layers <= a.layers
+    assert (a.window is None) == (a.windowed_layers == 0)
+
+
+def test_matrices_of_llama_by_hand() -> None:
+    a = architecture("llama-3.1-8b")
+    assert a.attention_matrix == 2 * 4096 * 4096 + 2 * 4096 * 1024
+    assert a.dense_mlp_matrix == 3 * 4096 * 14336
+    assert a.embedding == a.head == 128256 * 4096
+    assert a.active_matrix == a.total - a.embedding - 65 * 4096  # all but the input embedding and 65 norms
+    assert a.cached_per_token == 2 * 8 * 128
+
+
+def test_a_tied_head_counts_once_but_is_multiplied_with() -> None:
+    a = architecture("gpt2")
+    assert a.head == 0
+    assert a.embedding == (50257 + 1024) * 768
+    assert a.active_matrix == 12 * 12 * 768 * 768 + 50257 * 768
+
+
+def test_latent_attention_caches_one_vector_and_one_rotary_key() -> None:
+    a = architecture("deepseek-v3")
+    assert a.cached_per_token == 512 + 64
+    assert a.moe_layers == 58
+    assert a.query == 128 * (128 + 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "layers"),
+    [
+        ("mistral-7b-v0.1", 4096, 32),
+        ("mistral-7b-v0.3", None, 0),
+        ("gemma-2-9b", 4096, 21),
+        ("gpt-oss-20b", 128, 12),
+        ("qwen2.5-7b", None, 0),
+        ("llama-3.1-8b", None, 0),
+    ],
+)
+def test_windows_are_where_the_model_has_them(name: str, window: int | None, layers: int) -> None:
+    a = architecture(name)
+    assert (a.window, a.windowed_layers) == (window, layers)
+
+
+def test_switched_off_windows_do_not_count() -> None:
+    config = MODELS.config("qwen3-8b") | {"sliding_window": 1024, "max_window_layers": 30}
+    assert read_architecture(config | {"use_sliding_window": False}).windowed_layers == 0
+    assert read_architecture(config | {"use_sliding_window": True}).windowed_layers == 6
+
+
+def test_one_gemma3_layer_in_six_sees_everything() -> None:
+    config = next(row["config"] for row in COUNTED if row["name"] == "gemma-3-1b")
+    a = read_architecture(config)
+    assert (a.window, a.windowed_layers) == (512, 22)
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "targets", "adapters"),
+    [
+        ("llama-2-7b", 8, ("q", "v"), 4_194_304),  # 32 layers · 2 projections · 8 · (4096 + 4096)
+        ("llama-2-7b", 8, LORA_TARGETS, 19_988_480),  # 32 · 8 · (4·8192 + 3·(4096 + 11008))
+        ("llama-2-7b", 16, LORA_TARGETS, 39_976_960),
+        ("llama-3.1-8b", 16, LORA_TARGETS, 41_943_040),
+        ("qwen3-8b", 16, LORA_TARGETS, 43_646_976),
+        ("llama-3.1-70b", 16, LORA_TARGETS, 207_093_760),
+        ("mixtral-8x7b", 16, ("q", "k", "v", "o"), 13_631_488),
+        ("gpt2", 8, ("gate",), 0),  # its MLP has no gate
+    ],
+)
+def test_adapters(name: str, rank: int, targets: tuple[str, ...], adapters: int) -> None:
+    assert architecture(name).lora_parameters(rank, targets) == adapters
+
+
+def test_adapters_sit_on_every_expert() -> None:
+    a = architecture("mixtral-8x7b")
+    assert a.lora_parameters(4, ("down",)) == 32 * 8 * 4 * (4096 + 14336)
+    deepseek = architecture("deepseek-v3")
+    experts, shared, dense = 58 * 256 * (7168 + 2048), 58 * (7168 + 2048), 3 * (7168 + 18432)
+    assert deepseek.lora_parameters(1, ("up",)) == experts + shared + dense
+
+
+def test_adapters_grow_with_their_rank_and_add_up() -> None:
+    a = architecture("qwen3-8b")
+    alone = sum(a.lora_parameters(8, (target,)) for target in LORA_TARGETS)
+    assert a.lora_parameters(8, LORA_TARGETS) == alone
+    assert a.lora_parameters(16, LORA_TARGETS) == 2 * alone
+
+
+def test_an_unknown_family_names_the_nearest() -> None:
+    found = problems({"model_type": "qwen4"})["model.model_type"]
+    assert "'qwen4' is not supported" in found.message
+    assert "qwen3" in found.nearest
+    assert "missing" in problems({})["model.model_type"].message
+    assert "model.model_type" in problems({"model_type": ["llama"]})
+
+
+def test_every_missing_key_is_named() -> None:
+    assert set(problems({"model_type": "llama"})) == {
+        "model.hidden_size",
+        "model.num_attention_heads",
+        "model.num_hidden_layers",
+        "model.intermediate_size",
+        "model.vocab_size",
+    }
+    assert set(problems({"model_type": "gpt2"})) == {"model.n_embd", "model.n_head", "model.n_layer"}
+
+
+def test_a_misspelt_key_is_offered() -> None:
+    config = {key: value for key, value in MODELS.config("qwen3-8b").items() if key != "hidden_size"}
+    assert problems(config | {"hiden_size": 4096})["model.hidden_size"].nearest[0] == "hiden_size"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_family_crashes_on_an_empty_config(family: str) -> None:
+    assert problems({"model_type": family})
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "key", "words"),
+    [
+        ("llama-3.1-8b", {"num_key_value_heads": 5}, "num_key_value_heads", "5 does not divide num_attention_heads = 32"),
+        ("llama-2-7b", {"num_attention_heads": 31, "num_key_value_heads": 31}, "num_attention_heads", "31 does not divide"),
+        ("gpt2", {"n_head": 7}, "num_attention_heads", "7 does not divide the width of 768"),
+        ("mixtral-8x7b", {"num_experts_per_tok": 9}, "num_experts_per_tok", "9 is more than the 8 experts"),
+        ("deepseek-v3", {"first_k_dense_replace": 62}, "first_k_dense_replace", "62 is more than the 61 layers"),
+        ("gpt-oss-20b", {"layer_types": ["full_attention"]}, "layer_types", "names 1 layers"),
+        ("gpt-oss-20b", {"layer_types": "full_attention"}, "layer_types", "has to be a list"),
+        ("qwen3-8b", {"hidden_size": "4096"}, "hidden_size", "'4096' is not accepted"),
+        ("qwen3-8b", {"hidden_size": -1}, "hidden_size", "-1 is not accepted; it has to be a positive whole number"),
+        ("qwen3-8b", {"vocab_size": True}, "vocab_size", "True is not accepted"),
+        ("qwen3-8b", {"num_hidden_layers": 36.0}, "num_hidden_layers", "36.0 is not accepted"),
+        ("mistral-7b-v0.1", {"sliding_window": -4}, "sliding_window", "a whole number from 0 on"),
+        ("qwen3-8b", {"tie_word_embeddings": "yes"}, "tie_word_embeddings", "it has to be true or false"),
+    ],
+)
+def test_unusable_and_contradictory_values_are_named(name: str, change: dict[str, Any], key: str, words: str) -> None:
+    found = problems(MODELS.config(name) | change)
+    assert set(found) == {f"model.{key}"}
+    assert words in found[f"model.{key}"].message
