@@ -19,6 +19,7 @@ from widgets.app import PlannerApp
 from widgets.choice import Choice
 from widgets.frame import Frame
 from widgets.help import HelpScreen
+from widgets.options import AppOptions
 from widgets.picker import PickerScreen
 from widgets.ranking import Ranking
 from widgets.why import WhyScreen
@@ -383,3 +384,32 @@ def test_the_launcher_imports_neither_textual_nor_click() -> None:
         env={**os.environ},
     )
     assert done.stdout.strip() == "[]"
+
+
+async def test_the_real_planner_ranks_the_real_catalogue(tmp_path: Path) -> None:
+    app = PlannerApp(AppOptions(state=tmp_path / "state", config=tmp_path / "config", telemetry=False))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert app.preset is not None
+        assert app.preset.name == "llama-3.1-70b-chat-service"
+        assert len({row.gpu for row in app.table.rows}) >= 15
+        assert len(app.table.rows) >= 40
+        first = app.table.rows[0]
+        await pilot.press("1")
+        app.form.query_one("#field-output-tokens", Input).value = "800"
+        await settle(pilot)
+        assert app.table.rows[0] != first
+        app.form.query_one("#field-output-tokens", Input).value = "-5"
+        await settle(pilot)
+        assert app.form.query_one("#fault-field-output-tokens").display
+        app.form.query_one("#field-output-tokens", Input).value = "800"
+        for name in app.form.presets[:4]:
+            await app.run_action("app.act('preset')")
+            await pilot.pause()
+            app.screen.dismiss(name.value)
+            await settle(pilot)
+            assert app.preset is not None
+            assert app.preset.name == name.value
+            assert app.table.rows, name
+            lines = [app.table.render_line(y).text for y in range(app.table.size.height)]
+            assert all(len(line) == app.table.size.width for line in lines)
