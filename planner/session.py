@@ -116,8 +116,11 @@ class Session:
             self._architectures[key] = read_architecture(config, where)
         return self._architectures[key]
 
-    def plan(self, workload: Workload, *, basis: BasisChoice = "measured", top: int | None = None) -> Plan:
-        """Rank every candidate for `workload`; `basis` "spec" leaves this machine's measurements out. Raises `UserError`."""
+    def plan(self, workload: Workload, *, basis: BasisChoice = "measured", top: int | None = None, hints: bool = False) -> Plan:
+        """Rank every candidate for `workload`; `basis` "spec" leaves this machine's measurements out. Raises `UserError`.
+
+        `hints` adds, to every GPU that is no solution, the change that would make it one; it takes a few times as long.
+        """
         from planner.engine.plan import Sources, make_plan
 
         sources = Sources(
@@ -129,7 +132,7 @@ class Session:
             chip=self._chips(measured=basis == "measured"),
             spec_chip=self._chips(measured=False),
         )
-        return make_plan(workload, self.architecture(workload.model), sources, top=top)
+        return make_plan(workload, self.architecture(workload.model), sources, top=top, hints=hints)
 
     def estimate(self, requests: Sequence[Request], *, basis: BasisChoice = "measured") -> list[Answer | UserError]:
         """One answer a request, in order."""

@@ -29,7 +29,7 @@ def levers_for(
     levers: list[Lever] = []
     if closest is None and workload.dtype is not None:
         levers, workload, closest = _other_dtype(workload, architecture, sources, make_plan)
-    for change, text in _changes(workload, architecture):
+    for change, text in _changes(workload):
         try:
             plan = make_plan(_changed(workload, change), architecture, sources, levers=False)
         except UserError:
@@ -47,6 +47,34 @@ def levers_for(
                 )
             )
     return sorted(levers, key=lambda lever: lever.gpu is None)
+
+
+def with_hints(
+    workload: Workload, architecture: Architecture, sources: Sources, rows: list[PlanRow], make_plan: Callable[..., Plan]
+) -> list[PlanRow]:
+    """`rows` with the first single change that would make each unsolved GPU a solution, judged by the same engine."""
+    pending = {row.gpu for row in rows if row.rank is None and not row.here and row.answer.memory_bytes is not None}
+    hints: dict[str, str] = {}
+    for change, text in _changes(workload):
+        if not pending:
+            break
+        if "gpus_considered" in change:
+            continue
+        try:
+            plan = make_plan(_changed(workload, change | {"gpus_considered": sorted(pending)}), architecture, sources, levers=False)
+        except UserError:
+            continue
+        for row in plan.rows:
+            if row.rank and row.gpu in pending and not row.here:
+                count = row.answer.layout.gpus if row.answer.layout else 1
+                hints[row.gpu] = f"{text} would do, on {count}"
+                pending.discard(row.gpu)
+    return [
+        msgspec.structs.replace(row, why=f"{row.why} → {hints[row.gpu]}")
+        if row.rank is None and row.gpu in hints and not row.here
+        else row
+        for row in rows
+    ]
 
 
 def _other_dtype(
@@ -84,7 +112,7 @@ def _slowdown(closest: PlanRow | None, best: PlanRow) -> float | None:
     return closest.answer.tokens_per_s.value / best.answer.tokens_per_s.value - 1 if same else None
 
 
-def _changes(workload: Workload, architecture: Architecture) -> Iterator[tuple[dict[str, Any], str]]:
+def _changes(workload: Workload) -> Iterator[tuple[dict[str, Any], str]]:
     """From the cheapest in quality and time to the dearest."""
     train = workload.task in {"train", "finetune"}
     if train:
@@ -116,8 +144,8 @@ def _changes(workload: Workload, architecture: Architecture) -> Iterator[tuple[d
     if workload.gpus_considered:
         yield {"gpus_considered": []}, "any GPU of the catalogue"
     most = workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
-    while most < MOST_GPUS and architecture.total > 0:
+    while most < MOST_GPUS:
         most = min(MOST_GPUS, most * 8)
         yield {"max_gpus": most}, f"up to {most:,} GPUs"
     if workload.targets.headroom is None:
-        yield {"targets": {"headroom": 0.02}}, f"headroom of {percent_text(0.02)}"
+        yield {"targets": msgspec.structs.replace(workload.targets, headroom=0.02)}, f"headroom of {percent_text(0.02)}"

@@ -18,7 +18,7 @@ from planner.engine.evaluate import Candidates, evaluate
 from planner.engine.gates import barred
 from planner.engine.jobs import Job, resolve
 from planner.engine.layouts import DEFAULT_MOST_GPUS, Site, enumerate_layouts
-from planner.engine.levers import levers_for
+from planner.engine.levers import levers_for, with_hints
 from planner.engine.memory import memory_of
 from planner.engine.outcome import deployed, outcome_of
 from planner.engine.rows import Evaluation, elsewhere, missing_row, plan_row, ranked
@@ -62,9 +62,18 @@ class _Posed:
 
 
 def make_plan(
-    workload: Workload, architecture: Architecture, sources: Sources, *, top: int | None = None, levers: bool = True
+    workload: Workload,
+    architecture: Architecture,
+    sources: Sources,
+    *,
+    top: int | None = None,
+    levers: bool = True,
+    hints: bool = False,
 ) -> Plan:
-    """The plan for `workload`, its rows cut to `top` (this machine's stay). Raises `UserError` for values that cannot be used."""
+    """The plan for `workload`, its rows cut to `top` (this machine's stay). Raises `UserError` for values that cannot be used.
+
+    `levers`: when nothing fits, look for changes that help. `hints`: name such a change for every GPU that is no solution.
+    """
     considered = {sources.find_gpu(name).name for name in workload.gpus_considered}
     most = workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
     sites = sites_for(workload, sources.gpus, sources.offers, sources.machine, sources.local_counts, considered, most)
@@ -72,6 +81,8 @@ def make_plan(
     scored, counted, fit = _rows(workload, posed, sources)
     scored += [(missing_row(site, posed.jobs[0]), float("inf")) for site in posed.unsupported]
     in_order = ranked(scored, workload)
+    if hints:
+        in_order = with_hints(workload, architecture, sources, in_order, make_plan)
     help_needed = levers and not any(row.rank for row in in_order)
     shown = [row for place, row in enumerate(in_order) if top is None or place < top or row.here]
     dates = [row.offer.as_of for row in shown if row.offer and row.offer.as_of.count("-") == 2]
