@@ -53,8 +53,10 @@ class Choice(Static, can_focus=True):
 
     def offer(self, items: Sequence[Item], value: str, chosen_for_you: str = "") -> None:
         """Set what can be chosen, what is, and what the planner takes when nothing is."""
+        before = self._items, self._value, self._chosen_for_you
         self._items, self._value, self._chosen_for_you = items, value, chosen_for_you
-        self._draw()
+        if before != (items, value, chosen_for_you):
+            self._draw()
 
     def on_resize(self, _event: events.Resize) -> None:
         """Shorten to the new width."""
