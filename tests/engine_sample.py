@@ -1,0 +1,84 @@
+"""The engine on shipped data, without this machine's measurements: what the tests of its formulas share."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planner.engine.answers import Answer, MemoryBytes
+from planner.engine.chips import Chip
+from planner.engine.columns import LayoutColumns
+from planner.engine.evaluate import Candidates, Evaluated, evaluate
+from planner.engine.jobs import resolve
+from planner.errors import UserError
+from planner.session import Session
+from planner.workload.architecture import Architecture
+from planner.workload.presets import read_workload
+from planner.workload.tasks import Request
+
+COMPONENTS = ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")
+NOWHERE = Path("/nonexistent")
+
+
+@cache
+def session() -> Session:
+    """One for all: what it reads does not change."""
+    return Session.open(state=NOWHERE, config=NOWHERE)
+
+
+def architecture(model: str) -> Architecture:
+    return session().architecture(model)
+
+
+def ask_all(*requests: dict[str, Any]) -> list[Answer | UserError]:
+    return session().estimate([Request(**fields) for fields in requests], basis="spec")
+
+
+def ask(**fields: Any) -> Answer:
+    """One candidate from the vendor's figures; raises what is wrong with it."""
+    (answer,) = ask_all(fields)
+    if isinstance(answer, UserError):
+        raise answer
+    return answer
+
+
+def memory(**fields: Any) -> MemoryBytes:
+    found = ask(**fields).memory_bytes
+    assert found is not None
+    return found
+
+
+def parts(found: MemoryBytes) -> dict[str, float]:
+    return {name: getattr(found, name) for name in COMPONENTS}
+
+
+def chip(gpu: str, dtype: str = "bf16", stored: str = "bf16") -> Chip:
+    found: Chip | None = session()._chips(measured=False)(session().gpus.find(gpu), dtype, stored)
+    assert found is not None
+    return found
+
+
+LAYOUT = dict.fromkeys(LayoutColumns.__dataclass_fields__, 1.0) | {
+    "zero": 0.0,
+    "checkpointing": 0.0,
+    "nvlink": 1.0,
+    "gpus_per_node": 8.0,
+    "link_bytes_per_s": 450e9,
+    "fabric_bytes_per_s": 50e9,
+}
+
+
+def candidate(device: Chip, layout: dict[str, float] | None = None, **workload: Any) -> Candidates:
+    """One row: `workload` on `device`, on one GPU unless `layout` says otherwise."""
+    asked = read_workload(workload, "test")
+    given = LAYOUT | {"micro_batch": float(asked.micro_batch or 1), "sequences": float(asked.batch or 1)} | (layout or {})
+    columns = LayoutColumns(**{name: np.array([value]) for name, value in given.items()})
+    one = np.zeros(1, dtype=np.int64)
+    return Candidates([resolve(asked, session().architecture(asked.model))], one, [device], one, columns)
+
+
+def evaluated(device: Chip, layout: dict[str, float] | None = None, **workload: Any) -> Evaluated:
+    return evaluate(candidate(device, layout, **workload))

@@ -1,0 +1,337 @@
+"""Memory: worked examples by hand, and what has to hold whatever the workload."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from engine_sample import COMPONENTS, architecture, ask, memory, parts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.units import GIB
+from planner.workload.weights import FORMATS
+
+H100 = {"gpu": "H100-SXM-80GB"}
+LLAMA_8B = 8_030_261_248
+exact = pytest.approx
+quickly = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+
+
+def training(**fields: Any) -> dict[str, float]:
+    return parts(memory(**H100, task="train", **({"model": "llama-3.1-8b", "micro_batch": 1, "sequence": 128} | fields)))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "optimizer", "per_parameter"),
+    [
+        ("mixed", "adamw", 2 + 4 + 12),  # 16-bit weights; FP32 gradients; FP32 copy and two moments
+        ("fp32", "adamw", 4 + 4 + 8),
+        ("bf16", "adamw", 2 + 2 + 4),
+        ("mixed", "sgd", 2 + 4 + 4),
+        ("mixed", "sgd-momentum", 2 + 4 + 8),
+        ("bf16", "sgd", 2 + 2),
+        ("bf16", "adamw-8bit", 2 + 2 + 2 * (1 + 4 / 256)),
+    ],
+)
+def test_bytes_of_state_per_parameter(recipe: str, optimizer: str, per_parameter: float) -> None:
+    found = training(recipe=recipe, optimizer=optimizer)
+    assert found["weights"] + found["gradients"] + found["optimizer"] == exact(per_parameter * LLAMA_8B, rel=1e-12)
+
+
+def test_state_by_kind() -> None:
+    found = training(recipe="mixed", optimizer="adamw")
+    assert found["weights"] == exact(2 * LLAMA_8B)
+    assert found["gradients"] == exact(4 * LLAMA_8B)
+    assert found["optimizer"] == exact(12 * LLAMA_8B)
+    assert found["kv_cache"] == 0
+
+
+def test_autocast_keeps_a_16_bit_copy_of_the_layers_while_the_graph_lives() -> None:
+    a = architecture("gpt2")
+    found = training(model="gpt2", recipe="amp", micro_batch=8, sequence=1024)
+    assert found["buffers"] == exact(2 * a.layers_shared)
+
+
+def test_a_forward_pass_only_needs_its_weights() -> None:
+    found = training(optimizer="none", recipe="bf16")
+    assert (found["gradients"], found["optimizer"]) == (0, 0)
+
+
+def test_activations_and_logits_of_gpt2_by_hand() -> None:
+    """58 bytes per width, layer and token with dropout; 14 per vocabulary entry and token as backward starts."""
+    tokens = 8 * 1024
+    found = training(model="gpt2", recipe="bf16", micro_batch=8, sequence=1024)
+    assert found["activations"] == exact(58 * 768 * 12 * tokens)
+    assert found["logits"] == exact(14 * 50257 * tokens)
+
+
+def test_activations_of_llama_by_hand() -> None:
+    """16h + 8f + 4q + 4k, and 2h where everything is recomputed, beside one layer being recomputed."""
+    tokens = 4 * 4096
+    layer = (16 * 4096 + 8 * 14336 + 4 * 4096 + 4 * 1024) * tokens
+    fields = {"recipe": "bf16", "optimizer": "sgd", "micro_batch": 4, "sequence": 4096}
+    assert training(**fields)["activations"] == exact(32 * layer)
+    assert training(**fields, checkpointing="full")["activations"] == exact(32 * 2 * 4096 * tokens + layer)
+    assert training(**fields, attention="eager")["activations"] == exact(32 * (layer + 6 * 32 * 4096 * tokens))
+
+
+@pytest.mark.parametrize("loss", ["chunked", "fused"])
+def test_a_loss_in_pieces_never_holds_the_logits(loss: str) -> None:
+    fields = {"model": "gpt2", "recipe": "bf16", "micro_batch": 8, "sequence": 1024}
+    assert training(**fields, loss=loss)["logits"] < training(**fields)["logits"] / 7
+
+
+@pytest.mark.parametrize(
+    ("model", "kv_dtype", "bytes_per_token"),
+    [
+        ("llama-3.1-8b", "bf16", 131_072),  # 2 · 32 layers · 8 heads · 128 · 2 bytes
+        ("llama-3.1-8b", "fp8", 65_536),
+        ("llama-3.1-8b", "int4", 32_768),
+        ("llama-3.1-70b", "bf16", 327_680),
+        ("llama-2-7b", "bf16", 524_288),
+        ("qwen3-8b", "bf16", 147_456),
+        ("gpt2", "fp16", 36_864),
+        ("deepseek-v3", "bf16", 70_272),  # 61 layers · (512 + 64) · 2 bytes
+    ],
+)
+def test_cache_bytes_per_token(model: str, kv_dtype: str, bytes_per_token: int) -> None:
+    found = memory(**H100, model=model, task="generate", kv_dtype=kv_dtype, input_tokens=900, output_tokens=124, batch=3)
+    assert found.kv_cache == exact(3 * 1024 * bytes_per_token)
+
+
+@pytest.mark.parametrize(("tokens", "kept"), [(2048, 2048 * 32), (10_000, 4096 * 32)])
+def test_a_window_bounds_the_cache(tokens: int, kept: int) -> None:
+    found = memory(**H100, model="mistral-7b-v0.1", task="generate", input_tokens=tokens - 100, output_tokens=100)
+    assert found.kv_cache == exact(kept * 2 * 1024 * 2)
+
+
+def test_every_other_layer_of_gpt_oss_is_windowed() -> None:
+    found = memory(**H100, model="gpt-oss-20b", task="generate", input_tokens=8000, output_tokens=192)
+    assert found.kv_cache == exact((12 * 128 + 12 * 8192) * 2 * 8 * 64 * 2)
+
+
+def test_key_value_heads_are_repeated_beyond_their_number() -> None:
+    fields = {"model": "qwen2.5-7b", "task": "generate", "input_tokens": 1000, "output_tokens": 24}
+    alone = memory(**H100, **fields).kv_cache
+    assert [memory(**H100, **fields, gpus=n, tp=n).kv_cache for n in (2, 4)] == [exact(alone / 2), exact(alone / 4)]
+    assert memory(**H100, **fields, gpus=7, tp=7).kv_cache == exact(alone / 4)  # four heads: one on each of seven GPUs
+
+
+@pytest.mark.parametrize(
+    ("stored", "linear_bits", "other_bytes"),
+    [
+        ("bf16", 16, 2),
+        ("fp8", 8, 2),
+        ("int4", 4.25, 2),
+        ("nf4", 4.5, 2),
+        ("awq", 4.156, 2),
+        ("q8_0", 8.5, 8.5 / 8),
+        ("q6_k", 6.5625, 6.5625 / 8),
+    ],
+)
+def test_stored_weights(stored: str, linear_bits: float, other_bytes: float) -> None:
+    """Layers in the format; embedding, head and final norm in 16 bit, except in GGUF files."""
+    a = architecture("llama-3.1-8b")
+    other = 2 * 128256 * 4096 + 4096
+    found = memory(**H100, model="llama-3.1-8b", task="generate", weight_dtype=stored)
+    assert found.weights == exact((a.total - other) * linear_bits / 8 + other * other_bytes)
+
+
+def test_a_smaller_format_never_takes_more() -> None:
+    by_bits = sorted(FORMATS.values(), key=lambda item: item.bits)
+    whole = [item for item in by_bits if not item.quantised_head]
+    sizes = [memory(gpu="B200 SXM", model="qwen3-8b", task="generate", weight_dtype=item.name).weights for item in whole]
+    assert sizes == sorted(sizes)
+
+
+def test_qlora_by_hand() -> None:
+    """Weights of 4.5 bit, adapters of 16 bytes: FP32 weight, gradient and two moments."""
+    a = architecture("llama-2-7b")
+    lora = {"rank": 8, "targets": ["q", "v"], "base": "nf4"}
+    found = training(model="llama-2-7b", recipe="bf16", lora=_lora(lora))
+    other = 2 * 32000 * 4096 + 4096
+    assert found["weights"] == exact((a.total - other) * 4.5 / 8 + other * 2)
+    assert found["optimizer"] == exact(4_194_304 * (4 + 8))
+
+
+def _lora(fields: dict[str, Any]) -> Any:
+    import msgspec
+
+    from planner.workload.tasks import Lora
+
+    return msgspec.convert(fields, Lora)
+
+
+def test_an_adapter_costs_a_fraction_of_the_model() -> None:
+    adapters = _lora({"rank": 16, "targets": "all-linear", "base": "bf16"})
+    whole = memory(**H100, model="llama-3.1-8b", task="finetune", recipe="bf16", micro_batch=1, sequence=512)
+    light = memory(**H100, model="llama-3.1-8b", task="finetune", recipe="bf16", micro_batch=1, sequence=512, lora=adapters)
+    assert light.weights == exact(2 * LLAMA_8B)
+    assert light.optimizer + light.gradients < 0.02 * (whole.optimizer + whole.gradients)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8, 16])
+def test_zero_divides_what_it_says(ranks: int) -> None:
+    def states(sharding: str) -> tuple[object, ...]:
+        found = training(recipe="mixed", gpus=ranks, dp=ranks, sharding=sharding)
+        return found["weights"], found["gradients"], found["optimizer"]
+
+    weights, gradients, optimizer = (
+        training(recipe="mixed", gpus=ranks, dp=ranks)[name] for name in ("weights", "gradients", "optimizer")
+    )
+    assert states("zero1") == (exact(weights), exact(gradients), exact(optimizer / ranks))
+    assert states("zero2") == (exact(weights), exact(gradients / ranks), exact(optimizer / ranks))
+    assert states("zero3") == (exact(weights / ranks), exact(gradients / ranks), exact(optimizer / ranks))
+
+
+def test_hybrid_sharding_divides_inside_the_node() -> None:
+    across = training(gpus=16, dp=16, gpus_per_node=8, sharding="zero3")
+    inside = training(gpus=16, dp=16, gpus_per_node=8, sharding="hsdp")
+    assert inside["optimizer"] == exact(2 * across["optimizer"])
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt2", "mixtral-8x7b", "qwen3-8b"])
+@pytest.mark.parametrize("tp", [2, 4])
+def test_tensor_parallel_ranks_hold_the_weights_once(model: str, tp: int) -> None:
+    """But for the final norm, which every rank has."""
+    fields = {**H100, "model": model, "task": "generate"}
+    alone, shard = memory(**fields).weights, memory(**fields, gpus=tp, tp=tp).weights
+    copies = (tp - 1) * architecture(model).final_vector * 2
+    assert tp * shard == exact(alone + copies, rel=1e-12)
+
+
+def test_experts_are_spread_over_expert_parallel_ranks() -> None:
+    a = architecture("qwen3-30b-a3b")
+    fields = {**H100, "model": "qwen3-30b-a3b", "task": "generate"}
+    alone, spread = memory(**fields).weights, memory(**fields, gpus=8, dp=8, ep=8, tp=1).weights
+    assert alone - spread == exact(2 * a.experts_total * 7 / 8)
+
+
+def test_one_gpu_has_no_communicators() -> None:
+    fields = {**H100, "model": "qwen3-8b", "task": "generate", "batch": 1, "input_tokens": 16}
+    assert memory(**fields, gpus=2, tp=2).overhead - memory(**fields).overhead == exact(2.1 * GIB, rel=0.01)
+
+
+def test_the_reserve_of_the_engine_is_not_there_to_use() -> None:
+    """Weights of 77 % of the GPU and their overheads fit an engine that takes 90 %, not one that takes 78 %."""
+    fields = {**H100, "model": "qwen3-32b", "task": "generate", "input_tokens": 16, "output_tokens": 16}
+    assert ask(**fields, memory_fraction=0.9).fits
+    small = ask(**fields, memory_fraction=0.78)
+    assert not small.fits
+    assert small.reason is not None
+    assert "short" in small.reason
+
+
+def test_what_fits_at_once_just_fits() -> None:
+    fields = {**H100, "model": "llama-3.1-8b", "task": "serve", "input_tokens": 1500, "output_tokens": 500}
+    most = ask(**fields, concurrency=64).max_concurrency
+    assert most is not None
+    assert 200 < most < 300  # (0.9 · 79.2 GiB - 15 GiB of weights and some) ÷ 262 MB
+    assert ask(**fields, concurrency=most - 2).fits
+
+
+def test_memory_that_is_missing_is_counted_in_the_reason() -> None:
+    answer = ask(**H100, model="llama-3.1-70b", task="generate")
+    assert not answer.fits
+    assert answer.reason is not None
+    assert answer.reason.startswith("does not fit: ")
+    assert answer.memory_bytes is not None
+    assert answer.memory_bytes.weights == exact(2 * 70_553_706_496)
+
+
+SIZES = st.integers(1, 16)
+TOKENS = st.integers(16, 8192)
+SMALL = st.sampled_from(["gpt2", "llama-3.2-1b", "qwen3-0.6b", "gemma-2-2b", "mixtral-8x7b", "gpt-oss-20b", "deepseek-v3"])
+
+
+@quickly
+@given(SMALL, SIZES, TOKENS, st.sampled_from(["none", "full"]), st.sampled_from(["mixed", "amp", "bf16", "fp32"]))
+def test_more_training_tokens_never_take_less(model: str, micro: int, sequence: int, checkpointing: str, recipe: str) -> None:
+    def total(micro_batch: int, tokens: int) -> float:
+        fields = {"micro_batch": micro_batch, "sequence": tokens, "checkpointing": checkpointing, "recipe": recipe}
+        return memory(**H100, model=model, task="train", **fields).total.value
+
+    one = total(micro, sequence)
+    assert total(micro + 1, sequence) >= one
+    assert total(micro, sequence + 64) >= one
+
+
+@quickly
+@given(SMALL, SIZES, TOKENS, TOKENS, st.sampled_from(["vllm", "torch", "llama.cpp"]))
+def test_more_sequences_and_tokens_never_take_less(model: str, batch: int, tokens: int, answer: int, engine: str) -> None:
+    def total(task: str, sequences: int, input_tokens: int, output_tokens: int) -> float:
+        given_as = "concurrency" if task == "serve" else "batch"
+        fields = {given_as: sequences, "input_tokens": input_tokens, "output_tokens": output_tokens, "engine": engine}
+        return memory(**H100, model=model, task=task, **fields).total.value
+
+    for task in ("generate", "serve"):
+        one = total(task, batch, tokens, answer)
+        assert total(task, batch + 1, tokens, answer) >= one
+        assert total(task, batch, tokens + 32, answer) >= one
+        assert total(task, batch, tokens, answer + 32) >= one
+
+
+@quickly
+@given(SMALL, SIZES, TOKENS, st.sampled_from(["mixed", "amp", "bf16"]))
+def test_recomputing_never_holds_more(model: str, micro: int, sequence: int, recipe: str) -> None:
+    """Overhead left out: recomputation makes the allocator waste more of what it reserves."""
+
+    def held(checkpointing: str) -> float:
+        fields = {"micro_batch": micro, "sequence": sequence, "recipe": recipe, "checkpointing": checkpointing}
+        found = memory(**H100, model=model, task="train", **fields)
+        return found.total.value - found.overhead
+
+    assert held("full") <= held("selective") * (1 + 1e-12)
+    assert held("selective") <= held("none") * (1 + 1e-12)
+
+
+LAYOUTS = st.fixed_dictionaries(
+    {
+        "tp": st.sampled_from([1, 2, 4]),
+        "pp": st.sampled_from([1, 2, 4]),
+        "dp": st.sampled_from([1, 2, 8]),
+        "cp": st.sampled_from([1, 2]),
+    }
+)
+TRAINING = st.fixed_dictionaries(
+    {
+        "task": st.sampled_from(["train", "finetune"]),
+        "recipe": st.sampled_from(["fp32", "amp", "mixed", "bf16"]),
+        "optimizer": st.sampled_from(["adamw", "adamw-8bit", "adafactor", "sgd", "sgd-momentum", "muon", "none"]),
+        "sharding": st.sampled_from(["none", "zero1", "zero2", "zero3", "hsdp"]),
+        "offload": st.sampled_from(["none", "optimizer", "parameters", "activations"]),
+        "checkpointing": st.sampled_from(["none", "selective", "full"]),
+        "loss": st.sampled_from(["full", "chunked", "fused"]),
+        "optimizer_in_backward": st.booleans(),
+        "micro_batch": SIZES,
+        "sequence": TOKENS,
+    }
+)
+INFERENCE = st.fixed_dictionaries(
+    {
+        "task": st.sampled_from(["generate", "prefill"]),
+        "weight_dtype": st.sampled_from(sorted(FORMATS)),
+        "kv_dtype": st.sampled_from(["bf16", "fp8", "int4"]),
+        "batch": SIZES,
+        "input_tokens": TOKENS,
+        "output_tokens": TOKENS,
+    }
+)
+
+
+@settings(quickly, max_examples=150)
+@given(SMALL, LAYOUTS, st.one_of(TRAINING, INFERENCE))
+def test_parts_add_up_and_none_is_negative(model: str, layout: dict[str, int], workload: dict[str, Any]) -> None:
+    answer = ask(gpu="B200 SXM", model=model, **layout, **workload)
+    if answer.memory_bytes is None:
+        assert answer.reason
+        return
+    found, total = parts(answer.memory_bytes), answer.memory_bytes.total
+    assert set(found) == set(COMPONENTS)
+    assert all(math.isfinite(value) and value >= 0 for value in found.values())
+    assert sum(found.values()) == exact(total.value, rel=1e-12)
+    assert 0 < total.low < total.value < total.high < math.inf
+    assert found["weights"] > 0
+    assert found["overhead"] > 0
