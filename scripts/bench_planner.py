@@ -34,7 +34,7 @@ class Minimal(App):
 Minimal().run()
 """
 PROGRAM = [sys.executable, "-m", "widgets.launch"]
-PAINTED, ANSWERED = b"Ranking", b"\xe2\x9c\x93"
+PAINTED, ANSWERED = b"Ranking", b" fit \xc2\xb7"
 GPUS = ("H100 SXM5 80GB", "H200 SXM", "A100 80GB SXM", "L40S", "RTX 4090", "L4")
 ESTIMATES = 5000
 
@@ -134,7 +134,7 @@ def main() -> int:
     repeats = parser.parse_args().repeats
     print(f"{'what':<52}{'median':>18}   {'budget':<12}")
     for what, measured, budget, holds in findings(repeats):
-        print(f"{what:<52}{measured:>18}   {budget:<12}{'' if not budget else '✓' if holds else '✗ missed'}", flush=True)
+        print(f"{what:<52}{measured:>18}   {budget:<12}{'' if not budget else 'ok' if holds else 'over'}", flush=True)
     return 0
 
 

@@ -8,17 +8,22 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from conftest import ROOT, RunPlanner
 
-from planner.engine.answers import Answer, Plan
+from planner.cli.levers import AskedPlan
+from planner.cli.settings import parse_settings, spelled
+from planner.engine.answers import Answer, Lever, Plan
 from planner.hardware.measurement import Measurement
+from planner.workload.tasks import Lora, Targets
 
 ONE_REQUEST = {
     "id": 1,
@@ -144,13 +149,104 @@ def test_a_preset_shown_is_a_preset_file(run_planner: RunPlanner, tmp_path: Path
 def test_table_csv_and_markdown_tell_the_same_rows(run_planner: RunPlanner) -> None:
     rows = json.loads(run_planner("plan", "--top", "5", "--json").stdout)["rows"]
     table = list(csv.DictReader(io.StringIO(run_planner("plan", "--top", "5", "--csv").stdout)))
-    assert [(line["gpu"], int(line["rank"])) for line in table] == [(row["gpu"], row["rank"]) for row in rows]
+    assert [(line["gpu"], line["rank"]) for line in table] == [(row["gpu"], str(row["rank"] or "")) for row in rows]
+    assert [line["here"] for line in table] == [str(int(row.get("here", False))) for row in rows]
     assert float(table[0]["tokens_per_s"]) == rows[0]["answer"]["output_tokens_per_s"]["value"]
     markdown = run_planner("plan", "--top", "5", "--markdown").stdout.splitlines()
     assert len(markdown) == 2 + len(rows)
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in markdown}) == 1
     people = run_planner("plan", "--top", "5").stdout
-    assert all(row["gpu"] in people for row in rows)
+    assert all(row["gpu"] in people for row in rows if not row.get("here"))
+    assert (", here" in people) == any(row.get("here") for row in rows)
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-405b-pretrain", "llama-3.1-8b-lora"])
+def test_the_table_fits_and_cuts_no_figure(run_planner: RunPlanner, preset: str) -> None:
+    wide = run_planner("plan", preset, "--top", "30", COLUMNS="1000").stdout.splitlines()
+    all_titles, figures = cells(wide[1]), {cell for line in wide for cell in cells(line)}
+    for columns in (40, 80, 120, 200):
+        done = run_planner("plan", preset, "--top", "30", COLUMNS=str(columns))
+        lines = done.stdout.splitlines()
+        assert all(len(line) <= columns for line in lines)
+        head = next(number for number, line in enumerate(lines) if re.match(r" *#", line))
+        titles = cells(lines[head])
+        assert titles == [title for title in all_titles if title in titles]
+        left_out = done.stderr.partition("also shows: ")[2].strip().split(", ")
+        assert sorted({*titles, *filter(None, left_out), "why"}) == sorted(all_titles)
+        assert ("why" in titles) != ("Why" in lines)
+        for line in lines[head + 1 : head + 6]:
+            assert set(cells(line)[: len(titles) - ("why" in titles)]) <= figures, line
+
+
+def cells(line: str) -> list[str]:
+    """The cells of one line of a table."""
+    return re.split(r" {2,}", line.strip())
+
+
+def test_a_service_is_priced_by_the_month_and_a_job_whole(run_planner: RunPlanner) -> None:
+    service = run_planner("plan", "--top", "3").stdout.splitlines()[1]
+    job = run_planner("plan", "llama-3.1-8b-lora", "--top", "3").stdout.splitlines()[1]
+    assert "$/month" in service
+    assert "$ job" not in service
+    assert "$ job" in job
+    assert "job takes" in job
+    assert "$/month" not in job
+    (first, *_) = csv.DictReader(io.StringIO(run_planner("plan", "llama-3.1-8b-lora", "--top", "1", "--csv").stdout))
+    assert float(first["job_usd"]) == pytest.approx(float(first["job_h"]) * float(first["usd_per_h"]))
+
+
+def test_what_does_not_fit_has_no_speed(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "llama-3.1-405b-pretrain", "--gpu", "H100 SXM5 80GB", "--set", "max_gpus=8", "--markdown")
+    assert done.returncode == 1
+    heads, _, *rows = ([cell.strip() for cell in line.strip("|\n").split("|")] for line in done.stdout.splitlines())
+    lost = dict(zip(heads, rows[0], strict=True))
+    assert (lost["#"], lost["tokens/s"], lost["limit"]) == ("✗", "—", "—")
+    assert "short" in lost["why"]
+
+
+def test_levers_are_commands_to_paste(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "llama-3.1-405b-pretrain", "--gpu", "T4", "--set", "max_gpus=1")
+    assert done.returncode == 1
+    commands = re.findall(r"^    (gpu-planner plan .*)$", done.stdout, re.MULTILINE)
+    assert len(commands) >= 3
+    assert any("lora={" in command for command in commands)
+    assert sum("max_gpus=" in command for command in commands) == len(commands), "what was given is kept, once"
+    for command in commands:
+        again = run_planner(*shlex.split(command)[1:], "--json")
+        assert again.returncode in {0, 1}, (command, again.stderr)
+
+
+def test_a_lever_that_opens_the_catalogue_drops_the_gpu(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "llama-3.1-405b-pretrain", "--gpu", "H100 SXM5 80GB", "--set", "max_gpus=8")
+    assert "gpu-planner plan llama-3.1-405b-pretrain --gpu 'H100 SXM5 80GB' --set" in done.stdout
+    lever = Lever(change={"gpus_considered": []}, text="any GPU")
+    asked = AskedPlan("a preset", ["max_gpus=8"], ["T4"], None)
+    assert asked.command_with(lever) == "gpu-planner plan 'a preset' --set max_gpus=8 --set 'gpus_considered=[]'"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fields"),
+    [
+        ("optimizer", "adamw-8bit", {"optimizer": "adamw-8bit"}),
+        ("title", "1e5", {"title": "1e5"}),
+        ("title", "", {"title": ""}),
+        ("title", 'say "é" =', {"title": 'say "é" ='}),
+        ("max_gpus", 64, {"max_gpus": 64}),
+        ("compile", True, {"compile": True}),
+        ("gpus_considered", ["T4", "L4"], {"gpus_considered": ["T4", "L4"]}),
+        ("targets", {"headroom": 0.02}, {"targets.headroom": 0.02}),
+        ("lora", Lora(rank=16, base="nf4"), {"lora": {"rank": 16, "targets": "all-linear", "base": "nf4"}}),
+        ("targets", Targets(p95_request_s=5.0), {"targets": {"p95_request_s": 5.0, "burst": 0.0}}),
+    ],
+)
+def test_what_is_spelled_for_set_is_read_back(key: str, value: Any, fields: dict[str, Any]) -> None:
+    assert parse_settings(spelled(key, value)) == fields
+
+
+def test_a_terminal_without_the_signs_still_gets_the_answer(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "--top", "3", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "H100" in done.stdout
 
 
 def test_without_a_terminal_the_plan_is_printed(run_planner: RunPlanner) -> None:

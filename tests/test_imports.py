@@ -52,8 +52,8 @@ def test_help_loads_no_command() -> None:
 @pytest.mark.parametrize(
     ("arguments", "unwanted"),
     [
-        (("plan", "--json"), {"textual", "widgets", "torch", "pynvml", "bench", "rich"}),
-        (("plan",), {"textual", "widgets", "torch", "pynvml", "bench"}),
+        (("plan", "--json"), {"textual", "widgets", "torch", "rich"}),
+        (("plan",), {"textual", "widgets", "torch"}),
         (("gpus", "--json"), {"textual", "widgets", "torch", "pynvml", "bench", "rich", "numpy"}),
         (("presets", "--json"), {"textual", "widgets", "torch", "pynvml", "bench", "rich", "numpy"}),
         (("schema", "plan"), {"textual", "widgets", "torch", "pynvml", "bench", "rich", "numpy"}),
@@ -63,6 +63,11 @@ def test_help_loads_no_command() -> None:
 )
 def test_commands_load_only_what_they_need(arguments: tuple[str, ...], unwanted: set[str]) -> None:
     assert not packages_after(command(*arguments)) & unwanted
+
+
+def test_of_the_benchmark_the_plan_reads_the_protocol_alone() -> None:
+    loaded = {name for name in modules_after(command("plan", "--json")) if name.partition(".")[0] == "bench"}
+    assert loaded <= {"bench", "bench.protocol"}
 
 
 def test_the_screen_opens_without_the_heavy_libraries() -> None:

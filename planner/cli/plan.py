@@ -68,7 +68,10 @@ def plan(
     where = str(chosen.path)
     try:
         workload = session.workload(fields_of(chosen.workload, changes), where)
-        found = session.plan(workload, basis=basis, top=top or (None if form else DEFAULT_ROWS))
+        most = top or (None if form else DEFAULT_ROWS)
+        found = session.plan(workload, basis=basis, top=most)
+        if any(row.rank is None and not row.here for row in found.rows):
+            found = session.plan(workload, basis=basis, top=most, hints=True)
     except UserError as wrong:
         raise name_sources(wrong, settings, gpus, where) from wrong
     _write(found, form, AskedPlan(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config))
