@@ -45,7 +45,6 @@ class ModelColumns(Columns):
     width: Floats
     heads: Floats
     kv_heads: Floats
-    head_dim: Floats
     query: Floats
     key: Floats
     ffn: Floats
@@ -68,14 +67,11 @@ class ModelColumns(Columns):
     experts_per_token: Floats
     expert_ffn: Floats
     shared_ffn: Floats
-    dense_layers: Floats
     moe_layers: Floats
     layers_shared: Floats
     experts_total: Floats
     total: Floats
     active: Floats
-    active_matrix: Floats
-    linear_matrix: Floats
     final_vector: Floats
 
 

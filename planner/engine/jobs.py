@@ -193,9 +193,9 @@ def _training(workload: Workload, architecture: Architecture, choose: _Chooser, 
         targets = LORA_TARGETS if workload.lora.targets == "all-linear" else tuple(workload.lora.targets)
         adapters = float(architecture.lora_parameters(workload.lora.rank, targets))
         linear, other, packed = _format(workload.lora.base, "lora.base", problems)
-        gradient, master, cast = (2.0 if recipe == "bf16" else 4.0), (4.0 if recipe == "bf16" else 6.0), 0.0
-        gradient = 4.0 if workload.lora.base in {"nf4", "nf4-dq", "fp4", "int8"} else gradient
-        master = gradient  # the adapters' own weights
+        sixteen = recipe == "bf16" and workload.lora.base not in {"nf4", "nf4-dq", "fp4", "int8"}
+        gradient, cast = (2.0 if sixteen else 4.0), 0.0
+        master = gradient  # the adapters' own weights, which stand beside the frozen base
     width = 2.0 if recipe == "bf16" and workload.lora is None else 4.0
     states, traffic = _optimizer(optimizer, width, architecture)
     if optimizer == "none":
