@@ -28,7 +28,7 @@ format: $(DEVELOPMENT) ## Format the code and apply the safe fixes
 	"$(BIN)/ruff" check --fix .
 	"$(BIN)/ruff" format .
 
-shots: $(DEVELOPMENT) ## Draw the screenshots in docs/ with the program itself
+shots: $(DEVELOPMENT) ## Draw the screenshot of README with the program itself
 	"$(BIN)/python" scripts/shots.py docs
 
 bench-planner: $(DEVELOPMENT) ## Time the planner itself: start, plan, re-rank, estimate
