@@ -53,7 +53,10 @@ class Headline(Static):
         space = room - len(head) - len(right) - 3
         rest = _fit_parts(self._left[1:], space)
         gap = room - len(head) - 2 - len(rest) - len(right)
-        self.update(Content.assemble((head, "bold $accent"), "  ", (rest, "$foreground"), " " * max(1, gap), (right, "$quiet")))
+        self.update(
+            Content.assemble((head, "bold $accent"), "  ", (rest, "$foreground"), " " * max(1, gap), (right, "$quiet")),
+            layout=False,
+        )
 
 
 def _fit_parts(parts: Sequence[str], room: int) -> str:
@@ -105,7 +108,7 @@ class Tabs(Clickable):
             parts.append(Content.assemble((text, "bold reverse" if pane == active else "$quiet")))
             self._stretches.append((cell, cell + len(text), f"pane-{pane}"))
             cell += len(text) + 1
-        self.update(Content(" ").join(parts))
+        self.update(Content(" ").join(parts), layout=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,7 @@ class KeyLine(Clickable):
                 self._stretches.append((cell, cell + _width(state) - 3, name))
                 cell += _width(state)
             cell += gap
-        self.update(Content("").join([*map(_key, kept), Content(" " * space), *map(_key, right)]))
+        self.update(Content("").join([*map(_key, kept), Content(" " * space), *map(_key, right)]), layout=False)
 
 
 PALETTE = KeyState(BY_ID["help"], "^p", "palette", available=True)

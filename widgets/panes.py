@@ -86,7 +86,9 @@ class RankingView(Vertical):
         """Keep the last plan, marked stale, and say what is wrong."""
         self._problems = problems
         self.query_one(Ranking).set_stale(True)
-        self.query_one("#reason", Static).update(Content("\n").join(Content.styled(text, "$text-error") for text in problems))
+        self.query_one("#reason", Static).update(
+            Content("\n").join(Content.styled(text, "$text-error") for text in problems), layout=False
+        )
 
     def explain(self, row: PlanRow | None, plan: Plan | None) -> None:
         """The reason of the highlighted row."""
@@ -94,7 +96,7 @@ class RankingView(Vertical):
             return
         if row is None:
             levers = [lever.text for lever in plan.levers[:3]] if plan is not None and not plan.rows else []
-            self.query_one("#reason", Static).update(Content("\n").join(Content(text) for text in levers))
+            self.query_one("#reason", Static).update(Content("\n").join(Content(text) for text in levers), layout=False)
             return
         offer = row.offer
         lines = [Content.assemble(("this machine: " if row.here else "", "bold $accent"), row.why)]
@@ -102,7 +104,7 @@ class RankingView(Vertical):
             instances = f"{offer.instances} × " if offer.instances > 1 else ""
             text = f"{usd_text(offer.usd_per_h)} $/h · {instances}{offer.provider} {offer.instance} · {offer.region} · {offer.market} · {offer.as_of}"
             lines.append(Content.styled(shorten_end(text, max(20, self.size.width - 2), self._symbols.ellipsis), "$quiet"))
-        self.query_one("#reason", Static).update(Content("\n").join(lines))
+        self.query_one("#reason", Static).update(Content("\n").join(lines), layout=False)
 
 
 class MemoryView(Vertical, can_focus=True):
