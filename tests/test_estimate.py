@@ -1,0 +1,317 @@
+"""Candidates given in full: the documented answer, faults by key, and one answer whatever stands beside it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from engine_sample import architecture, ask, ask_all, chip
+
+from planner.engine.answers import Answer, Figure
+from planner.engine.evaluate import Candidates
+from planner.errors import UserError
+from planner.units import GIB
+
+ALWAYS = {
+    "fits",
+    "reason",
+    "bottleneck",
+    "memory_bytes",
+    "parameters",
+    "flop_per_token",
+    "tokens_per_s",
+    "tokens_per_s_per_gpu",
+    "energy_j_per_token",
+    "seconds_by_class",
+    "assumed",
+    "layout",
+    "version",
+}
+TRAINING = {"step_s", "mfu"}
+PREFILL = {"prefill_s", "ttft_s", "requests_per_s", "max_concurrency"}
+DECODING = {"tpot_s", "request_s", "decode_tokens_per_s", "output_tokens_per_s"}
+PRICED = {"usd_per_million_tokens", "flop_per_usd"}
+FIELDS = {"train": TRAINING, "finetune": TRAINING, "prefill": PREFILL, "generate": PREFILL | DECODING, "serve": PREFILL | DECODING}
+
+
+def wire(answer: Answer) -> dict[str, Any]:
+    """As a line of the command's output."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
+    return found
+
+
+def fault(**fields: Any) -> dict[str, str]:
+    """Key -> message of every problem of a request that cannot be used."""
+    with pytest.raises(UserError) as caught:
+        ask(**({"model": "qwen3-8b", "gpu": "h100", "task": "generate"} | fields))
+    return {problem.key: problem.message for problem in caught.value.problems}
+
+
+def request_of(task: str, **fields: Any) -> dict[str, Any]:
+    load = {"concurrency": 8} if task == "serve" else {}
+    return {"model": "qwen3-8b", "gpu": "H100-SXM-80GB", "task": task} | load | fields
+
+
+@pytest.mark.parametrize("task", FIELDS)
+def test_an_answer_has_every_field_that_applies_and_no_other(task: str) -> None:
+    assert set(wire(ask(**request_of(task)))) == ALWAYS | FIELDS[task]
+    assert set(wire(ask(**request_of(task, id=7, price_usd_per_gpu_h=2.0)))) == ALWAYS | FIELDS[task] | PRICED | {"id"}
+
+
+def test_generating_with_qwen3_8b_on_an_h100() -> None:
+    answer = ask(model="qwen3-8b", gpu="H100-SXM-80GB", task="generate", id={"any": "thing"})
+    assert answer.id == {"any": "thing"}
+    assert answer.fits
+    assert answer.reason is None
+    assert answer.bottleneck == "bandwidth"
+    assert answer.parameters is not None
+    assert (answer.parameters.total, answer.parameters.active, answer.parameters.trainable) == (8_190_735_360, 8_190_735_360, 0)
+    assert answer.parameters.embedding == 151936 * 4096
+    assert answer.memory_bytes is not None
+    assert answer.memory_bytes.weights == 2 * 8_190_735_360
+    assert answer.memory_bytes.kv_cache == 640 * 147_456
+    assert answer.memory_bytes.capacity == pytest.approx(79.2 * GIB, rel=0.01)
+    assert answer.decode_tokens_per_s is not None
+    assert 80 < answer.decode_tokens_per_s.value < 3350e9 / (2 * 8_190_735_360)
+    assert answer.assumed == {
+        "engine": "vllm",
+        "dtype": "bf16",
+        "weight_dtype": "bf16",
+        "kv_dtype": "bf16",
+        "memory_fraction": 0.9,
+        "attention": "flash",
+        "batch": 1,
+        "input_tokens": 512.0,
+        "output_tokens": 128.0,
+    }
+
+
+def test_what_is_given_is_not_assumed() -> None:
+    answer = ask(**request_of("generate", input_tokens=100, output_tokens=50, batch=2, engine="torch", dtype="fp16"))
+    assert not {"input_tokens", "output_tokens", "batch", "engine", "dtype"} & set(answer.assumed)
+    trained = ask(**request_of("train", gpus=8))
+    assert trained.assumed | {"link": "nvlink", "dp": 8, "tp": 1, "pp": 1, "sharding": "none", "sequence": 2048} == trained.assumed
+
+
+def figures(value: Any, path: str = "") -> list[tuple[str, dict[str, Any]]]:
+    if isinstance(value, dict):
+        if set(value) == {"value", "low", "high", "basis"}:
+            return [(path, value)]
+        return list(itertools.chain.from_iterable(figures(inner, f"{path}.{name}") for name, inner in value.items()))
+    return []
+
+
+@pytest.mark.parametrize("gpu", ["H100-SXM-80GB", "L4", "RTX 4090", "MI300X", "A10G", "T4"])
+@pytest.mark.parametrize("task", FIELDS)
+def test_every_figure_lies_in_its_range_and_has_a_basis(task: str, gpu: str) -> None:
+    answer = ask(**request_of(task, model="llama-3.2-1b", gpu=gpu, dtype="fp16", price_usd_per_gpu_h=1.5))
+    found = figures(wire(answer))
+    assert len(found) >= 6
+    for path, figure in found:
+        assert 0 < figure["low"] <= figure["value"] <= figure["high"] < math.inf, path
+        assert figure["basis"] in {"spec", "public"}, path
+
+
+def test_a_price_is_turned_into_dollars_per_token() -> None:
+    answer = ask(**request_of("generate", gpus=2, price_usd_per_gpu_h=3.0))
+    assert answer.tokens_per_s is not None
+    assert answer.usd_per_million_tokens is not None
+    assert answer.flop_per_usd is not None
+    assert answer.flop_per_token is not None
+    per_hour = answer.tokens_per_s.value * 3600
+    assert answer.usd_per_million_tokens.value == pytest.approx(1e6 * 6.0 / per_hour)
+    assert answer.flop_per_usd.value == pytest.approx(answer.flop_per_token * per_hour / 6.0)
+    assert isinstance(answer.usd_per_million_tokens, Figure)
+    low, high = answer.usd_per_million_tokens.low, answer.usd_per_million_tokens.high
+    assert low == pytest.approx(1e6 * 6.0 / 3600 / answer.tokens_per_s.high)
+    assert high == pytest.approx(1e6 * 6.0 / 3600 / answer.tokens_per_s.low)
+
+
+def test_absent_degrees_are_chosen_so_that_they_multiply_to_the_gpus() -> None:
+    for task, given in itertools.product(
+        FIELDS, ({"gpus": 8}, {"gpus": 8, "tp": 2}, {"gpus": 8, "pp": 2}, {"gpus": 16, "dp": 2}, {"tp": 4})
+    ):
+        layout = ask(**request_of(task, model="llama-3.1-70b", **given)).layout
+        assert layout is not None
+        assert layout.tp * layout.pp * layout.dp * layout.cp == layout.gpus == given.get("gpus", 4)
+        assert all(getattr(layout, name) == value for name, value in given.items())
+
+
+def test_a_model_can_be_given_as_its_config() -> None:
+    config = {
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 14336,
+        "vocab_size": 128256,
+    }
+    own, named = ask(**request_of("generate", model=config)), ask(**request_of("generate", model="llama-3.1-8b"))
+    assert own == named
+
+
+def test_lengths_may_be_distributions() -> None:
+    from planner.workload.tasks import Lengths
+
+    spread = ask(**request_of("serve", input_tokens=Lengths(mean=600, p95=2000), output_tokens=Lengths(mean=200)))
+    assert spread.fits
+    assert spread.memory_bytes is not None
+    assert spread.memory_bytes.kv_cache == 8 * 800 * 147_456
+
+
+# --- faults -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "words"),
+    [
+        ({"gpu": "H100-SXM9"}, "gpu", "'H100-SXM9' is not a known GPU"),
+        ({"model": "qwen3-9b"}, "model", "'qwen3-9b' is not a known model"),
+        ({"model": {"model_type": "qwen4"}}, "model.model_type", "'qwen4' is not supported"),
+        ({"model": {"model_type": "llama", "hidden_size": 64}}, "model.num_hidden_layers", "missing"),
+        ({"gpus": 8, "tp": 2, "pp": 2, "dp": 4}, "gpus", "8 is not tp·pp·dp·cp = 2·2·4·1 = 16"),
+        ({"gpus": 6, "tp": 4}, "gpus", "6 is not tp·pp·dp·cp"),
+        ({"task": "train", "tp": 5}, "tp", "5 does not divide the model's 32 attention heads"),
+        ({"tp": 0}, "tp", "at least 1"),
+        ({"pp": -1}, "pp", "at least 1"),
+        ({"gpus_per_node": 0}, "gpus_per_node", "at least 1"),
+        ({"batch": -4}, "batch", "-4 is not accepted; it has to be above 0"),
+        ({"task": "train", "micro_batch": 0}, "micro_batch", "above 0"),
+        ({"task": "train", "global_batch": -8}, "global_batch", "above 0"),
+        ({"task": "train", "sequence": -1}, "sequence", "above 0"),
+        ({"input_tokens": 0}, "input_tokens", "above 0"),
+        ({"output_tokens": -3}, "output_tokens", "above 0"),
+        ({"task": "serve", "concurrency": 0}, "concurrency", "above 0, or 'max'"),
+        ({"task": "serve", "request_rate_per_s": -1.0}, "request_rate_per_s", "above 0"),
+        ({"memory_fraction": 1.5}, "memory_fraction", "at most 1"),
+        ({"price_usd_per_gpu_h": 0.0}, "price_usd_per_gpu_h", "above 0"),
+        ({"weight_dtype": "int5"}, "weight_dtype", "'int5' is not accepted"),
+        ({"engine": "vlm@0.9"}, "engine", "'vlm@0.9' is not accepted"),
+    ],
+)
+def test_a_fault_is_named_by_its_key(fields: dict[str, Any], key: str, words: str) -> None:
+    found = fault(**fields)
+    assert key in found
+    assert words in found[key]
+
+
+def test_every_fault_of_a_request_is_named() -> None:
+    assert set(fault(batch=-1, input_tokens=0, memory_fraction=2.0)) == {"batch", "input_tokens", "memory_fraction"}
+
+
+def test_a_bad_request_leaves_its_neighbours_alone() -> None:
+    good, bad = request_of("generate", id=1), request_of("generate", id=2, gpu="H1000")
+    first, error, last = ask_all(good, bad, good | {"id": 3})
+    assert isinstance(first, Answer)
+    assert isinstance(error, UserError)
+    assert isinstance(last, Answer)
+    assert msgspec.structs.replace(last, id=1) == first
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"gpu": "V100-SXM2-16GB", "dtype": "bf16"}, "no known bf16 rate"),
+        ({"gpu": "T4", "dtype": "fp16", "engine": "tensorrt-llm"}, "compute capability 8.0"),
+        ({"gpu": "A100-SXM-80GB", "weight_dtype": "nvfp4"}, "compute capability 10.0"),
+    ],
+)
+def test_what_a_gpu_cannot_run_is_an_answer_with_a_reason(fields: dict[str, Any], words: str) -> None:
+    answer = ask(**request_of("generate") | fields)
+    assert not answer.fits
+    assert answer.reason is not None
+    assert words in answer.reason
+    assert answer.memory_bytes is None
+
+
+# --- many at once -------------------------------------------------------------------------------------------------------
+
+
+def mixed(number: int) -> list[dict[str, Any]]:
+    kinds = [
+        request_of("generate", batch=4),
+        request_of("prefill", model="qwen3-32b", weight_dtype="fp8"),
+        request_of("train", model="llama-3.1-8b", gpus=8, sharding="zero3", micro_batch=2),
+        request_of("train", model="gpt2", gpu="L4", recipe="amp", sequence=1024),
+        request_of("serve", model="mixtral-8x7b", gpus=2, tp=2, concurrency=32),
+        request_of("serve", model="gpt-oss-20b", gpu="A100-SXM-80GB", concurrency=5),
+        request_of("generate", model="gemma-2-9b", gpu="RTX 4090", input_tokens=3000),
+        request_of("generate", gpu="H1000"),
+    ]
+    return [kinds[place % len(kinds)] | {"id": place} for place in range(number)]
+
+
+def close(one: Any, other: Any) -> bool:
+    """Equal, numbers to 12 digits."""
+    if isinstance(one, dict):
+        return set(one) == set(other) and all(close(one[name], other[name]) for name in one)
+    if isinstance(one, float):
+        return one == pytest.approx(other, rel=1e-12)
+    return bool(one == other)
+
+
+def test_an_answer_does_not_depend_on_its_neighbours() -> None:
+    requests = mixed(40)
+    for given, found in zip(requests, ask_all(*requests), strict=True):
+        (alone,) = ask_all(given)
+        if isinstance(alone, UserError):
+            assert isinstance(found, UserError)
+            assert alone.problems == found.problems
+            continue
+        assert isinstance(found, Answer)
+        assert close(wire(alone), wire(found)), given
+
+
+def test_the_order_of_requests_does_not_matter() -> None:
+    requests = mixed(16)
+    forward, backward = ask_all(*requests), ask_all(*reversed(requests))
+    for one, other in zip(forward, reversed(backward), strict=True):
+        if isinstance(one, Answer):
+            assert isinstance(other, Answer)
+            assert close(wire(one), wire(other))
+
+
+def test_two_thousand_requests_are_a_handful_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask_all(*mixed(8))
+    built, plain = [], Candidates.table
+
+    def counted(self: Candidates) -> Any:
+        built.append(len(self.job_index))
+        return plain(self)
+
+    monkeypatch.setattr(Candidates, "table", counted)
+    started = time.perf_counter()
+    answers = ask_all(*mixed(2000))
+    assert time.perf_counter() - started < 5
+    assert len(built) <= 20
+    assert max(built) >= 500
+    assert sum(isinstance(answer, UserError) for answer in answers) == 250
+    assert [answer.id for answer in answers if isinstance(answer, Answer)] == [n for n in range(2000) if n % 8 != 7]
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    assert ask_all(*mixed(16))[:7] == ask_all(*mixed(16))[:7]
+
+
+def test_capacity_is_what_the_driver_leaves() -> None:
+    for gpu in ("H100-SXM-80GB", "A100-SXM-80GB", "L4", "RTX 4090", "H200"):
+        found = ask(**request_of("generate", model="gpt2", gpu=gpu)).memory_bytes
+        assert found is not None
+        assert found.capacity == chip(gpu).capacity_bytes
+        assert 0.85 * chip(gpu).gpu.memory_bytes < found.capacity <= chip(gpu).gpu.memory_bytes
+
+
+def test_trainable_parameters() -> None:
+    from planner.workload.tasks import Lora
+
+    whole = ask(**request_of("finetune")).parameters
+    light = ask(**request_of("finetune", lora=Lora(rank=16))).parameters
+    assert whole is not None
+    assert light is not None
+    assert whole.trainable == architecture("qwen3-8b").total
+    assert light.trainable == 43_646_976
