@@ -6,9 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from planner.engine.answers import Answer, MemoryBytes
+from planner.engine.answers import Answer, MemoryBytes, Plan, PlanRow
 from planner.engine.chips import Chip
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate import Candidates, Evaluated, evaluate
@@ -17,7 +18,7 @@ from planner.errors import UserError
 from planner.session import Session
 from planner.workload.architecture import Architecture
 from planner.workload.presets import read_workload
-from planner.workload.tasks import Request
+from planner.workload.tasks import Request, Workload
 
 COMPONENTS = ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")
 NOWHERE = Path("/nonexistent")
@@ -82,3 +83,28 @@ def candidate(device: Chip, layout: dict[str, float] | None = None, **workload: 
 
 def evaluated(device: Chip, layout: dict[str, float] | None = None, **workload: Any) -> Evaluated:
     return evaluate(candidate(device, layout, **workload))
+
+
+def workload(preset: str, **changes: Any) -> Workload:
+    """A shipped preset with some keys changed."""
+    stated = msgspec.to_builtins(session().presets.load(preset).workload)
+    return session().workload(stated | changes, "test")
+
+
+@cache
+def shipped(preset: str) -> Plan:
+    """From the vendors' figures."""
+    return session().plan(workload(preset), basis="spec")
+
+
+def plan(preset: str, **changes: Any) -> Plan:
+    return session().plan(workload(preset, **changes), basis="spec")
+
+
+def solutions(found: Plan) -> list[PlanRow]:
+    return [row for row in found.rows if row.rank is not None]
+
+
+def gpus_of(row: PlanRow) -> int:
+    assert row.answer.layout is not None
+    return row.answer.layout.gpus

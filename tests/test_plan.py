@@ -1,0 +1,163 @@
+"""Plans of every shipped workload: solutions ranked whole, every row with its reason, every number a number."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from engine_sample import NOWHERE, gpus_of, plan, session, shipped, solutions, workload
+
+from planner.engine.answers import Plan
+from planner.paths import presets_folder
+from planner.session import DEFAULT_PRESET
+from planner.workload.presets import PresetShelf
+
+PRESETS = PresetShelf(presets_folder() / "workloads", NOWHERE).names()
+VERDICTS = ("fits", "misses-target", "does-not-fit", "not-supported")
+JOBS = ("llama-3.1-8b-lora", "llama-3.1-8b-pretrain", "mixtral-8x7b-lora", "qwen3-32b-batch-job")
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict):
+        yield from itertools.chain.from_iterable(map(numbers, value.values()))
+    elif isinstance(value, (list, tuple)):
+        yield from itertools.chain.from_iterable(map(numbers, value))
+    elif isinstance(value, float):
+        yield value
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_shipped_workload_has_solutions_ranked_without_gaps(preset: str) -> None:
+    found = shipped(preset)
+    ranks = [row.rank for row in found.rows if row.rank is not None]
+    assert ranks == list(range(1, len(ranks) + 1))
+    assert len(ranks) >= 3
+    order = [VERDICTS.index(row.verdict) for row in found.rows]
+    assert order == sorted(order)
+    assert all((row.rank is not None) == (row.verdict == "fits") for row in found.rows)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_row_says_why(preset: str) -> None:
+    for row in shipped(preset).rows:
+        assert row.why.strip()
+        assert row.answer.fits == (row.verdict in {"fits", "misses-target"})
+        assert (row.answer.reason is None) == row.answer.fits
+        if row.verdict == "misses-target":
+            assert row.why.startswith("misses: ")
+        if row.verdict == "fits":
+            assert "limited by" in row.why
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_number_is_one(preset: str) -> None:
+    """As values; JSON would write null for what is not a number."""
+    found = shipped(preset)
+    assert all(math.isfinite(number) for number in numbers(msgspec.to_builtins(found)))
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Plan) == found
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_counts_are_of_what_was_looked_at(preset: str) -> None:
+    found = shipped(preset)
+    assert found.counts.shown == len(found.rows)
+    assert found.counts.considered >= found.counts.fit >= len({(row.gpu, gpus_of(row)) for row in solutions(found)}) > 0
+    gpus = {gpu.name for gpu in session().gpus.all}
+    assert {row.gpu for row in found.rows if not row.here} == gpus
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_this_machine_is_among_the_rows(preset: str) -> None:
+    here = [row for row in shipped(preset).rows if row.here]
+    assert session().machine.cpu.name in {row.gpu for row in here}
+    assert all(row.offer is None for row in here)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_solution_holds_together(preset: str) -> None:
+    asked = workload(preset)
+    for row in solutions(shipped(preset)):
+        layout, memory = row.answer.layout, row.answer.memory_bytes
+        assert layout is not None
+        assert memory is not None
+        assert layout.gpus == layout.tp * layout.pp * layout.dp * layout.cp
+        assert layout.gpus <= (asked.max_gpus or math.inf)
+        assert memory.total.value <= memory.capacity * 0.9
+        if row.offer is not None:
+            assert row.offer.instances * row.offer.gpus >= layout.gpus
+            assert row.usd_per_h is not None
+            assert row.usd_per_h.value == pytest.approx(row.offer.usd_per_h)
+            assert row.usd_per_month is not None
+            assert row.usd_per_month.value == pytest.approx(730 * row.usd_per_h.value)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_solutions_meet_the_targets(preset: str) -> None:
+    targets = workload(preset).targets
+    for row in solutions(shipped(preset)):
+        answer = row.answer
+        if targets.deadline_h is not None:
+            assert row.job_h is not None
+            assert row.job_h.value <= targets.deadline_h
+        for limit, latency in (
+            (targets.p95_request_s, answer.request_s),
+            (targets.p95_ttft_s, answer.ttft_s),
+            (targets.p95_tpot_s, answer.tpot_s),
+        ):
+            if limit is not None:
+                assert latency is not None
+                assert latency.p95 is not None
+                assert latency.p95.value <= limit
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.2-3b-real-time", "qwen3-30b-a3b-service"])
+def test_a_service_has_replicas_for_its_burst(preset: str) -> None:
+    asked = workload(preset)
+    assert asked.request_rate_per_s is not None
+    for row in solutions(shipped(preset)):
+        assert row.answer.requests_per_s is not None
+        assert row.answer.requests_per_s.value >= asked.request_rate_per_s * (1 + asked.targets.burst)
+
+
+@pytest.mark.parametrize("preset", JOBS)
+def test_a_job_costs_its_hours(preset: str) -> None:
+    asked = workload(preset)
+    for row in solutions(shipped(preset)):
+        rate = row.answer.tokens_per_s if asked.train_tokens else row.answer.requests_per_s
+        amount = asked.train_tokens or asked.requests
+        assert rate is not None
+        assert amount is not None
+        assert row.job_h is not None
+        assert row.job_h.value == pytest.approx(amount / rate.value / 3600)
+        if row.usd_per_h is not None:
+            assert row.job_usd is not None
+            assert row.job_usd.value == pytest.approx(row.job_h.value * row.usd_per_h.value)
+
+
+def test_planning_twice_gives_one_plan() -> None:
+    assert plan(DEFAULT_PRESET) == shipped(DEFAULT_PRESET)
+
+
+def test_the_first_rows_and_this_machine() -> None:
+    whole, cut = shipped(DEFAULT_PRESET), session().plan(workload(DEFAULT_PRESET), basis="spec", top=5)
+    assert cut.rows[:5] == whole.rows[:5]
+    assert [row.gpu for row in cut.rows[5:]] == [row.gpu for row in whole.rows[5:] if row.here]
+    assert cut.counts.considered == whole.counts.considered
+
+
+def test_defaults_that_were_filled_in_are_in_the_task() -> None:
+    found = plan("llama-3.1-70b-chat-service").task
+    assert found["dtype"] == "bf16"
+    assert found["targets"] == {"p95_request_s": 5.0, "burst": 0.2, "headroom": 0.1}
+    assert found["model"] == "llama-3.1-70b"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_unknown_prices_come_after_known_ones(preset: str) -> None:
+    priced = [row.usd_per_h is not None for row in solutions(shipped(preset))]
+    assert priced == sorted(priced, reverse=True)
+    assert priced[0]

@@ -1,0 +1,302 @@
+"""Plans follow what is asked: objectives, targets, offers, the search's bounds, levers, and what was measured here."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from engine_sample import gpus_of, plan, session, shipped, solutions, workload
+
+from planner.engine.answers import Basis, PlanRow
+from planner.errors import UserError
+from planner.hardware.measurements import Measurement
+from planner.session import DEFAULT_PRESET, Session
+
+# --- objectives ---------------------------------------------------------------------------------------------------------
+
+
+def ascending(values: list[float]) -> bool:
+    return all(a <= b * (1 + 1e-9) for a, b in itertools.pairwise(values))
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "qwen3-30b-a3b-service"])
+def test_the_cheapest_service_costs_least_an_hour(preset: str) -> None:
+    rows = solutions(shipped(preset))
+    assert ascending([row.usd_per_h.value for row in rows if row.usd_per_h])
+
+
+@pytest.mark.parametrize(
+    "preset", ["llama-3.1-8b-lora", "llama-3.1-8b-pretrain", "qwen3-8b-single-user-chat", "qwen3-32b-batch-job"]
+)
+def test_the_cheapest_job_costs_least_a_token(preset: str) -> None:
+    rows = solutions(shipped(preset))
+    assert ascending([row.answer.usd_per_million_tokens.value for row in rows if row.answer.usd_per_million_tokens])
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-8b-lora", "llama-3.1-8b-pretrain", "qwen3-8b-single-user-chat"])
+def test_the_fastest_comes_first(preset: str) -> None:
+    rows = solutions(plan(preset, objective="fastest"))
+    rates = [row.answer.tokens_per_s.value for row in rows if row.answer.tokens_per_s]
+    assert len(rates) == len(rows)
+    assert ascending(rates[::-1])
+    assert rates[0] >= max(row.answer.tokens_per_s.value for row in solutions(shipped(preset)) if row.answer.tokens_per_s)
+    assert rows[0].why.startswith("fastest")
+
+
+def test_the_fastest_service_answers_soonest() -> None:
+    rows = solutions(plan(DEFAULT_PRESET, objective="fastest"))
+    waits = [row.answer.request_s.p95.value for row in rows if row.answer.request_s and row.answer.request_s.p95]
+    assert len(waits) == len(rows)
+    assert ascending(waits)
+
+
+def test_most_flop_per_dollar_comes_first() -> None:
+    rows = solutions(shipped("qwen3-study-1024-tokens"))
+    returns = [row.answer.flop_per_usd.value for row in rows if row.answer.flop_per_usd]
+    assert len(returns) > 20
+    assert ascending(returns[::-1])
+
+
+def test_the_fewest_gpus_come_first() -> None:
+    rows = solutions(plan("llama-3.1-8b-pretrain", objective="fewest-gpus"))
+    assert ascending([float(gpus_of(row)) for row in rows])
+    assert gpus_of(rows[0]) < gpus_of(solutions(plan("llama-3.1-8b-pretrain", objective="fastest"))[0])
+
+
+# --- targets ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_deadline_nothing_meets_is_missed_by_all() -> None:
+    found = plan("llama-3.1-8b-lora", targets={"deadline_h": 0.001})
+    assert not solutions(found)
+    assert found.rows[0].verdict == "misses-target"
+    assert "deadline" in found.rows[0].why
+
+
+def test_a_looser_deadline_never_loses_a_solution() -> None:
+    found = [plan("llama-3.1-8b-lora", targets={"deadline_h": hours}) for hours in (1, 12, 100)]
+    gpus = [{row.gpu for row in solutions(one)} for one in found]
+    assert gpus[0] <= gpus[1] <= gpus[2]
+    assert gpus[0] < gpus[2]
+    prices = [min(row.job_usd.value for row in solutions(one) if row.job_usd) for one in found]
+    assert prices[0] >= prices[1] >= prices[2]
+
+
+def test_a_budget_turns_solutions_into_misses() -> None:
+    free = plan("llama-3.1-8b-lora")
+    costs = sorted(row.job_usd.value for row in solutions(free) if row.job_usd)
+    limit = costs[len(costs) // 4]
+    tight = plan("llama-3.1-8b-lora", targets={"deadline_h": 12, "budget_usd": limit})
+    paid = [row.job_usd.value for row in solutions(tight) if row.job_usd]
+    assert paid
+    assert max(paid) <= limit
+    over = [row for row in tight.rows if row.verdict == "misses-target" and "budget" in row.why]
+    assert over
+    assert all(row.job_usd is not None and row.job_usd.value > limit for row in over)
+
+
+def test_a_budget_of_a_service_is_of_a_month() -> None:
+    cheapest = solutions(shipped(DEFAULT_PRESET))[0]
+    assert cheapest.usd_per_month is not None
+    month = cheapest.usd_per_month.value
+    targets = {"p95_request_s": 5, "burst": 0.2}
+    enough, less = (plan(DEFAULT_PRESET, targets=targets | {"budget_usd": month * share}) for share in (1.001, 0.999))
+    assert solutions(enough)[0].gpu == cheapest.gpu
+    assert not [row for row in solutions(less) if row.usd_per_h is not None]
+
+
+def test_latency_targets_flip_verdicts() -> None:
+    strict = plan(DEFAULT_PRESET, targets={"p95_request_s": 0.05})
+    assert not solutions(strict)
+    assert "p95 request time" in strict.rows[0].why
+
+
+def test_headroom_left_free_costs_candidates() -> None:
+    some, much = (plan("llama-3.1-8b-lora", targets={"headroom": share}) for share in (0.02, 0.5))
+    assert much.counts.fit < some.counts.fit
+    assert all(
+        row.answer.memory_bytes.total.value <= 0.5 * row.answer.memory_bytes.capacity
+        for row in solutions(much)
+        if row.answer.memory_bytes
+    )
+
+
+# --- offers -------------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_asked_providers_are_offered() -> None:
+    found = plan(DEFAULT_PRESET, providers=["aws", "lambda"])
+    offered = {row.offer.provider for row in found.rows if row.offer}
+    assert offered
+    assert offered <= {"aws", "lambda"}
+    everyone = {row.offer.provider for row in shipped(DEFAULT_PRESET).rows if row.offer}
+    assert len(everyone) > 2
+
+
+def test_a_market_without_a_price_is_no_offer() -> None:
+    """A provider that has no spot prices offers nothing on spot."""
+    no_spot = {offer.provider for offer in session().offers} - {
+        offer.provider for offer in session().offers if offer.spot_usd_per_h
+    }
+    provider = min(no_spot)
+    assert any(row.offer for row in plan(DEFAULT_PRESET, providers=[provider]).rows)
+    spot = plan(DEFAULT_PRESET, providers=[provider], market="spot")
+    assert not any(row.offer or row.usd_per_h for row in spot.rows)
+    assert spot.prices_as_of is None
+
+
+def test_spot_prices_are_those_of_the_offers() -> None:
+    known = {(offer.provider, offer.instance, offer.gpu) for offer in session().offers if offer.spot_usd_per_h}
+    rows = [row for row in plan(DEFAULT_PRESET, market="spot").rows if row.offer]
+    assert rows
+    for row in rows:
+        assert row.offer is not None
+        assert row.offer.market == "spot"
+        assert (row.offer.provider, row.offer.instance, row.gpu) in known
+
+
+def test_a_price_given_stands_for_every_offer() -> None:
+    found = plan("qwen3-8b-single-user-chat", price_usd_per_gpu_h=2.5)
+    for row in solutions(found):
+        assert row.offer is None
+        assert row.usd_per_h is not None
+        assert row.usd_per_h.value % 2.5 == 0
+        assert row.usd_per_h.value >= 2.5 * gpus_of(row)
+
+
+def test_prices_are_as_old_as_the_oldest_offer() -> None:
+    found = shipped(DEFAULT_PRESET)
+    assert found.prices_as_of == min(row.offer.as_of for row in found.rows if row.offer and row.offer.as_of.count("-") == 2)
+
+
+def test_the_same_gpu_elsewhere_is_dearer() -> None:
+    found = shipped(DEFAULT_PRESET)
+    first = found.rows[0]
+    others = [
+        row
+        for row in found.rows
+        if row.gpu == first.gpu and row.answer.layout == first.answer.layout and row.offer and row is not first
+    ]
+    assert first.offer is not None
+    assert others
+    for row in others:
+        assert row.offer is not None
+        assert row.offer.provider != first.offer.provider
+        assert row.offer.usd_per_h >= first.offer.usd_per_h
+
+
+# --- the search ---------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_asked_gpus_are_considered() -> None:
+    found = plan(DEFAULT_PRESET, gpus_considered=["h100", "L40S"])
+    assert {row.gpu for row in found.rows} == {session().gpus.find("h100").name, session().gpus.find("l40s").name}
+    with pytest.raises(UserError, match="'H1000'"):
+        plan(DEFAULT_PRESET, gpus_considered=["H1000"])
+
+
+def test_more_gpus_never_lose_a_solution() -> None:
+    few, many = (plan("llama-3.1-8b-pretrain", max_gpus=most) for most in (256, 1024))
+    assert {row.gpu for row in solutions(few)} <= {row.gpu for row in solutions(many)}
+    assert all(gpus_of(row) <= 256 for row in solutions(few))
+
+
+def test_pretraining_405b_on_one_t4_has_no_solution_but_levers() -> None:
+    asked = workload("llama-3.1-405b-pretrain", gpus_considered=["T4"], max_gpus=1, dtype=None)
+    found = session().plan(asked, basis="spec")
+    assert not solutions(found)
+    (row,) = (row for row in found.rows if not row.here)
+    assert row.verdict == "does-not-fit"
+    assert "short" in row.why
+    assert row.answer.memory_bytes is not None
+    assert row.answer.memory_bytes.weights == pytest.approx(2 * 405_853_388_800)
+    assert len(found.levers) >= 2
+    assert all(lever.change and lever.text for lever in found.levers)
+    assert any(lever.saves_bytes for lever in found.levers)
+
+
+def test_a_lever_keeps_its_word() -> None:
+    """Changed as a lever says, the workload has the solution it promises."""
+    found = plan("llama-3.1-70b-chat-service", gpus_considered=["L4"], max_gpus=2, targets={"p95_request_s": 60})
+    promised = [lever for lever in found.levers if lever.gpu]
+    assert not solutions(found)
+    assert promised
+    stated = msgspec.to_builtins(
+        workload("llama-3.1-70b-chat-service", gpus_considered=["L4"], max_gpus=2, targets={"p95_request_s": 60})
+    )
+    for lever in promised:
+        changed = session().workload(stated | lever.change, "test")
+        assert session().plan(changed, basis="spec").rows[0].gpu == lever.gpu
+
+
+def test_a_part_without_the_dtype_is_not_supported_and_says_what_it_has() -> None:
+    found = plan("llama-3.1-8b-lora", dtype="bf16", gpus_considered=["T4"])
+    (row,) = (row for row in found.rows if not row.here)
+    assert row.verdict == "not-supported"
+    assert "fp16" in row.why
+
+
+# --- measurements -------------------------------------------------------------------------------------------------------
+
+
+def test_the_basis_is_ordered_from_weakest_to_strongest() -> None:
+    assert get_args(Basis) == ("spec", "public", "transferred", "measured")
+
+
+def test_without_measurements_both_bases_agree() -> None:
+    asked = workload("qwen3-study-small")
+    assert session().plan(asked) == session().plan(asked, basis="spec")
+    assert {row.basis for row in shipped("qwen3-study-small").rows} == {"spec", "public"}
+
+
+def measured(opened: Session, kind: str, point: str, **given: Any) -> Measurement:
+    return Measurement(
+        point=point,
+        kind=kind,  # type: ignore[arg-type]  # one of two literals below
+        device=opened.machine.cpu.name,
+        fingerprint="machine-software",
+        status="ok",
+        taken_at="2026-01-01T00:00:00Z",
+        suite="quick",
+        run="r1",
+        low=given["value"] * 0.99,
+        high=given["value"] * 1.01,
+        samples=20,
+        **given,
+    )
+
+
+def test_a_measurement_of_this_machine_replaces_the_data_sheet(tmp_path: Path) -> None:
+    opened = Session.open(state=tmp_path, config=tmp_path)
+    shape = {"m": 2048, "n": 2048, "k": 2048, "cache": "cold"}
+    cpu = opened.machine.cpu
+    dtype = "bf16" if "bf16" in cpu.compute_flop_per_s else "fp32"
+    asked = opened.workload(msgspec.to_builtins(opened.presets.load("qwen3-study-small").workload) | {"dtype": dtype}, "test")
+
+    def here() -> PlanRow:
+        return next(row for row in opened.plan(asked).rows if row.gpu == cpu.name)
+
+    before = here()
+    slow = cpu.compute_flop_per_s[dtype] / 50
+    opened.store.add(
+        measured(opened, "gemm", f"gemm/{dtype}/2048x2048x2048", dtype=dtype, parameters=shape, value=slow, flop=2.0 * 2048**3)
+    )
+    opened.store.add(
+        measured(opened, "copy", "copy/1GiB", parameters={"bytes": 2**30, "cache": "cold"}, value=2e9, bytes=2.0 * 2**30)
+    )
+    opened.refresh()
+    after = here()
+    assert before.basis == "spec"
+    assert before.spec_answer is None
+    assert after.basis == "measured"
+    assert after.spec_answer is not None
+    assert after.answer.tokens_per_s is not None
+    assert before.answer.tokens_per_s is not None
+    assert after.answer.tokens_per_s.value < before.answer.tokens_per_s.value
+    assert after.spec_answer.tokens_per_s is not None
+    assert after.spec_answer.tokens_per_s.value == pytest.approx(before.answer.tokens_per_s.value)
+    plain = next(row for row in opened.plan(asked, basis="spec").rows if row.gpu == cpu.name)
+    assert plain.answer == before.answer
