@@ -116,9 +116,18 @@ class Session:
             self._architectures[key] = read_architecture(config, where)
         return self._architectures[key]
 
-    def plan(self, workload: Workload, *, basis: BasisChoice = "measured", top: int | None = None, hints: bool = False) -> Plan:
+    def plan(
+        self,
+        workload: Workload,
+        *,
+        basis: BasisChoice = "measured",
+        top: int | None = None,
+        levers: bool = True,
+        hints: bool = False,
+    ) -> Plan:
         """Rank every candidate for `workload`; `basis` "spec" leaves this machine's measurements out. Raises `UserError`.
 
+        `levers`: when nothing fits, look for the changes that help.
         `hints` adds, to every GPU that is no solution, the change that would make it one; it takes a few times as long.
         """
         from planner.engine.plan import Sources, make_plan
@@ -132,7 +141,7 @@ class Session:
             chip=self._chips(measured=basis == "measured"),
             spec_chip=self._chips(measured=False),
         )
-        return make_plan(workload, self.architecture(workload.model), sources, top=top, hints=hints)
+        return make_plan(workload, self.architecture(workload.model), sources, top=top, levers=levers, hints=hints)
 
     def estimate(self, requests: Sequence[Request], *, basis: BasisChoice = "measured") -> list[Answer | UserError]:
         """One answer a request, in order."""

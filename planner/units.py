@@ -45,6 +45,8 @@ def digits(value: float, significant: int = 3) -> str:
         return "0"
     places = significant - 1 - math.floor(math.log10(abs(value)))
     rounded = round(value, places)
+    if abs(rounded) >= 10 ** (significant - places):
+        places -= 1
     return f"{rounded:,.{max(0, places)}f}"
 
 

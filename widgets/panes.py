@@ -13,7 +13,7 @@ from textual.widgets import Static
 from planner.units import count_text, usd_text
 
 from .entry import Entry
-from .formatting import BASIS_WORDS, SHORT_BASIS_WORDS, memory_heading, shorten_end
+from .formatting import BASIS_WORDS, SHORT_BASIS_WORDS, device_name, figure_text, memory_heading, shorten_end, throughput
 from .frame import frame_of
 from .memory_bar import MemoryBar
 from .ranking import Ranking
@@ -52,12 +52,29 @@ class RankingView(Vertical):
         yield Entry(placeholder="words a row must contain; !word leaves out; esc shows all", id="filter")
         yield Ranking(symbols=self._symbols, id="table")
         yield Static(Content("planning …"), id="reason")
+        yield Static(id="here")
 
     def show(self, plan: Plan, basis: str) -> None:
         """A new plan."""
         self._problems = ()
         self.query_one(Ranking).show(plan)
+        self.query_one("#here", Static).update(self._here(plan), layout=False)
         self.title(plan, basis)
+
+    def _here(self, plan: Plan) -> Content:
+        """This machine's place in the plan, in sight wherever the table is scrolled to; G goes near it."""
+        row = next((row for row in plan.rows if row.here), None)
+        if row is None:
+            return Content("")
+        figure = throughput(str(plan.task.get("task")), row.answer)
+        speed = (
+            f"{figure_text(figure)} tok/s {self._symbols.basis[row.basis]} {SHORT_BASIS_WORDS[row.basis]}"
+            if figure and row.answer.fits
+            else ""
+        )
+        standing = f"rank {row.rank}" if row.rank else row.why
+        text = " · ".join(part for part in (device_name(row.gpu), speed, standing) if part)
+        return Content.assemble(("here ", "bold $accent"), shorten_end(text, max(20, self.size.width - 7), self._symbols.ellipsis))
 
     def title(self, plan: Plan, basis: str) -> None:
         """Say how much is shown, by what order, on what basis."""
@@ -95,15 +112,16 @@ class RankingView(Vertical):
         if self._problems:
             return
         if row is None:
-            levers = [lever.text for lever in plan.levers[:3]] if plan is not None and not plan.rows else []
-            self.query_one("#reason", Static).update(Content("\n").join(Content(text) for text in levers), layout=False)
+            self.query_one("#reason", Static).update(Content(""), layout=False)
             return
         offer = row.offer
+        levers = [f"{self._symbols.arrow} {lever.text}" for lever in plan.levers[:2]] if plan is not None else []
         lines = [Content.assemble(("this machine: " if row.here else "", "bold $accent"), row.why)]
         if offer is not None:
             instances = f"{offer.instances} × " if offer.instances > 1 else ""
             text = f"{usd_text(offer.usd_per_h)} $/h · {instances}{offer.provider} {offer.instance} · {offer.region} · {offer.market} · {offer.as_of}"
             lines.append(Content.styled(shorten_end(text, max(20, self.size.width - 2), self._symbols.ellipsis), "$quiet"))
+        lines += [Content.styled(text, "$text-warning") for text in levers]
         self.query_one("#reason", Static).update(Content("\n").join(lines), layout=False)
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 Answer = TypeVar("Answer")
+SETTLED_S = 0.3
+"""Without a newer workload for this long, the user has stopped typing."""
 BasisChoice = Literal["measured", "spec"]
 
 
@@ -85,12 +87,22 @@ class PlanLoop:
         self._wanted = None
 
     async def _plan(self, workload: dict[str, Any], where: str, basis: BasisChoice) -> None:
-        def question(session: Session) -> Plan:
-            return session.plan(session.workload(workload, where), basis=basis)
+        """The ranking at once; what would help the losers when nothing newer is asked for in the meantime."""
+
+        def ranking(session: Session) -> Plan:
+            return session.plan(session.workload(workload, where), basis=basis, levers=False)
+
+        def advice(session: Session) -> Plan:
+            return session.plan(session.workload(workload, where), basis=basis, hints=True)
 
         try:
-            plan: Plan = await self._thread.ask(question)
+            plan: Plan = await self._thread.ask(ranking)
         except UserError as wrong:
             self._post(PlanRefused(wrong.problems))
-        else:
-            self._post(PlanReady(plan, workload, basis))
+            return
+        self._post(PlanReady(plan, workload, basis))
+        if all(row.rank or row.here for row in plan.rows):
+            return
+        await asyncio.sleep(SETTLED_S)
+        if self._wanted is None:
+            self._post(PlanReady(await self._thread.ask(advice), workload, basis))

@@ -24,29 +24,57 @@ MOST_GPUS = 16384
 def levers_for(
     workload: Workload, architecture: Architecture, sources: Sources, rows: list[PlanRow], make_plan: Callable[..., Plan]
 ) -> list[Lever]:
-    """Every single change that yields a solution, and for the others how much memory they save on the closest row."""
+    """Every single change that yields a solution; for the others how much they save on the closest row; else all together.
+
+    Each lever's `change` is complete: applied to the workload as given, it does what its text says.
+    """
     closest = next((row for row in rows if row.answer.memory_bytes is not None), None)
     levers: list[Lever] = []
+    basis: dict[str, Any] = {}
     if closest is None and workload.dtype is not None:
-        levers, workload, closest = _other_dtype(workload, architecture, sources, make_plan)
+        levers, basis, closest = _other_dtype(workload, architecture, sources, make_plan)
+    together: dict[str, Any] = dict(basis)
+    enough_gpus = False
     for change, text in _changes(workload):
-        try:
-            plan = make_plan(_changed(workload, change), architecture, sources, levers=False)
-        except UserError:
+        if "max_gpus" in change and enough_gpus:
             continue
-        best = plan.rows[0] if plan.rows else None
-        if best is not None and best.rank:
-            gpus = best.answer.layout.gpus if best.answer.layout else 1
-            levers.append(
-                Lever(change=change, text=f"{text}: then {gpus} × {best.gpu} fits", gpu=best.gpu, slowdown=_slowdown(closest, best))
-            )
-        elif closest is not None and (saved := _saved(closest, plan)) > 0:
-            levers.append(
-                Lever(
-                    change=change, text=f"{text}: saves {bytes_text(saved)} on {closest.gpu}, not enough alone", saves_bytes=saved
-                )
-            )
+        found = _lever(workload, basis | change, text, architecture, sources, closest, make_plan)
+        if found is None:
+            continue
+        enough_gpus = enough_gpus or ("max_gpus" in change and found.gpu is not None)
+        levers = [lever for lever in levers if "max_gpus" not in change or "max_gpus" not in lever.change]
+        levers.append(found)
+        together |= {} if "lora" in change else change
+    if not any(lever.gpu for lever in levers) and len(together) > 1:
+        found = _lever(workload, together, "all of these but adapters together", architecture, sources, closest, make_plan)
+        levers += [found] if found is not None and found.gpu else []
     return sorted(levers, key=lambda lever: lever.gpu is None)
+
+
+def _lever(
+    workload: Workload,
+    change: dict[str, Any],
+    text: str,
+    architecture: Architecture,
+    sources: Sources,
+    closest: PlanRow | None,
+    make_plan: Callable[..., Plan],
+) -> Lever | None:
+    """What `change` does: where the workload fits then, or what it saves on the closest row; None when it does nothing."""
+    try:
+        plan = make_plan(_changed(workload, change), architecture, sources, levers=False)
+    except UserError:
+        return None
+    best = next((row for row in plan.rows if row.rank), None)
+    if best is not None:
+        gpus = best.answer.layout.gpus if best.answer.layout else 1
+        return Lever(
+            change=change, text=f"{text}: then {gpus:,} × {best.gpu} fits", gpu=best.gpu, slowdown=_slowdown(closest, best)
+        )
+    saved = _saved(closest, plan) if closest is not None else 0.0
+    if closest is None or saved <= 0:
+        return None
+    return Lever(change=change, text=f"{text}: saves {bytes_text(saved)} on {closest.gpu}, not enough alone", saves_bytes=saved)
 
 
 def with_hints(
@@ -55,7 +83,7 @@ def with_hints(
     """`rows` with the first single change that would make each unsolved GPU a solution, judged by the same engine."""
     pending = {row.gpu for row in rows if row.rank is None and not row.here and row.answer.memory_bytes is not None}
     hints: dict[str, str] = {}
-    for change, text in _changes(workload):
+    for change, text in _changes(workload, adapters=workload.task == "finetune"):
         if not pending:
             break
         if "gpus_considered" in change:
@@ -79,18 +107,16 @@ def with_hints(
 
 def _other_dtype(
     workload: Workload, architecture: Architecture, sources: Sources, make_plan: Callable[..., Plan]
-) -> tuple[list[Lever], Workload, PlanRow | None]:
-    """A compute dtype the GPUs have, as the first lever, and the workload with it, on which the others are judged."""
-    opened = msgspec.structs.replace(workload, dtype=None)
-    rows = make_plan(opened, architecture, sources, levers=False).rows
+) -> tuple[list[Lever], dict[str, Any], PlanRow | None]:
+    """A compute dtype the GPUs have, as the first lever and as the basis of the others, and the closest row with it."""
+    rows = make_plan(msgspec.structs.replace(workload, dtype=None), architecture, sources, levers=False).rows
     closest = next((row for row in rows if row.answer.memory_bytes is not None), None)
     if closest is None:
-        return [], workload, None
-    dtype = closest.answer.assumed.get("dtype", "fp16")
-    change = {"dtype": dtype}
+        return [], {}, None
+    change = {"dtype": closest.answer.assumed.get("dtype", "fp16")}
     result = f"then {closest.gpu} fits" if closest.rank else f"then {closest.gpu} {closest.why}"
-    lever = Lever(change=change, text=f"compute in {dtype}: {result}", gpu=closest.gpu if closest.rank else None)
-    return [lever], msgspec.structs.replace(workload, dtype=dtype), closest
+    lever = Lever(change=change, text=f"compute in {change['dtype']}: {result}", gpu=closest.gpu if closest.rank else None)
+    return [lever], change, closest
 
 
 def _changed(workload: Workload, change: dict[str, Any]) -> Workload:
@@ -112,8 +138,8 @@ def _slowdown(closest: PlanRow | None, best: PlanRow) -> float | None:
     return closest.answer.tokens_per_s.value / best.answer.tokens_per_s.value - 1 if same else None
 
 
-def _changes(workload: Workload) -> Iterator[tuple[dict[str, Any], str]]:
-    """From the cheapest in quality and time to the dearest."""
+def _changes(workload: Workload, *, adapters: bool = True) -> Iterator[tuple[dict[str, Any], str]]:
+    """From the cheapest in quality and time to the dearest; `adapters`: also to another kind of job."""
     train = workload.task in {"train", "finetune"}
     if train:
         if workload.checkpointing in {"none", "selective"}:
@@ -128,7 +154,7 @@ def _changes(workload: Workload) -> Iterator[tuple[dict[str, Any], str]]:
             yield {"recipe": "bf16"}, "all training state in 16 bit (costs accuracy of the update)"
         if workload.sharding not in {None, "zero3"}:
             yield {"sharding": "zero3"}, "shard weights, gradients and states (ZeRO 3)"
-        if workload.lora is None:
+        if workload.lora is None and adapters:
             yield (
                 {"task": "finetune", "recipe": "bf16", "lora": Lora(rank=16, base="nf4")},
                 "QLoRA: train adapters on 4-bit weights",

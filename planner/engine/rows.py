@@ -18,7 +18,7 @@ from planner.engine.money import inverse, priced, scaled
 from planner.engine.outcome import Outcome, missed, target_columns
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
-from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
+from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, percent_text
 from planner.workload.tasks import Workload
 
 
@@ -200,10 +200,10 @@ def _standing(place: int, score: float, best: float, row: PlanRow, workload: Wor
         return f"{row.answer.layout.gpus if row.answer.layout else 1} GPUs"
     if workload.objective != "fastest" and row.usd_per_h is None:
         return "price unknown"
+    if score < 1.005 * best:
+        return f"as good as the first ({first})"
     if workload.objective == "flop-per-usd":
-        return f"{1 - best / score:.0%} {more}"
-    return (
-        f"{score / best - 1:.0%} {more}"
-        if score < 3 * best
-        else f"{score / best:.1f} times {'the price' if more == 'dearer' else 'as slow'}"
-    )
+        return f"{percent_text(1 - best / score)} {more}"
+    if score < 3 * best:
+        return f"{percent_text(score / best - 1)} {more}"
+    return f"{score / best:.1f} times {'the price' if more == 'dearer' else 'as slow'}"
