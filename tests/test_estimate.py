@@ -32,7 +32,7 @@ ALWAYS = {
     "version",
 }
 TRAINING = {"step_s", "mfu"}
-PREFILL = {"prefill_s", "ttft_s", "requests_per_s", "max_concurrency"}
+PREFILL = {"max_context", "prefill_s", "ttft_s", "requests_per_s", "max_concurrency"}
 DECODING = {"tpot_s", "request_s", "decode_tokens_per_s", "output_tokens_per_s"}
 PRICED = {"usd_per_million_tokens", "flop_per_usd"}
 FIELDS = {"train": TRAINING, "finetune": TRAINING, "prefill": PREFILL, "generate": PREFILL | DECODING, "serve": PREFILL | DECODING}

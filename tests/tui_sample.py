@@ -205,8 +205,11 @@ class SampleSession:
     def refresh(self) -> None:
         self.refreshed = True
 
-    def plan(self, workload: Workload, *, basis: Literal["measured", "spec"] = "measured") -> Plan:
-        self.planned.append(workload)
+    def plan(
+        self, workload: Workload, *, basis: Literal["measured", "spec"] = "measured", levers: bool = True, hints: bool = False
+    ) -> Plan:
+        if not hints:
+            self.planned.append(workload)
         return sample_plan(workload, basis)
 
 

@@ -58,7 +58,9 @@ class RankingView(Vertical):
         """A new plan."""
         self._problems = ()
         self.query_one(Ranking).show(plan)
-        self.query_one("#here", Static).update(self._here(plan), layout=False)
+        here = self.query_one("#here", Static)
+        here.display = any(row.here for row in plan.rows)
+        here.update(self._here(plan), layout=False)
         self.title(plan, basis)
 
     def _here(self, plan: Plan) -> Content:

@@ -6,8 +6,9 @@ over these columns; one candidate is a table of one row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import reduce
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -17,6 +18,11 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 C = TypeVar("C", bound="Columns")
+
+
+def added(parts: Iterable[Floats]) -> Floats:
+    """The sum of arrays that broadcast, one after the other, so that a row adds up the same alone and among others."""
+    return reduce(np.add, parts)
 
 
 class Columns:
@@ -97,6 +103,7 @@ class JobColumns(Columns):
     logits_saved: Floats
     in_backward: Floats
     offload_optimizer: Floats
+    offload_parameters: Floats
     offload_activations: Floats
     compiled: Floats
     sequence: Floats

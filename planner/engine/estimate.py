@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from planner.engine.answers import Answer
+from planner.engine.checks import check_layout, check_links
 from planner.engine.chips import Chip, fabric_of, link_of
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate import Candidates, answer_of, evaluate
@@ -18,7 +19,7 @@ from planner.engine.jobs import Job, resolve
 from planner.engine.memory import memory_of
 from planner.engine.money import priced
 from planner.engine.serving import serve_of
-from planner.errors import Problem, UserError
+from planner.errors import UserError
 from planner.hardware.gpus import Gpu
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Request
@@ -27,6 +28,8 @@ ZERO_STAGE = {"none": 0.0, "zero1": 1.0, "zero2": 2.0, "zero3": 3.0, "hsdp": 3.0
 CHECKPOINTING = {"none": 0.0, "selective": 1.0, "full": 2.0}
 SETTLING_STEPS = 12
 """Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
+MOST_SEQUENCES = 65536.0
+"""In flight on a replica that keeps no cache."""
 PoseChip = Callable[[Gpu, str, str], Chip | None]
 
 
@@ -99,11 +102,13 @@ def _in_flight(posed: list[_Posed], candidates: Candidates) -> LayoutColumns:
 
     A rate settles at Little's law, B = rate · time of a request at B; a rate beyond what the replica can do ends at the cache.
     """
-    most = memory_of(candidates.table()).max_sequences
-    most = np.where(np.isfinite(most), np.maximum(most, 1.0), 1e9)
+    most = np.ones(len(posed))
+    for _ in range(2):  # one sequence first, then all its cache would hold: activations and logits grow with them
+        held = replace(candidates, layout=replace(candidates.layout, sequences=most))
+        found = memory_of(held.table()).max_sequences
+        most = np.where(np.isfinite(found), np.maximum(found, 1.0), MOST_SEQUENCES)
     rate = np.array([item.job.request_rate_per_s / item.layout["dp"] for item in posed])
-    asked = np.minimum(candidates.layout.sequences, most)
-    layout = replace(candidates.layout, sequences=np.where(np.isfinite(asked), asked, most))
+    layout = replace(candidates.layout, sequences=np.minimum(candidates.layout.sequences, most))
     if not rate.any():
         return layout
     sequences = np.where(rate > 0, 1.0, layout.sequences)
@@ -117,17 +122,11 @@ def _in_flight(posed: list[_Posed], candidates: Candidates) -> LayoutColumns:
 def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dict[str, object]]:
     """Layout columns of one request; absent degrees are filled in so that tp·pp·dp·cp = gpus."""
     assumed: dict[str, object] = {}
-    degrees = {name: getattr(request, name) for name in ("gpus", "tp", "pp", "dp", "cp")}
-    for name, value in {**degrees, "ep": request.ep, "gpus_per_node": request.gpus_per_node}.items():
-        if value is not None and value < 1:
-            raise UserError(Problem("", name, f"{value} is not accepted; it has to be at least 1."))
     tp, pp, dp, cp = _degrees(request, job)
     gpus = tp * pp * dp * cp
-    if request.gpus is not None and gpus != request.gpus:
-        raise UserError(Problem("", "gpus", f"{request.gpus} is not tp·pp·dp·cp = {tp}·{pp}·{dp}·{cp} = {gpus}."))
-    if job.architecture.heads % tp and job.train:
-        raise UserError(Problem("", "tp", f"{tp} does not divide the model's {job.architecture.heads} attention heads."))
+    check_layout(request, job, tp=tp, pp=pp, dp=dp, cp=cp)
     per_node = request.gpus_per_node or min(gpus, 8)
+    check_links(request.link, request.fabric)
     link, link_rate = link_of(gpu, request.link, nvlink=None)
     fabric, fabric_rate = fabric_of(gpu, request.fabric, per_node)
     if gpus > 1 and request.link is None:
@@ -138,9 +137,10 @@ def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dic
         assumed |= {name: chosen for name, chosen in (("tp", tp), ("pp", pp), ("dp", dp)) if getattr(request, name) is None}
     sharding = request.sharding or "none"
     shard = min(dp * cp, per_node) if sharding == "hsdp" else dp * cp
-    if job.train and request.sharding is None:
-        assumed["sharding"] = "none"
-    sequences = _concurrency(job, dp) if job.task == "serve" else float(np.ceil(job.batch / dp))
+    if job.train:
+        defaults = {"sharding": "none", "checkpointing": "none", "micro_batch": 1}
+        assumed |= {name: value for name, value in defaults.items() if getattr(request, name) is None}
+    sequences = _concurrency(job, dp) if job.task == "serve" else job.batch / dp
     return {
         "gpus": float(gpus),
         "gpus_per_node": float(per_node),
@@ -166,13 +166,13 @@ def _degrees(request: Request, job: Job) -> tuple[int, int, int, int]:
     pp, cp = request.pp or 1, request.cp or 1
     if request.gpus is None:
         return request.tp or 1, pp, request.dp or 1, cp
-    rest = request.gpus // (pp * cp) or 1
+    rest = max(1, request.gpus // max(1, pp * cp))
     if request.tp is not None and request.dp is not None:
         return request.tp, pp, request.dp, cp
     if request.tp is not None:
-        return request.tp, pp, max(1, rest // request.tp), cp
+        return request.tp, pp, max(1, rest // max(1, request.tp)), cp
     if request.dp is not None:
-        return max(1, rest // request.dp), pp, request.dp, cp
+        return max(1, rest // max(1, request.dp)), pp, request.dp, cp
     return (1, pp, rest, cp) if job.train else (rest, pp, 1, cp)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import planner
 from planner.engine.answers import Answer, Basis, Figure, LayoutAnswer, MemoryBytes, ParameterCounts, Percentiles
 from planner.engine.chips import Chip
-from planner.engine.columns import ChipColumns, EngineColumns, Floats, JobColumns, LayoutColumns, ModelColumns, Rows, Table
+from planner.engine.columns import ChipColumns, EngineColumns, Floats, JobColumns, LayoutColumns, ModelColumns, Rows, Table, added
 from planner.engine.jobs import Job
 from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.serving import ServeColumns, serve_of
@@ -95,14 +95,14 @@ def evaluate(candidates: Candidates, memory: MemoryColumns | None = None) -> Eva
     bound = step.compute_bound if step else serve.compute_bound if serve else np.zeros(table.rows)
     share = np.clip(bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
     own = np.array([MEASURED_SHARE if chip.basis == "measured" else 1.0 for chip in candidates.chips])[candidates.chip_index]
-    model = MODEL_SPREAD[task] * own
+    model = np.array([MODEL_SPREAD[job.task] for job in candidates.jobs])[candidates.job_index] * own
     parts = (
         model,
         share * table.chip.flop_spread,
         (1 - share) * table.chip.bandwidth_spread,
         table.chip.train_spread * table.job.train,
     )
-    spread = np.sqrt(np.sum([np.broadcast_to(part, (table.rows,)) ** 2 for part in parts], axis=0))
+    spread = np.sqrt(added(np.broadcast_to(part, (table.rows,)) ** 2 for part in parts))
     return Evaluated(candidates, table, memory, step, serve, spread)
 
 
@@ -189,6 +189,22 @@ def _times(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutAnswer) -
     return _train_figures(e, row, chip, layout, figure) if e.step else _serve_figures(e, row, job, chip, layout, figure)
 
 
+def longest_context(e: Evaluated, row: int, job: Job) -> int | None:
+    """Tokens one sequence alone could have in the cache, at most what the model was made for; None for windowed caches."""
+    m = e.memory
+    per_sequence, tokens = float(m.kv_per_sequence[row]), job.input_tokens + job.output_tokens
+    free = float(m.usable[row] if m.usable.size > 1 else m.usable[0]) - float(m.total[row] - m.kv_cache[row])
+    if job.architecture.windowed_layers or per_sequence <= 0 or free <= 0:
+        return None
+    held = int(free / (per_sequence / tokens))
+    return min(held, job.architecture.max_context) if job.architecture.max_context else held
+
+
+def capped(figure: Figure, most: float) -> Figure:
+    """`figure` where nothing can be above `most`."""
+    return Figure(min(figure.value, most), min(figure.low, most), min(figure.high, most), figure.basis)
+
+
 def _bottleneck(by_class: dict[str, float], compute_bound: float) -> str:
     """What takes most of the time; products count as compute or bandwidth by what binds them."""
     words: dict[str, float] = {}
@@ -214,7 +230,7 @@ def _train_figures(e: Evaluated, row: int, chip: Chip, layout: LayoutAnswer, fig
         "step_s": figure(seconds),
         "tokens_per_s": figure(rate),
         "tokens_per_s_per_gpu": figure(rate / layout.gpus),
-        "mfu": figure(flop / seconds / (chip.peak_flop_per_s * layout.gpus)),
+        "mfu": capped(figure(flop / seconds / (chip.peak_flop_per_s * layout.gpus)), 1.0),
         "energy_j_per_token": _Scale(figure.factor * 1.3, "spec")(watts / rate) if np.isfinite(watts) else None,
         "seconds_by_class": by_class,
     }
@@ -241,6 +257,8 @@ def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutA
         "seconds_by_class": by_class,
     }
     most = e.memory.max_sequences[row]
+    if (longest := longest_context(e, row, job)) is not None:
+        result["max_context"] = longest
     if np.isfinite(most):
         result["max_concurrency"] = int(min(most, 1e6)) * layout.dp
     if job.task == "prefill":

@@ -57,6 +57,7 @@ class Job:
     in_backward: float
     """The optimizer steps inside backward, layer by layer."""
     offload_optimizer: float
+    offload_parameters: float
     offload_activations: float
     compiled: float
 
@@ -107,7 +108,7 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     train = workload.task in {"train", "finetune"}
     _check_numbers(workload, problems)
     engine = find_engine(choose("engine", "torch" if train else "vllm"), where)
-    dtype = choose("dtype", "bf16")
+    dtype = choose("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")
     parts = _training(workload, architecture, choose, problems) if train else _inference(choose, problems, dtype)
     lengths = _lengths(workload, choose, problems, train=train)
     problems.raise_if_any()
@@ -161,6 +162,16 @@ def _check_numbers(workload: Workload, problems: Problems) -> None:
         problems.add("memory_fraction", f"{workload.memory_fraction} is not accepted; it has to be above 0 and at most 1.")
     if isinstance(workload.concurrency, int) and workload.concurrency <= 0:
         problems.add("concurrency", f"{workload.concurrency} is not accepted; it has to be above 0, or 'max'.")
+    if workload.prefix_tokens is not None:
+        given = workload.input_tokens.mean if isinstance(workload.input_tokens, Lengths) else workload.input_tokens
+        if workload.prefix_tokens < 0 or (given is not None and workload.prefix_tokens >= given):
+            problems.add(
+                "prefix_tokens", f"{workload.prefix_tokens} is not accepted; it has to be at least 0 and below input_tokens."
+            )
+    amount = workload.train_tokens if workload.task in {"train", "finetune"} else workload.requests
+    if workload.targets.deadline_h is not None and amount is None:
+        key = "train_tokens" if workload.task in {"train", "finetune"} else "requests"
+        problems.add(key, f"missing; a deadline of {workload.targets.deadline_h:g} h needs to know how much there is to do.")
     if workload.targets.headroom is not None and not 0 <= workload.targets.headroom < 1:
         problems.add("targets.headroom", f"{workload.targets.headroom} is not accepted; it has to be at least 0 and below 1.")
     if workload.targets.burst < 0:
@@ -217,6 +228,7 @@ def _training(workload: Workload, architecture: Architecture, choose: _Chooser, 
         "logits_saved": {"full": 14.0 if half else 12.0, "chunked": 14.0 / 8, "fused": 0.25}[loss],
         "in_backward": float(bool(workload.optimizer_in_backward)),
         "offload_optimizer": float(choose("offload", "none") in {"optimizer", "parameters"}),
+        "offload_parameters": float(workload.offload == "parameters"),
         "offload_activations": float(workload.offload == "activations"),
     }
 
@@ -252,6 +264,7 @@ def _inference(choose: _Chooser, problems: Problems, dtype: str) -> dict[str, fl
             "logits_saved",
             "in_backward",
             "offload_optimizer",
+            "offload_parameters",
             "offload_activations",
         ),
         0.0,

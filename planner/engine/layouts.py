@@ -40,7 +40,9 @@ class Site:
     most: int
     here: bool = False
     usd_per_h: float = float("nan")
-    """Of one node; NaN: no offer in the asked market."""
+    """Of `billed` GPUs; NaN: no offer in the asked market."""
+    billed: int = 1
+    """GPUs that are paid for together: a whole instance, or one."""
     offer: Offer | None = None
     dearer: tuple[tuple[float, Offer], ...] = ()
     """(USD/h of one node, offer) of the same node elsewhere, cheapest first."""

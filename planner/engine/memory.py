@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, Table
+from planner.engine.columns import Flags, Floats, Table, added
 from planner.units import GIB
 
 TRAINING_SPREAD, INFERENCE_SPREAD = 0.32, 0.45
@@ -66,6 +66,13 @@ def stage_parameters(t: Table) -> _Stage:
     return _Stage(linear=linear, other=other + m.final_vector, layers=layers)
 
 
+def micro_batches(t: Table) -> Floats:
+    """Micro batches a step: from the global batch, or as many as keep a pipeline's bubble at a fifth (4·pp)."""
+    s = t.layout
+    given = t.job.global_batch / np.maximum(1.0, s.micro_batch * s.dp)
+    return np.where(t.job.global_batch > 0, np.maximum(1.0, np.ceil(given)), np.where(s.pp > 1, 4 * s.pp, 1.0))
+
+
 def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
     """Cache of one sequence of `tokens` on one GPU; key/value heads are split over tp and repeated beyond their number."""
     m, s = t.model, t.layout
@@ -101,10 +108,12 @@ def memory_of(t: Table) -> MemoryColumns:
     train = np.broadcast_to(t.job.train > 0, (t.rows,))
     parts = {name: np.where(train, a, b) for (name, a), b in zip(_training(t).items(), _inference(t).values(), strict=True)}
     dynamic = parts["activations"] + parts["logits"] + parts["gradients"]
+    s = t.layout
+    together = np.where(train, s.gpus, s.tp * s.pp * s.cp * s.ep)
     slack = t.engine.slack * np.where(t.layout.checkpointing > 1, 1.5, 1.0)
     context = np.where(t.chip.is_cpu > 0, 0.4 * GIB, t.engine.context_bytes)
-    parts["overhead"] = context + t.engine.communicator_bytes * (t.layout.gpus > 1) + slack * dynamic
-    total = np.sum([*parts.values()], axis=0)
+    parts["overhead"] = context + t.engine.communicator_bytes * (together > 1) + slack * dynamic
+    total = added(parts.values())
     fixed = parts["weights"] + parts["optimizer"] + parts["kv_cache"] + parts["gradients"]
     moving = parts["activations"] + parts["logits"] + parts["buffers"]
     parts_spread = (
@@ -129,15 +138,15 @@ def _training(t: Table) -> dict[str, Floats]:
     adapters = j.adapters / m.layers * stage.layers / s.tp
     trained = np.where(j.adapters > 0, adapters, stage.linear + stage.other)
     by_stage = [np.where(s.zero >= level, s.shard, 1.0) for level in (1, 2, 3)]
-    weights = held / by_stage[2]
+    resident = np.where(j.offload_parameters > 0, np.minimum(1.0, 2 / stage.layers), 1.0)
+    weights = held / by_stage[2] * resident
     cast = j.cast_bytes * stage.linear
     states = trained * (j.state_bytes + j.master_bytes) / by_stage[0] * (1 - j.offload_optimizer)
     gradients = trained * j.gradient_bytes / by_stage[1]
     tokens = s.micro_batch * j.sequence / s.cp
     activations, one_layer = _activations(t, tokens, stage.layers)
     logits = tokens * m.vocabulary / s.tp * j.logits_saved
-    micro_batches = np.maximum(1.0, j.global_batch / np.maximum(1, s.micro_batch * s.dp))
-    kept = (micro_batches > 1) | (j.gradient_bytes * j.master_bytes > 0) & (j.adapters == 0)
+    kept = (micro_batches(t) > 1) | (j.gradient_bytes * j.master_bytes > 0) & (j.adapters == 0)
     early = gradients * kept * (1 - j.in_backward)
     late = gradients * (1 - j.in_backward)
     unsharded = 2 * (stage.linear / stage.layers) * j.linear_bytes * (s.zero >= 3)
@@ -153,7 +162,7 @@ def _training(t: Table) -> dict[str, Floats]:
         {"gradients": late, "activations": one_layer, "logits": zero, "buffers": around},
         {"gradients": late, "activations": zero, "logits": zero, "buffers": foreach},
     ]
-    peak = np.argmax([np.broadcast_to(sum(phase.values()), (t.rows,)) for phase in phases], axis=0)
+    peak = np.argmax([np.broadcast_to(added(phase.values()), (t.rows,)) for phase in phases], axis=0)
     at_peak = {name: np.choose(peak, [np.broadcast_to(phase[name], (t.rows,)) for phase in phases]) for name in phases[0]}
     return {
         "weights": np.broadcast_to(weights, (t.rows,)),
@@ -171,8 +180,7 @@ def _activations(t: Table, tokens: Floats, layers: Floats) -> tuple[Floats, Floa
     j, s, m = t.job, t.layout, t.model
     one = tokens * saved_per_token(t) / s.tp
     boundary = tokens * m.width * np.where(j.autocast > 0, 4.0, 2.0) / s.tp
-    micro_batches = np.maximum(1.0, j.global_batch / np.maximum(1, s.micro_batch * s.dp))
-    in_flight = np.minimum(s.pp, micro_batches) * np.where(s.virtual_stages > 1, 1 + (s.pp - 1) / (s.pp * s.virtual_stages), 1.0)
+    in_flight = np.minimum(s.pp, micro_batches(t)) * np.where(s.virtual_stages > 1, 1 + (s.pp - 1) / (s.pp * s.virtual_stages), 1.0)
     selective = one - tokens * 6 * m.heads * j.sequence * j.eager_attention / s.tp
     kept = np.choose(s.checkpointing.astype(np.int64), [one, selective, boundary]) * layers * in_flight
     recompute = np.where(s.checkpointing > 1, one, 0.0)

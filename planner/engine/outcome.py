@@ -13,6 +13,9 @@ from planner.engine.layouts import Site
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, duration_text, usd_text
 from planner.workload.tasks import Workload
 
+UNPRICED = 1e6
+"""Overshoot of a budget that an unknown price cannot be held against."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -52,10 +55,11 @@ def deployed(e: Evaluated, workload: Workload) -> Evaluated:
 def outcome_of(e: Evaluated, site_index: Rows, sites: Sequence[Site], workload: Workload) -> Outcome:
     """Columns of what is paid and what is met."""
     layout = e.table.layout
-    per_node = np.array([site.per_node for site in sites], dtype=np.float64)[site_index]
+    billed = np.array([site.billed for site in sites], dtype=np.float64)[site_index]
+    here = np.array([site.here for site in sites])[site_index]
     price = np.array([site.usd_per_h for site in sites])[site_index]
     most = np.array([site.most for site in sites], dtype=np.float64)[site_index]
-    instances = np.ceil(layout.gpus / per_node)
+    instances = np.ceil(layout.gpus / billed)
     rate = _rate(e, workload)
     requests = e.serve.requests_per_s * layout.dp if e.serve else np.full_like(rate, np.nan)
     hours = np.full_like(rate, np.nan)
@@ -67,7 +71,8 @@ def outcome_of(e: Evaluated, site_index: Rows, sites: Sequence[Site], workload: 
     job_usd = usd_per_h * hours
     overshoot = layout.gpus / most
     for _, column, limit in target_columns(e, workload, hours, job_usd, usd_per_h):
-        overshoot = np.fmax(overshoot, column / limit)
+        unknown = ~np.isfinite(column) & ~here
+        overshoot = np.maximum(overshoot, np.where(np.isfinite(column), column / limit, np.where(unknown, UNPRICED, 0.0)))
     meets = e.memory.fits & (overshoot <= 1)
     score = _score(workload, e, rate, usd_per_h, layout.gpus)
     return Outcome(layout.gpus, instances, usd_per_h, rate, hours, job_usd, meets, overshoot, score)

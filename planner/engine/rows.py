@@ -144,11 +144,13 @@ def _verdict(v: Evaluation, row: int, site: Site, answer: Answer) -> tuple[Verdi
     if not answer.fits:
         return "does-not-fit", answer.reason or ""
     o = v.outcome
-    faults = [
-        missed(name, float(np.broadcast_to(column, o.gpus.shape)[row]), limit)
-        for name, column, limit in target_columns(v.evaluated, v.workload, o.job_h, o.job_usd, o.usd_per_h)
-        if np.broadcast_to(column, o.gpus.shape)[row] > limit
-    ]
+    faults = []
+    for name, column, limit in target_columns(v.evaluated, v.workload, o.job_h, o.job_usd, o.usd_per_h):
+        value = float(np.broadcast_to(column, o.gpus.shape)[row])
+        if not np.isfinite(value) and not site.here:
+            faults.append(f"{name.partition('_')[0]} cannot be judged: no offer in the catalogue")
+        elif value > limit:
+            faults.append(missed(name, value, limit))
     if o.gpus[row] > site.most:
         faults.append(f"needs {int(o.gpus[row])} GPUs, the search ends at {site.most}")
     if faults:

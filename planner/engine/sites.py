@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from planner.engine.layouts import Site
+from planner.errors import Problems, nearest_names
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
 from planner.workload.tasks import Market, Workload
@@ -31,6 +32,8 @@ def sites_for(
 ) -> list[Site]:
     """One site a GPU and node size, at its cheapest offer in the asked market; then the devices of this machine."""
     by_node: dict[tuple[str, int], list[tuple[float, Offer]]] = defaultdict(list)
+    offers = list(offers)
+    check_providers(workload.providers, {offer.provider for offer in offers})
     for offer in offers:
         if workload.providers and offer.provider not in workload.providers:
             continue
@@ -48,9 +51,20 @@ def sites_for(
     for gpu in machine:
         if not considered or gpu.name in considered:
             count = min(local_counts.get(gpu.name, 1), most)
-            own = workload.price_usd_per_gpu_h * count if workload.price_usd_per_gpu_h else float("nan")
+            own = workload.price_usd_per_gpu_h or float("nan")
             sites.append(Site(gpu, count, None, count, here=True, usd_per_h=own))
     return sites
+
+
+def check_providers(asked: Sequence[str], known: set[str]) -> None:
+    """Raises `UserError` for a provider nobody has an offer of."""
+    problems = Problems()
+    for name in asked:
+        if name not in known:
+            problems.add(
+                "providers", f"{name!r} is not a known provider; known: {', '.join(sorted(known))}.", nearest_names(name, known)
+            )
+    problems.raise_if_any()
 
 
 def _sizes(offer: Offer, market: Market) -> Iterable[tuple[int, float]]:
@@ -66,12 +80,20 @@ def _sizes(offer: Offer, market: Market) -> Iterable[tuple[int, float]]:
 
 def _site(gpu: Gpu, size: int, found: list[tuple[float, Offer]], workload: Workload, most: int, *, largest: bool) -> Site:
     if workload.price_usd_per_gpu_h is not None:
-        return Site(gpu, size, None, most, usd_per_h=workload.price_usd_per_gpu_h * size, largest=largest)
+        return Site(gpu, size, None, most, usd_per_h=workload.price_usd_per_gpu_h, largest=largest)
     if not found:
         return Site(gpu, size, None, most, largest=largest)
     (price, offer), *dearer = sorted(found, key=lambda item: (item[0], item[1].provider))
     return Site(
-        gpu, size, offer.nvlink, most, usd_per_h=price, offer=offer, dearer=_other_providers(offer, dearer), largest=largest
+        gpu,
+        size,
+        offer.nvlink,
+        most,
+        usd_per_h=price,
+        billed=size,
+        offer=offer,
+        dearer=_other_providers(offer, dearer),
+        largest=largest,
     )
 
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.engine.columns import Floats, Table
-from planner.engine.memory import stage_parameters
+from planner.engine.columns import Floats, Table, added
+from planner.engine.memory import micro_batches, stage_parameters
 from planner.engine.operators import collective_s, forward
 
 BACKWARD_LAUNCHES = 113 / 64
 """ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
+HOST_LINK_BYTES_PER_S = 20e9
+"""Between GPU and host memory over PCIe 4 x16: 26 GB/s with pinned memory (nvbandwidth), less for pageable copies."""
 OVERLAP = 0.7
 """Share of the computation beside it that hides gradient and parameter traffic; DDP's and FSDP's buckets leave the first
 and last exposed."""
@@ -31,13 +33,6 @@ class StepColumns:
     compute_bound: Floats
     model_flop: Floats
     """6·N·tokens + causal attention."""
-
-
-def micro_batches(t: Table) -> Floats:
-    """M: from the global batch, or as many as keep a pipeline's bubble at a fifth (4·pp)."""
-    s = t.layout
-    given = t.job.global_batch / np.maximum(1.0, s.micro_batch * s.dp)
-    return np.where(t.job.global_batch > 0, np.maximum(1.0, np.ceil(given)), np.where(s.pp > 1, 4 * s.pp, 1.0))
 
 
 def step_of(t: Table) -> StepColumns:
@@ -61,7 +56,7 @@ def step_of(t: Table) -> StepColumns:
         "latency": one.latency * (1 + BACKWARD_LAUNCHES + recompute),
     }
     device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
-    busy = np.sum([*device.values()], axis=0)
+    busy = added(device.values())
     host = one.host * (1 + BACKWARD_LAUNCHES + recompute)
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
@@ -69,10 +64,12 @@ def step_of(t: Table) -> StepColumns:
     bubble = (s.pp - 1) / np.maximum(s.virtual_stages, 1) * per_micro
     update, gradients = _update(t), _gradient_traffic(t, per_micro * count)
     by_class = {name: value * count for name, value in device.items()}
-    by_class["communication"] = by_class["communication"] + gradients + _stage_traffic(t, tokens) * count
+    stage = stage_parameters(t)
+    fetched = (stage.linear * j.linear_bytes + stage.other * j.other_bytes) * 2 / HOST_LINK_BYTES_PER_S * j.offload_parameters
+    by_class["communication"] = by_class["communication"] + fetched * count + gradients + _stage_traffic(t, tokens) * count
     by_class |= {"launch": exposed_host * count, "optimizer": update, "bubble": bubble}
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
-    step = np.sum([*by_class.values()], axis=0)
+    step = added(by_class.values())
     total = tokens * s.cp * s.dp * count
     per_token = 6 * (m.active - m.embedding * (m.tied == 0)) + 6 * m.layers * m.query * j.sequence
     bound = one.compute_bound * np.broadcast_to(products, (t.rows,)) * count
@@ -92,7 +89,7 @@ def _update(t: Table) -> Floats:
     j, s, c = t.job, t.layout, t.chip
     parameters = _trained(t) / np.where(s.zero >= 1, s.shard, 1.0)
     moved = parameters * (j.state_traffic + j.cast_bytes)
-    host_link = np.where(j.offload_optimizer > 0, parameters * 8 / 20e9, 0.0)
+    host_link = np.where(j.offload_optimizer > 0, parameters * 8 / HOST_LINK_BYTES_PER_S, 0.0)
     tensors = 11 * t.model.layers / s.pp * (j.adapters == 0) + 14 * t.model.layers / s.pp * (j.adapters > 0)
     seconds: Floats = moved / c.bandwidth_bytes_per_s + host_link + tensors * 2 * c.launch_s * (j.state_traffic > 0)
     return seconds

@@ -1,0 +1,143 @@
+"""What a candidate has to obey, and what must hold of it whatever else is asked beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from engine_sample import ask, ask_all, memory, plan, solutions
+
+from planner.errors import UserError
+
+Q = {"model": "qwen3-8b", "gpu": "H100-SXM-80GB"}
+
+
+def test_as_many_as_fit_fit() -> None:
+    for fields in ({}, {"concurrency": "max"}):
+        answer = ask(**Q, task="serve", input_tokens=500, output_tokens=200, **fields)
+        assert answer.fits
+        assert answer.layout is not None
+        assert answer.max_concurrency is not None
+        assert answer.layout.batch is not None
+        assert 100 < answer.layout.batch <= answer.max_concurrency
+
+
+def test_a_request_rate_settles_at_littles_law() -> None:
+    answer = ask(**Q, task="serve", request_rate_per_s=2.0, input_tokens=500, output_tokens=200)
+    assert answer.fits
+    assert answer.requests_per_s is not None
+    assert answer.requests_per_s.value == pytest.approx(2.0, rel=0.01)
+
+
+def test_an_answer_is_the_same_to_the_bit_in_a_batch() -> None:
+    requests = [
+        Q | {"task": task, "gpu": gpu} | more
+        for gpu in ("H100-SXM-80GB", "L4", "RTX 4090")
+        for task, more in (
+            ("train", {"micro_batch": 3, "sequence": 300}),
+            ("finetune", {}),
+            ("generate", {"batch": 7}),
+            ("serve", {"concurrency": 9}),
+        )
+    ]
+    for request, found in zip(requests, ask_all(*requests), strict=True):
+        assert ask_all(request)[0] == found
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({"prefix_tokens": -4}, "prefix_tokens"),
+        ({"prefix_tokens": 600, "input_tokens": 512}, "prefix_tokens"),
+        ({"virtual_stages": 0}, "virtual_stages"),
+        ({"link": -4.0}, "link"),
+        ({"link": 0.0, "gpus": 2}, "link"),
+        ({"link": "foo", "gpus": 2}, "link"),
+        ({"fabric": "foo", "gpus": 16}, "fabric"),
+        ({"ep": 8}, "ep"),
+        ({"model": "mixtral-8x7b", "ep": 8}, "ep"),
+        ({"tp": 64}, "tp"),
+        ({"pp": 64}, "pp"),
+        ({"task": "train", "micro_batch": 4, "global_batch": 6}, "global_batch"),
+    ],
+)
+def test_faults(fields: dict[str, Any], key: str) -> None:
+    with pytest.raises(UserError) as caught:
+        ask(**(Q | {"task": "generate"} | fields))
+    assert key in {problem.key for problem in caught.value.problems}
+
+
+def test_replicas_need_no_communicator() -> None:
+    one, two = (memory(**Q, task="serve", concurrency=8 * n, dp=n, gpus=n, tp=1) for n in (1, 2))
+    assert one.overhead == two.overhead
+
+
+def test_a_pipeline_keeps_micro_batches_in_flight_whether_or_not_the_batch_is_given() -> None:
+    fields: dict[str, Any] = {
+        "model": "llama-3.1-8b",
+        "gpu": "h100",
+        "task": "train",
+        "pp": 4,
+        "gpus": 4,
+        "micro_batch": 1,
+        "sequence": 4096,
+        "optimizer": "sgd",
+        "recipe": "bf16",
+    }
+    assert memory(**fields).activations == pytest.approx(memory(**fields, global_batch=16).activations)
+
+
+def test_fp32_training_computes_in_fp32() -> None:
+    slow, fast = (ask(model="llama-3.1-8b", gpu="L4", task="train", recipe=r) for r in ("fp32", "mixed"))
+    assert slow.step_s is not None
+    assert fast.step_s is not None
+    assert slow.memory_bytes is not None
+    assert fast.memory_bytes is not None
+    assert slow.step_s.value > 1.5 * fast.step_s.value
+    assert slow.memory_bytes.activations >= fast.memory_bytes.activations
+
+
+def test_offloaded_parameters_are_not_on_the_gpu() -> None:
+    fields: dict[str, Any] = {"model": "llama-3.1-8b", "gpu": "h100", "task": "train"}
+    assert memory(**fields, offload="parameters").weights < 0.2 * memory(**fields).weights
+
+
+def test_a_fixed_batch_is_of_the_deployment() -> None:
+    answer = ask(**Q, task="generate", batch=4, gpus=4, dp=4, tp=1)
+    assert answer.requests_per_s is not None
+    assert answer.request_s is not None
+    assert answer.requests_per_s.value * answer.request_s.mean.value == pytest.approx(4)
+    with pytest.raises(UserError, match="fewer than dp"):
+        ask(**Q, task="generate", batch=2, gpus=4, dp=4, tp=1)
+
+
+def test_an_unknown_price_meets_no_budget() -> None:
+    assert not [r for r in solutions(plan("llama-3.1-8b-lora", targets={"budget_usd": 0.01})) if not r.here]
+
+
+def test_a_deadline_needs_an_amount() -> None:
+    with pytest.raises(UserError):
+        plan("llama-3.1-8b-lora", train_tokens=None, targets={"deadline_h": 1})
+
+
+def test_an_unknown_provider_is_refused() -> None:
+    with pytest.raises(UserError):
+        plan("llama-3.1-70b-chat-service", providers=["awz"])
+
+
+def test_mfu_ranges_end_at_one() -> None:
+    mfu = ask(model="llama-3.1-8b", gpu="h100", task="train", recipe="bf16", micro_batch=8, sequence=4096).mfu
+    assert mfu is not None
+    assert mfu.high <= 1
+
+
+def test_all_defaults_are_reported() -> None:
+    assert {"micro_batch", "checkpointing"} <= set(ask(**Q, task="train").assumed)
+
+
+def test_the_longest_context_fills_the_cache_or_ends_at_the_model() -> None:
+    answer = ask(**Q, task="generate", input_tokens=100, output_tokens=100)
+    assert answer.max_context == 40960
+    tight = ask(**Q | {"gpu": "RTX 4090"}, task="generate", input_tokens=100, output_tokens=100)
+    assert tight.max_context is not None
+    assert 20_000 < tight.max_context < 40_960
