@@ -103,12 +103,11 @@ def test_offloaded_parameters_are_not_on_the_gpu() -> None:
 
 
 def test_a_fixed_batch_is_of_the_deployment() -> None:
-    answer = ask(**Q, task="generate", batch=4, gpus=4, dp=4, tp=1)
-    assert answer.requests_per_s is not None
-    assert answer.request_s is not None
-    assert answer.requests_per_s.value * answer.request_s.mean.value == pytest.approx(4)
-    with pytest.raises(UserError, match="fewer than dp"):
-        ask(**Q, task="generate", batch=2, gpus=4, dp=4, tp=1)
+    for batch in (2, 4, 8):
+        answer = ask(**Q, task="generate", batch=batch, gpus=4, dp=4, tp=1)
+        assert answer.requests_per_s is not None
+        assert answer.request_s is not None
+        assert answer.requests_per_s.value * answer.request_s.mean.value == pytest.approx(batch)
 
 
 def test_an_unknown_price_meets_no_budget() -> None:

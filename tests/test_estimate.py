@@ -150,6 +150,7 @@ def test_a_model_can_be_given_as_its_config() -> None:
         "num_key_value_heads": 8,
         "intermediate_size": 14336,
         "vocab_size": 128256,
+        "max_position_embeddings": 131072,
     }
     own, named = ask(**request_of("generate", model=config)), ask(**request_of("generate", model="llama-3.1-8b"))
     assert own == named

@@ -95,7 +95,7 @@ def test_a_budget_turns_solutions_into_misses() -> None:
     assert max(paid) <= limit
     over = [row for row in tight.rows if row.verdict == "misses-target" and "budget" in row.why]
     assert over
-    assert all(row.job_usd is not None and row.job_usd.value > limit for row in over)
+    assert all(row.job_usd is None or row.job_usd.value > limit for row in over)
 
 
 def test_a_budget_of_a_service_is_of_a_month() -> None:

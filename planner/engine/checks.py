@@ -33,8 +33,6 @@ def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: i
     step = int(job.micro_batch or 1) * dp
     if job.global_batch and job.global_batch % step:
         problems.add("global_batch", f"{job.global_batch:.0f} is not a multiple of micro_batch·dp = {step}.")
-    if job.batch and job.batch < dp:
-        problems.add("batch", f"{job.batch:.0f} sequences are fewer than dp = {dp} replicas.")
     problems.raise_if_any()
 
 

@@ -140,7 +140,7 @@ def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dic
     if job.train:
         defaults = {"sharding": "none", "checkpointing": "none", "micro_batch": 1}
         assumed |= {name: value for name, value in defaults.items() if getattr(request, name) is None}
-    sequences = _concurrency(job, dp) if job.task == "serve" else job.batch / dp
+    sequences = _concurrency(job, dp) if job.task == "serve" else max(1.0, job.batch / dp)
     return {
         "gpus": float(gpus),
         "gpus_per_node": float(per_node),

@@ -240,7 +240,8 @@ def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutA
     s = e.serve
     assert s is not None
     by_class = {name: float(value[row]) for name, value in s.by_class.items() if value[row] > 0}
-    requests = float(s.requests_per_s[row]) * layout.dp
+    busy = layout.dp if job.task == "serve" else min(layout.dp, job.batch)  # a small fixed batch leaves replicas idle
+    requests = float(s.requests_per_s[row]) * busy
     output = requests * job.output_tokens
     watts = chip.power_w * layout.gpus
     tokens = output if job.task != "prefill" else requests * job.input_tokens
