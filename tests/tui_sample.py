@@ -208,6 +208,7 @@ class SampleSession:
     def plan(
         self, workload: Workload, *, basis: Literal["measured", "spec"] = "measured", levers: bool = True, hints: bool = False
     ) -> Plan:
+        del levers  # the sample has its levers either way
         if not hints:
             self.planned.append(workload)
         return sample_plan(workload, basis)

@@ -169,7 +169,9 @@ def _memory(m: MemoryColumns, row: int, capacity: float) -> MemoryBytes:
         name: float(getattr(m, name)[row])
         for name in ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")
     }
-    figure = Figure(total, total * float(np.exp(-spread)), total * float(np.exp(spread)), "spec")
+    known = parts["weights"] + parts["optimizer"] + parts["kv_cache"]
+    least = max(known, total * float(np.exp(-spread)))
+    figure = Figure(total, min(total, least), total * float(np.exp(spread)), "spec")
     return MemoryBytes(**parts, total=figure, capacity=capacity)
 
 
