@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from planner.cli import AppOptions as CommandLineOptions
 from widgets import launch
+from widgets.options import AppOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = """
@@ -120,3 +122,19 @@ def test_over_ssh_nothing_is_animated(monkeypatch: pytest.MonkeyPatch) -> None:
     launch.prepare_environment()
     assert os.environ["TEXTUAL_ANIMATIONS"] == "none"
     assert os.environ["TEXTUAL_FPS"] == "15"
+
+
+def test_everything_the_command_line_was_given_reaches_the_screen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    opened: list[AppOptions] = []
+
+    def note(options: AppOptions) -> int:
+        opened.append(options)
+        return 0
+
+    monkeypatch.setattr(launch, "open_app", note)
+    given = CommandLineOptions("mine.toml", Path("/usr/bin/python3"), "nord", True, tmp_path / "config", tmp_path / "state")
+    assert launch.open_from_command_line(given) == 0
+    (options,) = opened
+    assert (options.preset, options.python, options.theme) == ("mine.toml", "/usr/bin/python3", "nord")
+    assert options.ascii_only
+    assert (options.config, options.state) == (tmp_path / "config", tmp_path / "state")

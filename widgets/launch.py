@@ -39,6 +39,7 @@ def open_from_command_line(given: CommandLineOptions) -> int:
             preset=given.preset or DEFAULT_PRESET,
             python=str(given.python) if given.python else None,
             theme=given.theme,
+            ascii_only=given.ascii_only,
             config=given.config,
             state=given.state,
         )
