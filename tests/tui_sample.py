@@ -237,3 +237,12 @@ async def settle(pilot: Pilot[None]) -> None:
     for _ in range(2):
         await app.workers.wait_for_complete()
         await pilot.pause()
+
+
+async def first_note(pilot: Pilot[None]) -> str:
+    """The first notification, waited for."""
+    for _ in range(500):
+        for note in pilot.app._notifications:
+            return note.message
+        await pilot.pause(0.02)
+    raise AssertionError("nothing was said")
