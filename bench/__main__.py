@@ -13,8 +13,8 @@ def _register_package() -> None:
     import os
 
     folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # pathlib costs start-up and is not needed here
-    sys.path[:] = [entry for entry in sys.path if entry and os.path.abspath(entry) != folder]  # noqa: PTH100
-    location = os.path.join(folder, "__init__.py")  # noqa: PTH118
+    sys.path[:] = [entry for entry in sys.path if entry and os.path.abspath(entry) != folder]  # noqa: PTH100  # see above
+    location = os.path.join(folder, "__init__.py")  # noqa: PTH118  # see above
     spec = importlib.util.spec_from_file_location("bench", location, submodule_search_locations=[folder])
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load the benchmark package from {folder}")

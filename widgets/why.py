@@ -96,7 +96,8 @@ def _figure(
 
 
 def _verdict(row: PlanRow, plan: Plan, symbols: Symbols) -> Iterator[Content]:
-    place = f"rank {row.rank} of {plan.counts.fit:,}" if row.rank is not None else VERDICT_WORDS[row.verdict]
+    solutions = sum(1 for other in plan.rows if other.rank is not None)
+    place = f"rank {row.rank} of {solutions:,}" if row.rank is not None else VERDICT_WORDS[row.verdict]
     here = " · this machine" if row.here else ""
     yield Content.assemble((f"{symbols.verdict[row.verdict]} {place}{here}", f"bold {STYLES[row.verdict]}"))
     yield Content(row.why)

@@ -98,14 +98,14 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
 
 
 def _collectives(ceilings: Ceilings) -> dict[str, float]:
-    """Latency and efficiency of an all-reduce among 2 and 8, over both kinds of link."""
+    """Latency and efficiency of an all-reduce among 2 and 8, over both kinds of link; NaN where nothing is known of the link."""
     figures: dict[str, float] = {}
     links: tuple[Link, ...] = ("nvlink", "pcie")
     for link in links:
         for gpus in (2, 8):
             known = ceilings.collective("all_reduce", gpus, link)
-            figures[f"{link}_latency_{gpus}"] = known.latency_s.value if known else 20e-6
-            figures[f"{link}_efficiency_{gpus}"] = known.efficiency.value if known else 0.3
+            figures[f"{link}_latency_{gpus}"] = known.latency_s.value if known else float("nan")
+            figures[f"{link}_efficiency_{gpus}"] = known.efficiency.value if known else float("nan")
     return figures
 
 

@@ -47,7 +47,6 @@ class Candidates:
     chips: Sequence[Chip]
     chip_index: Rows
     layout: LayoutColumns
-    links: Sequence[str] = ()
 
     def table(self) -> Table:
         """As columns."""
@@ -63,7 +62,7 @@ class Candidates:
 
     def take(self, keep: Rows) -> Candidates:
         """The rows `keep`."""
-        return Candidates(self.jobs, self.job_index[keep], self.chips, self.chip_index[keep], self.layout.take(keep), self.links)
+        return Candidates(self.jobs, self.job_index[keep], self.chips, self.chip_index[keep], self.layout.take(keep))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,12 @@ import numpy as np
 from planner.engine.columns import Flags, Floats, Table, added
 from planner.units import GIB
 
+BUCKET_ELEMENTS = 5e8
+"""Gradients gathered before they are reduced: DeepSpeed's default reduce_bucket_size."""
+OFFLOADED_SHARE = 0.9
+"""Of the saved activations that offloading keeps on the host at the peak: an assumption (the last layers are still on the GPU)."""
+FP32_GROWTH = 1.8
+"""Saved bytes in FP32 over 16 bit: what is 16-bit doubles, statistics and masks stay. An assumption."""
 TRAINING_SPREAD, INFERENCE_SPREAD = 0.40, 0.60
 """Half widths (90 %) that remain on the whole peak: what engines and their versions do differently (published peaks)."""
 TRANSIENT_SPREAD, FIXED_SPREAD, OVERHEAD_SPREAD = 0.30, 0.01, 0.60
@@ -100,7 +106,7 @@ def saved_per_token(t: Table) -> Floats:
     plain = np.where(j.autocast > 0, 50.0, 28.0) * m.width + np.where(j.autocast > 0, 6.0, 4.0) * ffn + 6 * m.width * m.dropout
     block = np.where(m.gated > 0, gated, plain) + heads + 4 * moe * m.experts_per_token * m.width
     attention = 6 * m.heads * j.sequence * j.eager_attention
-    return (block + attention) * np.where(j.activation_bytes > 2, 1.8, 1.0)
+    return (block + attention) * np.where(j.activation_bytes > 2, FP32_GROWTH, 1.0)
 
 
 def memory_of(t: Table) -> MemoryColumns:
@@ -150,7 +156,7 @@ def _training(t: Table) -> dict[str, Floats]:
     early = gradients * kept * (1 - j.in_backward)
     late = gradients * (1 - j.in_backward)
     unsharded = 2 * (stage.linear / stage.layers) * j.linear_bytes * (s.zero >= 3)
-    bucket = np.where((s.zero >= 2) & (s.shard > 1), np.minimum(2 * 5e8, trained * 2), 0.0)
+    bucket = np.where((s.zero >= 2) & (s.shard > 1), np.minimum(2 * BUCKET_ELEMENTS, trained * 2), 0.0)
     unpacked = j.weight_bits_packed * 2 * stage.linear / stage.layers
     around = unsharded + bucket + unpacked
     foreach = np.where(j.state_bytes > 2.5, trained * j.gradient_bytes / np.maximum(by_stage[0], by_stage[1]), 0.0) * (
@@ -184,7 +190,7 @@ def _activations(t: Table, tokens: Floats, layers: Floats) -> tuple[Floats, Floa
     selective = one - tokens * 6 * m.heads * j.sequence * j.eager_attention / s.tp
     kept = np.choose(s.checkpointing.astype(np.int64), [one, selective, boundary]) * layers * in_flight
     recompute = np.where(s.checkpointing > 1, one, 0.0)
-    return kept * (1 - 0.9 * j.offload_activations) + recompute, one
+    return kept * (1 - OFFLOADED_SHARE * j.offload_activations) + recompute, one
 
 
 def _inference(t: Table) -> dict[str, Floats]:

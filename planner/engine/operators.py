@@ -17,6 +17,8 @@ from planner.engine.columns import Floats, Table
 
 SMALL_KERNEL_S = 1.5e-6
 """One short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
+FABRIC_EFFICIENCY = 0.8
+"""Share of the adapters' rate that a ring across nodes reaches: an assumption, no public table of it has been fitted."""
 COLLECTIVE_KNEE = 0.62
 """See `planner.hardware.ceilings`."""
 
@@ -155,7 +157,7 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
     few = np.where(s.nvlink > 0, c.nvlink_efficiency_2, c.pcie_efficiency_2)
     many = np.where(s.nvlink > 0, c.nvlink_efficiency_8, c.pcie_efficiency_8)
     inside = s.link_bytes_per_s * few * (many / few) ** np.minimum(power, 1.0)
-    across = np.minimum(inside, s.fabric_bytes_per_s * np.maximum(per_node, 1.0) * 0.8)
+    across = np.minimum(inside, s.fabric_bytes_per_s * np.maximum(per_node, 1.0) * FABRIC_EFFICIENCY)
     crosses = ranks > per_node
     bandwidth = np.where(crosses, across, inside)
     latency = low * (high / low) ** power * np.where(crosses, 2.0, 1.0)

@@ -17,6 +17,9 @@ BACKWARD_LAUNCHES = 113 / 64
 """ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
 HOST_LINK_BYTES_PER_S = 20e9
 """Between GPU and host memory over PCIe 4 x16: 26 GB/s with pinned memory (nvbandwidth), less for pageable copies."""
+LOSS_TRAFFIC_BYTES = 24
+"""Per token and vocabulary entry: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two FP32 gradients and
+a 16-bit one written backward."""
 OVERLAP = 0.7
 """Share of the computation beside it that hides gradient and parameter traffic; DDP's and FSDP's buckets leave the first
 and last exposed."""
@@ -46,7 +49,7 @@ def step_of(t: Table) -> StepColumns:
     products = 1 + np.where(adapter, 1.0, 2.0) + recompute
     head_products = np.where(adapter, 2.0, 3.0)
     unpack = j.weight_bits_packed * (2 + recompute) * m.layers_shared / s.pp / s.tp * (2 + j.linear_bytes) / c.bandwidth_bytes_per_s
-    losses = tokens * m.vocabulary / s.tp * 24 / c.bandwidth_bytes_per_s / s.pp
+    losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
     device = {
         "matmul": one.matmul * products,
         "attention": one.attention * (3.5 + recompute + 0.5 * (s.checkpointing == 1)),

@@ -42,7 +42,6 @@ _CAPABILITY_STATES: dict[int, CapabilityState] = {
     25: "function missing",  # a struct version this driver does not know
     28: "lost",
 }
-_NOT_FOUND = 6
 _UNION_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
@@ -62,11 +61,6 @@ class NvmlError(Exception):
     def open_state(self) -> NvmlState:
         """What the failure of the first call says about NVML as a whole."""
         return "error" if self.code is None else _OPEN_STATES.get(self.code, "error")
-
-    @property
-    def not_found(self) -> bool:
-        """Whether there simply is nothing at the index asked for."""
-        return self.code == _NOT_FOUND
 
 
 class Nvml:
