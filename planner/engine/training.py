@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
-from planner.engine.memory import micro_batches, stage_parameters
+from planner.engine.memory.stages import micro_batches, stage_parameters
 from planner.engine.operators import collective_s, forward
 
 BACKWARD_LAUNCHES = 113 / 64

@@ -1,0 +1,9 @@
+"""Bytes on the fullest GPU of each candidate: what takes them, term by term, and what is left of the GPU.
+
+`training` and `inference` list the terms, `stages` says what of the model one GPU holds, `activations` what backward
+needs; `total` adds the terms up and compares them with the GPU.
+"""
+
+from planner.engine.memory.total import MemoryColumns, memory_of, terms_of
+
+__all__ = ["MemoryColumns", "memory_of", "terms_of"]

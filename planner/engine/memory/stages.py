@@ -1,0 +1,38 @@
+"""What of a model one GPU holds: the fullest pipeline stage, split over tensor-parallel ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Parameters of the fullest pipeline stage on one GPU before ZeRO."""
+
+    linear: Floats
+    """Of its layers: matrices, and the norms and biases beside them (below 0.1 %)."""
+    other: Floats
+    """Embedding, head and final norm."""
+    layers: Floats
+
+
+def stage_parameters(t: Table) -> Stage:
+    """Parameters one GPU holds: the stage's layers ÷ tp (experts ÷ ep too), and the larger of embedding and head."""
+    m, s = t.model, t.layout
+    layers = np.ceil(m.layers / s.pp)
+    share = layers / m.layers
+    linear = share * (m.layers_shared + m.experts_total / s.ep) / s.tp
+    head_alone = np.maximum(m.head, m.vocabulary * m.width * (s.pp > 1))
+    other = np.where(s.pp > 1, np.maximum(m.embedding, head_alone), m.embedding + m.head) / s.tp
+    return Stage(linear=linear, other=other + m.final_vector, layers=layers)
+
+
+def micro_batches(t: Table) -> Floats:
+    """Micro batches a step: from the global batch, or as many as keep a pipeline's bubble at a fifth (4·pp)."""
+    s = t.layout
+    given = t.job.global_batch / np.maximum(1.0, s.micro_batch * s.dp)
+    return np.where(t.job.global_batch > 0, np.maximum(1.0, np.ceil(given)), np.where(s.pp > 1, 4 * s.pp, 1.0))

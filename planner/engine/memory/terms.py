@@ -1,0 +1,44 @@
+"""One thing that takes memory, with the formula its bytes come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.engine.columns import Floats, Rows, added
+
+
+@dataclass(frozen=True)
+class Term:
+    """Bytes per candidate of one part of a component."""
+
+    component: str
+    """One of `answers.MEMORY_COMPONENTS`."""
+    name: str
+    """What it is, in words."""
+    bytes: Floats
+    """Broadcasts to [rows]."""
+    formula: str
+    """In the names of `values`."""
+    values: Mapping[str, Floats]
+    """The symbols of `formula`; each broadcasts to [rows]."""
+    source: str
+    """Where the formula comes from."""
+
+    def times(self, share: Floats) -> Term:
+        """The term where `share` is 1, and nothing where it is 0."""
+        return replace(self, bytes=self.bytes * share)
+
+
+def component_bytes(terms: list[Term], component: str, rows: int) -> Floats:
+    """Sum of the terms of one component, shape [rows]."""
+    return np.broadcast_to(added([np.zeros(1), *(term.bytes for term in terms if term.component == component)]), (rows,))
+
+
+def at_peak(phases: list[list[Term]], rows: int) -> list[Term]:
+    """The terms of whichever phase is largest, row by row; a term of another phase is there with no bytes."""
+    totals = np.stack([np.broadcast_to(added([np.zeros(1), *(term.bytes for term in phase)]), (rows,)) for phase in phases])
+    largest: Rows = np.argmax(totals, axis=0)
+    return [term.times((largest == number) * 1.0) for number, phase in enumerate(phases) for term in phase]

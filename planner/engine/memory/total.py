@@ -1,0 +1,96 @@
+"""The terms added up, and compared with what the GPU has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.engine.answers import MEMORY_COMPONENTS
+from planner.engine.columns import Flags, Floats, Table, added
+from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence
+from planner.engine.memory.terms import Term, component_bytes
+from planner.engine.memory.training import training_terms
+from planner.units import GIB
+
+TRAINING_SPREAD, INFERENCE_SPREAD = 0.40, 0.60
+"""Half widths (90 %) that remain on the whole peak: what engines and their versions do differently (published peaks)."""
+TRANSIENT_SPREAD, FIXED_SPREAD, OVERHEAD_SPREAD = 0.30, 0.01, 0.60
+"""Half widths of the logarithm (90 %) of activations and temporaries, of weights and states, and of overheads; the spread
+of public training peaks around the formulas below."""
+
+
+@dataclass(frozen=True)
+class MemoryColumns:
+    """Bytes per candidate, shape [rows]; the components add up to `total`."""
+
+    weights: Floats
+    gradients: Floats
+    optimizer: Floats
+    activations: Floats
+    logits: Floats
+    kv_cache: Floats
+    buffers: Floats
+    overhead: Floats
+    total: Floats
+    spread: Floats
+    usable: Floats
+    """What the job may take: capacity · engine fraction · (1 - headroom)."""
+    fits: Flags
+    kv_per_sequence: Floats
+    max_sequences: Floats
+    """Whole sequences whose cache fits beside everything else (inference); NaN while training."""
+
+
+def terms_of(t: Table) -> list[Term]:
+    """Everything that takes memory; all rows train, or none does."""
+    terms = training_terms(t) if t.job.train[0] else inference_terms(t)
+    return terms + _overhead(t, terms)
+
+
+def memory_of(t: Table) -> MemoryColumns:
+    """Memory of every candidate."""
+    train = bool(t.job.train[0])
+    terms = terms_of(t)
+    parts = {name: component_bytes(terms, name, t.rows) for name in MEMORY_COMPONENTS}
+    total = added(parts.values())
+    fixed = parts["weights"] + parts["optimizer"] + parts["kv_cache"] + parts["gradients"]
+    moving = parts["activations"] + parts["logits"] + parts["buffers"]
+    parts_spread = (
+        np.sqrt((FIXED_SPREAD * fixed) ** 2 + (TRANSIENT_SPREAD * moving) ** 2 + (OVERHEAD_SPREAD * parts["overhead"]) ** 2) / total
+    )
+    spread = np.hypot(parts_spread, TRAINING_SPREAD if train else INFERENCE_SPREAD)
+    usable = np.broadcast_to(t.chip.capacity_bytes * t.job.memory_fraction * (1 - t.job.headroom), (t.rows,))
+    per_sequence = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens), (t.rows,))
+    free = usable - (total - parts["kv_cache"])
+    most = np.where(per_sequence > 0, np.maximum(0, np.floor(free / np.where(per_sequence > 0, per_sequence, 1))), np.nan)
+    return MemoryColumns(
+        **parts, total=total, spread=spread, usable=usable, fits=total <= usable, kv_per_sequence=per_sequence, max_sequences=most
+    )
+
+
+def _overhead(t: Table, terms: list[Term]) -> list[Term]:
+    s, e = t.layout, t.engine
+    dynamic = added(component_bytes(terms, name, t.rows) for name in ("activations", "logits", "gradients"))
+    together = np.where(t.job.train > 0, s.gpus, s.tp * s.pp * s.cp * s.ep)
+    slack = e.slack * np.where(s.checkpointing > 1, 1.5, 1.0)
+    context = np.where(t.chip.is_cpu > 0, 0.4 * GIB, e.context_bytes)
+    return [
+        Term("overhead", "context, libraries and graphs", context, "{context}", {"context": context}, "the engine's record"),
+        Term(
+            "overhead",
+            "communicators",
+            e.communicator_bytes * (together > 1),
+            "{communicator}",
+            {"communicator": e.communicator_bytes},
+            "the engine's record",
+        ),
+        Term(
+            "overhead",
+            "reserved by the allocator and not used",
+            slack * dynamic,
+            "{slack} · {dynamic}",
+            {"slack": slack, "dynamic": dynamic},
+            "the engine's record",
+        ),
+    ]
