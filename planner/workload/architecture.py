@@ -1,4 +1,4 @@
-"""A decoder-only transformer as the sizes that decide its memory and time.
+"""A transformer, decoder or encoder, as the sizes that decide its memory and time.
 
 Symbols: L layers · h width · q = heads·head_dim · k = kv_heads·head_dim · f feed-forward width · V vocabulary · E experts.
 "Matrix" parameters take part in matrix products; "vector" parameters (norms, biases) do not.
@@ -28,18 +28,43 @@ class Architecture:
     vocabulary: int
     tied: bool
     """The output head is the input embedding."""
+    embedding_width: int | None = None
+    """Width of the embedding and of what the head multiplies, where it is not the width of the layers (OPT 350M)."""
     learned_positions: int = 0
+    token_types: int = 0
+    """Rows of the embedding of segments (BERT)."""
+    rotary: bool = False
+    alibi: bool = False
+    """A bias of the attention scores stands for positions: eager attention materialises it."""
     max_context: int | None = None
+    encoder: bool = False
+    """Attends in both directions and keeps no cache: it is trained or read, but generates nothing."""
+    fused_qkv: bool = False
+    """Query, key and value are one matrix, and so one adapter and one tensor of a GGUF file."""
 
     attention_matrix: int
     """Matrix parameters of one layer's attention."""
     attention_vector: int = 0
-    """Biases, q/k norms and sinks of one layer's attention."""
+    """Biases, norms (of q and k, or of latents) and sinks of one layer's attention."""
+    attention_norm: int = 0
+    """The norms among `attention_vector`."""
+    sinks: int = 0
+    """The learned sinks among `attention_vector`: one a head."""
     mlp_vector: int = 0
+    norms: int = 2
+    """Norms of one layer outside its attention."""
+    centred: bool = False
+    """The norms subtract the mean (LayerNorm, not RMSNorm)."""
     norm_vector: int
     """Norm parameters of one layer outside its attention."""
     final_vector: int
-    """Parameters after the last layer that are no head matrix: final norm, head bias, embedding norm."""
+    """Vectors outside the layers: final norm, head bias, embedding norm."""
+    final_bias: int = 0
+    """The biases among `final_vector`."""
+    input_matrix: int = 0
+    """Projection from the embedding's width to that of the layers."""
+    output_matrix: int = 0
+    """Projection between the last layer and the head."""
     cached_per_token: int
     """Elements one layer keeps per token in the KV cache: 2k, or the latent of MLA."""
 
@@ -60,6 +85,20 @@ class Architecture:
     shared_gate: int = 0
     dense_layers: int
     """Layers with a dense MLP (all of them without experts)."""
+
+    latent_rank: int = 0
+    """Multi-head latent attention: width of the compressed key and value; 0: full keys and values."""
+    query_rank: int = 0
+    """Width of the compressed query; 0: not compressed."""
+    rotary_dim: int = 0
+    """Elements of a head's rotary key, which all heads share (latent attention)."""
+    value_dim: int = 0
+    """Elements of a head's value where they are not `head_dim` (latent attention)."""
+
+    mtp_layers: int = 0
+    """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
+    left_out: tuple[str, ...] = ()
+    """What the config describes besides and is not counted: 'vision_config', 'num_nextn_predict_layers', …"""
 
     @property
     def query(self) -> int:
@@ -102,14 +141,19 @@ class Architecture:
         return self.width * self.experts
 
     @property
+    def token_matrix(self) -> int:
+        """Parameters of the token embedding, and of an untied head."""
+        return self.vocabulary * (self.embedding_width or self.width)
+
+    @property
     def embedding(self) -> int:
-        """Token and learned position embeddings."""
-        return (self.vocabulary + self.learned_positions) * self.width
+        """Embeddings of tokens, learned positions and token types, and the projection to the width of the layers."""
+        return self.token_matrix + (self.learned_positions + self.token_types) * self.width + self.input_matrix
 
     @property
     def head(self) -> int:
-        """Parameters of an output head of its own; 0 when tied."""
-        return 0 if self.tied else self.vocabulary * self.width
+        """Parameters of an output head of its own (0 when tied) and of the projection before it."""
+        return (0 if self.tied else self.token_matrix) + self.output_matrix
 
     @cached_property
     def experts_total(self) -> int:
@@ -141,14 +185,53 @@ class Architecture:
         attention = self.layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix
-        return attention + dense + self.moe_layers * routed + self.vocabulary * self.width
+        return attention + dense + self.moe_layers * routed + self._projected
 
     @cached_property
     def linear_matrix(self) -> int:
         """Matrix parameters of all linear layers (all experts), head included."""
         moe = self.experts * self.expert_matrix + self.shared_matrix + self.router_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
-        return self.layers * self.attention_matrix + dense + self.moe_layers * moe + self.vocabulary * self.width
+        return self.layers * self.attention_matrix + dense + self.moe_layers * moe + self._projected
+
+    @property
+    def _projected(self) -> int:
+        """Matrix parameters outside the layers: the head, tied or not, and the projections at both ends."""
+        return self.token_matrix + self.input_matrix + self.output_matrix
+
+    @property
+    def components(self) -> dict[str, int]:
+        """Parameters by kind, in the order of the forward pass; they add up to `total`.
+
+        "experts" holds the routed experts with their biases; "attention" the sinks, "router" its biases or corrections,
+        "shared" the gate of the shared expert; "norms" every norm of the model with its bias; "biases" those of all
+        other projections outside the experts, the head's included; "head" is 0 when tied.
+        """
+        biases = self.attention_vector - self.attention_norm - self.sinks
+        return {
+            "embedding": self.embedding,
+            "attention": self.layers * (self.attention_matrix + self.sinks),
+            "mlp": self.dense_layers * self.dense_mlp_matrix,
+            "experts": self.experts_total,
+            "router": self.moe_layers * (self.router_matrix + self.router_vector),
+            "shared": self.moe_layers * self.shared_matrix,
+            "norms": self.layers * (self.attention_norm + self.norm_vector) + self.final_vector - self.final_bias,
+            "biases": self.layers * biases + self.dense_layers * self.mlp_vector + self.final_bias,
+            "head": self.head,
+        }
+
+    @property
+    def mtp_parameters(self) -> int:
+        """Parameters of the layers that predict further tokens as the checkpoint holds them, copies of embedding and head included.
+
+        Each is one layer with experts, a projection of two hidden states to one, and norms of both and of its head
+        (README_WEIGHTS.md of DeepSeek-V3: 11.5 billion of their own, and the copies).
+        """
+        own = 2 * self.width * self.width + 3 * self.width
+        vectors = self.attention_vector + self.norm_vector + self.router_vector
+        experts = self.experts * (self.expert_matrix + self.expert_vector)
+        layer = self.attention_matrix + vectors + self.router_matrix + self.shared_matrix + experts
+        return self.mtp_layers * (own + layer + 2 * self.token_matrix)
 
     def lora_parameters(self, rank: int, targets: tuple[str, ...]) -> int:
         """Parameters of rank-`rank` adapters on the named projections of every layer: a dense MLP, or every expert and the shared one."""

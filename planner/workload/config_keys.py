@@ -11,9 +11,10 @@ from planner.errors import Problems, nearest_names
 class ConfigKeys:
     """The keys of one config. After a problem reading goes on with a harmless value, so that all problems are found."""
 
-    def __init__(self, config: Mapping[str, Any], problems: Problems) -> None:
+    def __init__(self, config: Mapping[str, Any], problems: Problems, prefix: str = "model.") -> None:
         self._config = config
         self._problems = problems
+        self._prefix = prefix
 
     def size(self, *names: str, default: int | None = None) -> int:
         """A positive whole number under the first of `names` that is given; without `default` one is required."""
@@ -24,7 +25,7 @@ class ConfigKeys:
         if default is not None:
             return default
         self._problems.add(
-            f"model.{names[0]}", "missing; a positive whole number is required.", nearest_names(names[0], self._config)
+            f"{self._prefix}{names[0]}", "missing; a positive whole number is required.", nearest_names(names[0], self._config)
         )
         return 1
 
@@ -42,13 +43,23 @@ class ConfigKeys:
         value = self._config[name]
         return 0 if value is None else self._whole(name, value, least=0)
 
+    def share(self, name: str, *, default: float) -> float:
+        """A number from 0 to below 1, like a dropout rate."""
+        value = self._config.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+            self.reject(name, f"{value!r} is not accepted; it has to be a number from 0 to below 1.")
+            return default
+        return float(value)
+
     def flag(self, name: str, *, default: bool) -> bool:
         """A truth value."""
         value = self._config.get(name)
         if value is None:
             return default
         if not isinstance(value, bool):
-            self._problems.add(f"model.{name}", f"{value!r} is not accepted; it has to be true or false.")
+            self._problems.add(f"{self._prefix}{name}", f"{value!r} is not accepted; it has to be true or false.")
             return default
         return value
 
@@ -58,17 +69,17 @@ class ConfigKeys:
         if value is None:
             return []
         if not isinstance(value, list):
-            self._problems.add(f"model.{name}", f"{value!r} is not accepted; it has to be a list.")
+            self._problems.add(f"{self._prefix}{name}", f"{value!r} is not accepted; it has to be a list.")
             return []
         return value
 
     def reject(self, name: str, message: str) -> None:
         """Note that `name` contradicts another key."""
-        self._problems.add(f"model.{name}", message)
+        self._problems.add(f"{self._prefix}{name}", message)
 
     def _whole(self, name: str, value: object, *, least: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             wanted = "a positive whole number" if least else "a whole number from 0 on"
-            self._problems.add(f"model.{name}", f"{value!r} is not accepted; it has to be {wanted}.")
+            self._problems.add(f"{self._prefix}{name}", f"{value!r} is not accepted; it has to be {wanted}.")
             return 1
         return value

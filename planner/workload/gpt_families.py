@@ -24,6 +24,7 @@ def _block(keys: ConfigKeys, width: int, heads: int, layers: int, vocabulary: in
         "attention_matrix": 4 * width * width,
         "attention_vector": 4 * width,
         "mlp_vector": ffn + width,
+        "centred": True,
         "norm_vector": 4 * width,
         "final_vector": 2 * width,
         "cached_per_token": 2 * width,
@@ -48,7 +49,7 @@ def gpt2(keys: ConfigKeys) -> dict[str, Any]:
     heads, layers = keys.size("n_head", "num_attention_heads"), keys.size("n_layer", "num_hidden_layers")
     positions = keys.size("n_positions", "max_position_embeddings", default=1024)
     sizes = _block(keys, width, heads, layers, keys.size("vocab_size", default=50257), keys.size("n_inner", default=4 * width))
-    return sizes | {"learned_positions": positions, "max_context": positions, "dropout": True}
+    return sizes | {"learned_positions": positions, "max_context": positions, "dropout": True, "fused_qkv": True}
 
 
 def gptj(keys: ConfigKeys) -> dict[str, Any]:
@@ -57,9 +58,12 @@ def gptj(keys: ConfigKeys) -> dict[str, Any]:
     sizes = _block(keys, width, keys.size("n_head"), keys.size("n_layer"), vocabulary, keys.size("n_inner", default=4 * width))
     return sizes | {
         "tied": keys.flag("tie_word_embeddings", default=False),
+        "rotary": True,
         "attention_vector": 0,
+        "norms": 1,
         "norm_vector": 2 * width,
         "final_vector": 2 * width + vocabulary,
+        "final_bias": vocabulary,
         "max_context": keys.size("n_positions", default=2048),
     }
 
@@ -70,12 +74,17 @@ def gpt_neox(keys: ConfigKeys) -> dict[str, Any]:
     biases = keys.flag("attention_bias", default=True)
     return sizes | {
         "tied": keys.flag("tie_word_embeddings", default=False),
+        "rotary": True,
+        "fused_qkv": True,
         "attention_vector": sizes["attention_vector"] if biases else 0,
     }
 
 
 def falcon(keys: ConfigKeys) -> dict[str, Any]:
-    """7B: one key/value head and one norm a layer. 40B and 180B ("new decoder architecture"): grouped heads, two norms."""
+    """7B: one key/value head and one norm a layer. 40B and 180B ("new decoder architecture"): grouped heads, two norms.
+
+    RW: one block after the other, a key head a query head, ALiBi instead of rotary positions.
+    """
     width = keys.size("hidden_size")
     ffn, vocabulary = keys.size("ffn_hidden_size", default=4 * width), keys.size("vocab_size", default=65024)
     sizes = _named_block(keys, ffn, vocabulary, positions=2048)
@@ -84,7 +93,9 @@ def falcon(keys: ConfigKeys) -> dict[str, Any]:
     one_head = keys.flag("multi_query", default=True)
     kv_heads = keys.size("num_kv_heads", default=heads) if new else 1 if one_head else heads
     norms = keys.size("num_ln_in_parallel_attn", default=2 if new else 1) if keys.flag("parallel_attn", default=True) else 2
-    sizes = _grouped(sizes, kv_heads) | {"norm_vector": 2 * norms * width}
+    alibi = keys.flag("alibi", default=False)
+    sizes = _grouped(sizes, kv_heads) | {"norms": norms, "norm_vector": 2 * norms * width, "fused_qkv": True}
+    sizes |= {"alibi": alibi, "rotary": not alibi}
     return sizes if keys.flag("bias", default=False) else sizes | {"attention_vector": 0, "mlp_vector": 0}
 
 
@@ -96,11 +107,64 @@ def mpt(keys: ConfigKeys) -> dict[str, Any]:
     vocabulary = keys.size("vocab_size", default=50368)
     sizes = _block(keys, width, keys.size("n_heads"), keys.size("n_layers"), vocabulary, 4 * width)
     return sizes | {
+        "alibi": True,
+        "fused_qkv": True,
         "attention_vector": 0,
         "mlp_vector": 0,
         "norm_vector": 2 * width,
         "final_vector": width,
         "max_context": keys.size("max_seq_len", default=2048),
+    }
+
+
+def bloom(keys: ConfigKeys) -> dict[str, Any]:
+    """ALiBi instead of positions; a norm after the embedding."""
+    width, vocabulary = keys.size("hidden_size", "n_embed"), keys.size("vocab_size", default=250880)
+    heads, layers = keys.size("n_head", "num_attention_heads"), keys.size("n_layer", "num_hidden_layers")
+    sizes = _block(keys, width, heads, layers, vocabulary, 4 * width)
+    context = keys.count("seq_length") or None
+    return sizes | {"alibi": True, "fused_qkv": True, "final_vector": 4 * width, "max_context": context}
+
+
+def opt(keys: ConfigKeys) -> dict[str, Any]:
+    """Learned positions, two rows more than it has tokens. 350M: narrower embeddings, projected; norms after, none at the end."""
+    width, vocabulary = keys.size("hidden_size"), keys.size("vocab_size", default=50272)
+    positions = keys.size("max_position_embeddings", default=2048)
+    sizes = _named_block(keys, keys.size("ffn_dim"), vocabulary, positions=2048)
+    inner = keys.size("word_embed_proj_dim", default=width)
+    projection = width * inner if inner != width else 0
+    affine = keys.flag("layer_norm_elementwise_affine", default=True)
+    last = keys.flag("do_layer_norm_before", default=True) and not keys.flag("_remove_final_layer_norm", default=False)
+    biases = keys.flag("enable_bias", default=True)
+    return sizes | {
+        "embedding_width": inner if projection else None,
+        "input_matrix": projection,
+        "output_matrix": projection,
+        "learned_positions": positions + 2,
+        "dropout": keys.share("dropout", default=0.1) > 0,
+        "attention_vector": sizes["attention_vector"] * biases,
+        "mlp_vector": sizes["mlp_vector"] * biases,
+        "norm_vector": sizes["norm_vector"] * affine,
+        "final_vector": 2 * width * (last and affine),
+    }
+
+
+def bert(keys: ConfigKeys) -> dict[str, Any]:
+    """The encoder with the head that predicts masked tokens, as `BertForMaskedLM` has it: without pooler, norms after."""
+    vocabulary = keys.size("vocab_size", default=30522)
+    sizes = _named_block(keys, keys.size("intermediate_size"), vocabulary, positions=512)
+    if keys.flag("is_decoder", default=False):
+        keys.reject("is_decoder", "BERT as a decoder is not supported.")
+    width = sizes["width"]
+    return sizes | {
+        "encoder": True,
+        "learned_positions": sizes["max_context"],
+        "token_types": keys.size("type_vocab_size", default=2),
+        "dropout": keys.share("hidden_dropout_prob", default=0.1) > 0,
+        "output_matrix": width * width,
+        "final_vector": 4 * width + width + vocabulary,
+        "final_bias": width + vocabulary,
+        "cached_per_token": 0,
     }
 
 
@@ -112,10 +176,14 @@ def phi(keys: ConfigKeys) -> dict[str, Any]:
     normed = keys.flag("qk_layernorm", default=False)
     return sizes | {
         "tied": keys.flag("tie_word_embeddings", default=False),
+        "rotary": True,
         "attention_vector": sizes["attention_vector"] + 4 * sizes["head_dim"] * normed,
+        "attention_norm": 4 * sizes["head_dim"] * normed,
         "qk_norm": normed,
+        "norms": 1,
         "norm_vector": 2 * sizes["width"],
         "final_vector": 2 * sizes["width"] + vocabulary,
+        "final_bias": vocabulary,
     }
 
 

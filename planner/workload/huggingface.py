@@ -2,6 +2,7 @@
 
 Each family is one function from the config's keys to sizes; it states what the modelling code of `transformers`
 builds for that `model_type`, and what it takes for a key that is left out. An unknown `model_type` is refused.
+A model of text and something else (`gemma3`, `mistral3`, …) holds its text part under `text_config`: that part is read.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ FAMILIES: dict[str, Callable[[ConfigKeys], dict[str, Any]]] = {
     "llama": llama_families.llama,
     "mistral": llama_families.mistral,
     "mixtral": llama_families.mixtral,
+    "qwen": llama_families.qwen,
     "qwen2": llama_families.qwen2,
     "qwen2_moe": llama_families.qwen2_moe,
     "qwen3": llama_families.qwen3,
@@ -35,35 +37,60 @@ FAMILIES: dict[str, Callable[[ConfigKeys], dict[str, Any]]] = {
     "falcon": gpt_families.falcon,
     "mpt": gpt_families.mpt,
     "phi": gpt_families.phi,
+    "bloom": gpt_families.bloom,
+    "opt": gpt_families.opt,
+    "bert": gpt_families.bert,
 }
 """`model_type` -> reader."""
 
+TEXT_PART = "text_config"
+_OTHER_PARTS = ("vision_config", "audio_config")
+_TEXT_FAMILIES = {"gemma3": "gemma3_text"}
+"""`model_type` of a wrapper -> that of its text part, where the part may leave it out."""
+
 
 def read_architecture(config: Mapping[str, Any], where: str = "") -> Architecture:
-    """The architecture a config describes; raises `UserError` naming every missing, unusable or contradictory key."""
+    """The architecture a config describes; raises `UserError` naming every missing, unusable or contradictory key.
+
+    Of a wrapper only the text part is counted; `Architecture.left_out` names the others.
+    """
     family = config.get("model_type")
+    part = config.get(TEXT_PART)
+    if isinstance(part, Mapping) and (not isinstance(family, str) or family not in FAMILIES):
+        inner = part.get("model_type", _TEXT_FAMILIES.get(family) if isinstance(family, str) else None)
+        others = tuple(name for name in _OTHER_PARTS if config.get(name) is not None)
+        tied = (
+            {}
+            if "tie_word_embeddings" in part or config.get("tie_word_embeddings") is None
+            else {"tie_word_embeddings": config["tie_word_embeddings"]}
+        )
+        return _read(inner, {**part, **tied}, where, f"model.{TEXT_PART}.", others)
+    return _read(family, config, where, "model.", ())
+
+
+def _read(family: object, config: Mapping[str, Any], where: str, prefix: str, left_out: tuple[str, ...]) -> Architecture:
     if not isinstance(family, str) or family not in FAMILIES:
         given = "missing" if family is None else f"{family!r} is not supported"
         near = nearest_names(str(family), FAMILIES) if family is not None else ()
-        raise UserError(Problem(where, "model.model_type", f"{given}; supported: {', '.join(sorted(FAMILIES))}.", near))
+        raise UserError(Problem(where, f"{prefix}model_type", f"{given}; supported: {', '.join(sorted(FAMILIES))}.", near))
     problems = Problems(where)
-    sizes = FAMILIES[family](ConfigKeys(config, problems))
+    sizes = FAMILIES[family](ConfigKeys(config, problems, prefix))
     if not problems.found:
-        _check(sizes, config, problems)
+        _check(sizes, config, problems, prefix)
     problems.raise_if_any()
-    return Architecture(family=family, **sizes)
+    return Architecture(family=family, **(sizes | {"left_out": (*sizes.get("left_out", ()), *left_out)}))
 
 
-def _check(sizes: Mapping[str, Any], config: Mapping[str, Any], problems: Problems) -> None:
+def _check(sizes: Mapping[str, Any], config: Mapping[str, Any], problems: Problems, prefix: str) -> None:
     """Sizes that are usable one by one, but not together."""
     heads, groups, layers = sizes["heads"], sizes["kv_heads"], sizes["layers"]
     if heads % groups:
         name = "num_kv_heads" if "num_kv_heads" in config else "num_key_value_heads"
-        problems.add(f"model.{name}", f"{groups} does not divide num_attention_heads = {heads}.")
+        problems.add(f"{prefix}{name}", f"{groups} does not divide num_attention_heads = {heads}.")
     experts, used = sizes.get("experts", 0), sizes.get("experts_per_token", 0)
     if used > experts:
-        problems.add("model.num_experts_per_tok", f"{used} is more than the {experts} experts there are.")
+        problems.add(f"{prefix}num_experts_per_tok", f"{used} is more than the {experts} experts there are.")
     if sizes["dense_layers"] > layers:
-        problems.add("model.first_k_dense_replace", f"{sizes['dense_layers']} is more than the {layers} layers there are.")
+        problems.add(f"{prefix}first_k_dense_replace", f"{sizes['dense_layers']} is more than the {layers} layers there are.")
     if (kinds := config.get("layer_types")) and len(kinds) != layers:
-        problems.add("model.layer_types", f"names {len(kinds)} layers; num_hidden_layers is {layers}.")
+        problems.add(f"{prefix}layer_types", f"names {len(kinds)} layers; num_hidden_layers is {layers}.")

@@ -8,14 +8,23 @@ from planner.workload.config_keys import ConfigKeys
 
 
 def _sizes(
-    keys: ConfigKeys, *, tied: bool = False, kv_heads: int | None = None, head_dim: int | None = None, biased: bool = False
+    keys: ConfigKeys,
+    *,
+    tied: bool = False,
+    heads: int | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    vocabulary: int | None = None,
+    biased: bool = False,
 ) -> dict[str, Any]:
     """Sizes the line shares; a norm is one vector of the width, two a layer and one at the end.
 
-    `kv_heads` and `head_dim`: what the library takes where the config does not have the key; None: one key head a query
-    head, and the width divided by the heads. `biased`: the config may ask for biases of all four projections.
+    `heads`, `kv_heads`, `head_dim`, `vocabulary`: what the library takes where the config does not have the key; None: it
+    has to have it, and for the second and third: one key head a query head, and the width divided by the heads.
+    `biased`: the config may ask for biases of all four projections.
     """
-    width, heads, layers = keys.size("hidden_size"), keys.size("num_attention_heads"), keys.size("num_hidden_layers")
+    width, layers = keys.size("hidden_size"), keys.size("num_hidden_layers")
+    heads = keys.size("num_attention_heads", default=heads)
     groups = keys.size_or_none("num_key_value_heads", absent=kv_heads) or heads
     dim = keys.size_or_none("head_dim", absent=head_dim)
     if dim is None and width % heads:
@@ -31,8 +40,9 @@ def _sizes(
         "head_dim": dim,
         "ffn": keys.size("intermediate_size"),
         "gated": True,
-        "vocabulary": keys.size("vocab_size"),
+        "vocabulary": keys.size("vocab_size", default=vocabulary),
         "tied": keys.flag("tie_word_embeddings", default=tied),
+        "rotary": True,
         "max_context": keys.count("max_position_embeddings") or None,
         "attention_matrix": 2 * width * query + 2 * width * key,
         "attention_vector": (query + 2 * key + width) * biases,
@@ -81,6 +91,33 @@ def mixtral(keys: ConfigKeys) -> dict[str, Any]:
     }
 
 
+def qwen(keys: ConfigKeys) -> dict[str, Any]:
+    """Qwen 1, whose code is with its checkpoint: one matrix for query, key and value, with a bias whatever `no_bias` says.
+
+    `intermediate_size` is of gate and up together; `no_bias` is of the other projections.
+    """
+    sizes = _sizes(keys)
+    channels, both = keys.size("kv_channels", default=128), keys.size("intermediate_size")
+    width, ffn = sizes["width"], both // 2
+    if both % 2:
+        keys.reject("intermediate_size", f"{both} is odd; it is the width of gate and up together.")
+    query = sizes["heads"] * channels
+    if query != width:
+        keys.reject("kv_channels", f"{channels} times num_attention_heads = {sizes['heads']} is not hidden_size = {width}.")
+    biases = not keys.flag("no_bias", default=True)
+    return sizes | {
+        "kv_heads": sizes["heads"],
+        "head_dim": channels,
+        "ffn": ffn,
+        "max_context": keys.count("max_position_embeddings") or keys.count("seq_length") or None,
+        "fused_qkv": True,
+        "attention_matrix": 4 * width * query,
+        "attention_vector": 3 * query + width * biases,
+        "mlp_vector": (2 * ffn + width) * biases,
+        "cached_per_token": 2 * query,
+    }
+
+
 def qwen2(keys: ConfigKeys) -> dict[str, Any]:
     """Biases of query, key and value."""
     sizes = _qwen_windowed(keys, _sizes(keys, kv_heads=32))
@@ -115,7 +152,8 @@ def qwen3_moe(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _head_normed(sizes: dict[str, Any]) -> dict[str, Any]:
-    return sizes | {"attention_vector": sizes["attention_vector"] + 2 * sizes["head_dim"], "qk_norm": True}
+    norms = 2 * sizes["head_dim"]
+    return sizes | {"attention_vector": sizes["attention_vector"] + norms, "attention_norm": norms, "qk_norm": True}
 
 
 def _qwen_experts(keys: ConfigKeys) -> dict[str, Any]:
@@ -133,7 +171,7 @@ def _qwen_experts(keys: ConfigKeys) -> dict[str, Any]:
 
 def phi3(keys: ConfigKeys) -> dict[str, Any]:
     """Phi 3 and 4."""
-    sizes = _sizes(keys)
+    sizes = _sizes(keys) | {"fused_qkv": True}
     return _windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
 
 
@@ -144,22 +182,25 @@ def gemma2(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def gemma3(keys: ConfigKeys) -> dict[str, Any]:
-    """As gemma2, with q/k norms over the head; one layer in `sliding_window_pattern` attends to everything."""
-    sizes = _head_normed(_gemma(keys))
+    """As gemma2, with q/k norms over the head; one layer in `sliding_window_pattern` attends to everything.
+
+    The text part of a published `gemma3` wrapper names little: the library's defaults are those of 4B.
+    """
+    sizes = _head_normed(_gemma(keys, heads=8, vocabulary=262208))
     pattern = keys.size("sliding_window_pattern", "_sliding_window_pattern", default=6)
     return _windowed(keys, sizes, keys.count("sliding_window", absent=4096), sizes["layers"] - sizes["layers"] // pattern)
 
 
-def _gemma(keys: ConfigKeys) -> dict[str, Any]:
-    sizes = _sizes(keys, tied=True, kv_heads=4, head_dim=256, biased=True)
-    return sizes | {"norm_vector": 4 * sizes["width"]}
+def _gemma(keys: ConfigKeys, *, heads: int | None = None, vocabulary: int | None = None) -> dict[str, Any]:
+    sizes = _sizes(keys, tied=True, heads=heads, kv_heads=4, head_dim=256, vocabulary=vocabulary, biased=True)
+    return sizes | {"norms": 4, "norm_vector": 4 * sizes["width"]}
 
 
 def olmo2(keys: ConfigKeys) -> dict[str, Any]:
     """q/k norms over the whole projection."""
     sizes = _sizes(keys, biased=True)
     norms = sizes["heads"] * sizes["head_dim"] + sizes["cached_per_token"] // 2
-    return sizes | {"attention_vector": sizes["attention_vector"] + norms, "qk_norm": True}
+    return sizes | {"attention_vector": sizes["attention_vector"] + norms, "attention_norm": norms, "qk_norm": True}
 
 
 def gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
@@ -169,6 +210,7 @@ def gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
     biases = sizes["heads"] * sizes["head_dim"] + sizes["cached_per_token"] + width
     return _windowed(keys, sizes, keys.count("sliding_window", absent=128), (sizes["layers"] + 1) // 2) | {
         "attention_vector": biases * keys.flag("attention_bias", default=True) + sizes["heads"],
+        "sinks": sizes["heads"],
         "dense_layers": 0,
         "experts": experts,
         "experts_per_token": keys.size("num_experts_per_tok", "experts_per_token"),
@@ -184,9 +226,11 @@ def deepseek_v2(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def deepseek_v3(keys: ConfigKeys) -> dict[str, Any]:
-    """DeepSeek V3 and R1: a correction the checkpoint keeps for each expert; the next-token-prediction layer is left out."""
+    """DeepSeek V3 and R1: a correction the checkpoint keeps for each expert; layers that predict further tokens stand apart."""
     sizes = _latent(keys, first_dense=3, shared=1)
-    return sizes | {"router_vector": sizes["experts"]}
+    further = keys.count("num_nextn_predict_layers")
+    left_out = ("num_nextn_predict_layers",) if further else ()
+    return sizes | {"router_vector": sizes["experts"], "mtp_layers": further, "left_out": left_out}
 
 
 def _latent(keys: ConfigKeys, *, first_dense: int, shared: int) -> dict[str, Any]:
@@ -204,7 +248,12 @@ def _latent(keys: ConfigKeys, *, first_dense: int, shared: int) -> dict[str, Any
         "head_dim": plain + rotary,
         "attention_matrix": query_matrix + width * (latent + rotary) + latent * heads * (plain + value) + heads * value * width,
         "attention_vector": query_rank + latent + biases,
+        "attention_norm": query_rank + latent,
         "cached_per_token": latent + rotary,
+        "latent_rank": latent,
+        "query_rank": query_rank,
+        "rotary_dim": rotary,
+        "value_dim": value,
         "dense_layers": keys.count("first_k_dense_replace", absent=first_dense),
         "experts": keys.size("n_routed_experts"),
         "experts_per_token": keys.size("num_experts_per_tok"),

@@ -1,64 +1,201 @@
-"""How weights are stored: bits per parameter of each format, block scales and zero points included."""
+"""How weights are stored: the bytes each format takes, block scales and zero points included, and what it leaves in 16 bit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.workload import gguf
+from planner.workload.architecture import Architecture
+from planner.workload.matrices import Matrix, matrices
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeights:
+    """Bytes of one architecture's weights in one format."""
+
+    dense_bytes: float
+    """All layers without their routed experts: attention, MLPs, shared experts, routers, norms and biases."""
+    expert_bytes: float
+    """All routed experts."""
+    embedding_bytes: float
+    """Embeddings; a tied head is the same tensor."""
+    head_bytes: float
+    """A head of its own; 0 when tied."""
+    final_bytes: float
+    """Vectors outside the layers."""
+    architecture: Architecture
+
+    @property
+    def total_bytes(self) -> float:
+        """All of it."""
+        return self.dense_bytes + self.expert_bytes + self.embedding_bytes + self.head_bytes + self.final_bytes
+
+    @property
+    def dense(self) -> float:
+        """Mean bytes per parameter of the layers without their routed experts."""
+        return self.dense_bytes / self.architecture.layers_shared
+
+    @property
+    def expert(self) -> float:
+        """Mean bytes per parameter of the routed experts; that of the layers where there are none."""
+        return self.expert_bytes / self.architecture.experts_total if self.architecture.experts_total else self.dense
+
+    @property
+    def linear(self) -> float:
+        """Mean bytes per parameter of all layers, experts included."""
+        return (self.dense_bytes + self.expert_bytes) / (self.architecture.layers_shared + self.architecture.experts_total)
+
+    @property
+    def embedding(self) -> float:
+        """Mean bytes per parameter of the embeddings."""
+        return self.embedding_bytes / self.architecture.embedding
+
+    @property
+    def head(self) -> float:
+        """Mean bytes per parameter of the head, which reads the embedding when tied."""
+        return self.head_bytes / self.architecture.head if self.architecture.head else self.embedding
+
+    @property
+    def other(self) -> float:
+        """Mean bytes per parameter of all outside the layers."""
+        a = self.architecture
+        return (self.embedding_bytes + self.head_bytes + self.final_bytes) / (a.embedding + a.head + a.final_vector)
+
 
 @dataclass(frozen=True, slots=True)
 class WeightFormat:
-    """Storage of the linear layers' weights; embeddings, norms and (for most formats) the head stay in 16 bit."""
+    """Storage of the linear layers' weights; what is not quantised (embedding, head, norms, biases, routers) has `kept_bits`."""
 
     name: str
     bits: float
-    """Per parameter of a linear layer, scales and zero points included."""
+    """Per parameter of a linear layer, scales and zero points included; of a GGUF mix: mean over the whole of Llama 3.1 8B."""
     quantised_head: bool = False
     """Embedding and head are stored in this format too."""
     source: str = ""
+    kept_bits: float = 16
+    row_bits: float = 0
+    """Further bits an output of a matrix."""
+    column_bits: float = 0
+    """Further bits an input of a matrix."""
+    experts_only: bool = False
+    """In a model with experts only these are quantised."""
+    mix: gguf.Mix | None = None
 
     @property
     def bytes_per_parameter(self) -> float:
         """Bytes per parameter of a linear layer."""
         return self.bits / 8
 
+    def stored(self, architecture: Architecture) -> StoredWeights:
+        """What `architecture` takes in this format."""
+        a = architecture
+        bits = {True: 0.0, False: 0.0}
+        for matrix in matrices(a):
+            bits[matrix.part == "experts"] += self._bits(matrix, a)
+        expert_vectors = a.moe_layers * a.experts * a.expert_vector
+        vectors = a.layers_shared + a.experts_total - expert_vectors - sum(matrix.parameters for matrix in matrices(a))
+        embedding = a.token_matrix * self._embedding_bits(a) + (a.embedding - a.token_matrix) * self.kept_bits
+        head = (a.head - a.output_matrix) * self._head_bits(a) + a.output_matrix * self.kept_bits
+        return StoredWeights(
+            dense_bytes=(bits[False] + vectors * self.kept_bits) / 8,
+            expert_bytes=(bits[True] + expert_vectors * self.kept_bits) / 8,
+            embedding_bytes=embedding / 8,
+            head_bytes=head / 8,
+            final_bytes=a.final_vector * self.kept_bits / 8,
+            architecture=a,
+        )
 
-_GGML = "llama.cpp block layouts (ggml-common.h): bytes of a super-block ÷ its 256 (or 32) weights"
+    def _bits(self, matrix: Matrix, a: Architecture) -> float:
+        """Bits of all weights of `matrix`."""
+        if self.mix is not None:
+            return gguf.stored_bits(self.mix, matrix, a)
+        if matrix.part == "router" or (self.experts_only and a.experts and matrix.part != "experts"):
+            return matrix.parameters * self.kept_bits
+        scales = self.row_bits * matrix.outputs + self.column_bits * matrix.inputs
+        return matrix.parameters * self.bits + scales * matrix.layers * matrix.copies
+
+    def _embedding_bits(self, a: Architecture) -> float:
+        return gguf.embedding_bits(self.mix, a) if self.mix is not None else self.kept_bits
+
+    def _head_bits(self, a: Architecture) -> float:
+        return gguf.head_bits(self.mix, a) if self.mix is not None else self.kept_bits
 
 
-def _gguf(name: str, block_bytes: int, weights: int) -> WeightFormat:
-    return WeightFormat(name, 8 * block_bytes / weights, quantised_head=True, source=_GGML)
+def _plain(name: str, bits: float) -> WeightFormat:
+    return WeightFormat(name, bits, quantised_head=True, kept_bits=bits)
 
+
+def _grouped(name: str, bits: int, group: int, method: str, *, column_bits: float = 0) -> WeightFormat:
+    """A 16-bit scale and a zero point of `bits` a group."""
+    source = f"{method}: a 16-bit scale and a {bits}-bit zero a group of {group}"
+    return WeightFormat(name, bits + (16 + bits) / group, source=source, column_bits=column_bits)
+
+
+def _gguf(name: str, bits: float) -> WeightFormat:
+    return WeightFormat(
+        name,
+        bits,
+        quantised_head=True,
+        kept_bits=gguf.KEPT_BITS,
+        mix=gguf.MIXES[name],
+        source="llama.cpp: block layouts of ggml-common.h, tensor types of src/llama-quant.cpp",
+    )
+
+
+_NF4 = "QLoRA (arXiv:2305.14314) and bitsandbytes"
 
 FORMATS: dict[str, WeightFormat] = {
     item.name: item
     for item in (
-        WeightFormat("fp32", 32, quantised_head=True),
-        WeightFormat("tf32", 32, quantised_head=True),
-        WeightFormat("fp16", 16, quantised_head=True),
-        WeightFormat("bf16", 16, quantised_head=True),
-        WeightFormat("fp8", 8, source="one scale a tensor or a channel: below 0.01 bit"),
-        WeightFormat("int8", 8, source="bitsandbytes LLM.int8: a scale a row"),
-        WeightFormat("fp4", 4.5, source="bitsandbytes FP4: an FP32 absmax a block of 64"),
-        WeightFormat("nf4", 4.5, source="QLoRA (arXiv:2305.14314): an FP32 absmax a block of 64"),
-        WeightFormat("nf4-dq", 4.127, source="QLoRA (arXiv:2305.14314) §3: double quantisation, 0.127 bit"),
-        WeightFormat("int4", 4.25, source="group of 128: a 16-bit scale and a 16-bit zero"),
-        WeightFormat("awq", 4.156, source="group of 128: a 16-bit scale and a 4-bit zero"),
-        WeightFormat("gptq-int4", 4.156, source="group of 128: a 16-bit scale and a 4-bit zero"),
-        WeightFormat("gptq-int8", 8.188, source="group of 128: a 16-bit scale and an 8-bit zero"),
-        WeightFormat("mxfp4", 4.25, source="OCP Microscaling 1.0: an 8-bit scale a block of 32"),
-        WeightFormat("nvfp4", 4.5, source="an FP8 scale a block of 16"),
-        _gguf("q8_0", 34, 32),
-        _gguf("q6_k", 210, 256),
-        _gguf("q5_k_m", 182, 256),
-        _gguf("q5_k_s", 176, 256),
-        _gguf("q4_k_m", 155, 256),
-        _gguf("q4_k_s", 148, 256),
-        _gguf("q4_0", 18, 32),
-        _gguf("q3_k_m", 125, 256),
-        _gguf("q2_k", 107, 256),
+        _plain("fp32", 32),
+        _plain("tf32", 32),
+        _plain("fp16", 16),
+        _plain("bf16", 16),
+        WeightFormat("fp8", 8, source="an FP32 scale a tensor, an output or a block of 128 × 128 (DeepSeek-V3): below 0.01 bit"),
+        WeightFormat("int8", 8, source="bitsandbytes LLM.int8 (arXiv:2208.07339): an FP32 scale an output", row_bits=32),
+        WeightFormat("fp4", 4 + 32 / 64, source="bitsandbytes FP4: an FP32 absmax a block of 64"),
+        WeightFormat("nf4", 4 + 32 / 64, source=f"{_NF4}: an FP32 absmax a block of 64"),
+        WeightFormat("nf4-dq", 4 + 8 / 64 + 32 / (64 * 256), source=f"{_NF4}: an 8-bit absmax a block, an FP32 one 256 of them"),
+        WeightFormat("int4", 4 + 32 / 128, source="torchao and HQQ: a 16-bit scale and a 16-bit zero a group of 128"),
+        _grouped("awq", 4, 128, "AWQ"),
+        _grouped("awq-g64", 4, 64, "AWQ"),
+        _grouped("gptq-int4", 4, 128, "GPTQ", column_bits=32),
+        _grouped("gptq-int4-g64", 4, 64, "GPTQ", column_bits=32),
+        _grouped("gptq-int4-g32", 4, 32, "GPTQ", column_bits=32),
+        _grouped("gptq-int8", 8, 128, "GPTQ", column_bits=32),
+        WeightFormat(
+            "mxfp4",
+            4 + 8 / 32,
+            source="OCP Microscaling 1.0: an 8-bit scale a block of 32; gpt-oss: experts only",
+            experts_only=True,
+        ),
+        WeightFormat("nvfp4", 4 + 8 / 16, source="NVIDIA ModelOpt: an FP8 scale a block of 16, an FP32 one a tensor"),
+        _gguf("q8_0", 8.5),
+        _gguf("q6_k", 6.5625),
+        _gguf("q5_k_m", 5.7036),
+        _gguf("q5_k_s", 5.5704),
+        _gguf("q5_1", 6.0377),
+        _gguf("q5_0", 5.5704),
+        _gguf("q4_k_m", 4.8944),
+        _gguf("q4_k_s", 4.6672),
+        _gguf("q4_1", 5.1031),
+        _gguf("q4_0", 4.6358),
+        _gguf("iq4_nl", 4.6818),
+        _gguf("iq4_xs", 4.4597),
+        _gguf("q3_k_l", 4.2979),
+        _gguf("q3_k_m", 3.996),
+        _gguf("q3_k_s", 3.6429),
+        _gguf("iq3_m", 3.7628),
+        _gguf("iq3_s", 3.6606),
+        _gguf("iq3_xxs", 3.2548),
+        _gguf("q2_k", 3.1593),
+        _gguf("iq2_m", 2.9294),
+        _gguf("iq2_s", 2.7403),
+        _gguf("iq2_xs", 2.5882),
+        _gguf("iq2_xxs", 2.3824),
     )
 }
-"""Name -> format. The `_m` mixes of GGUF keep some tensors in a larger type; their bits are those of a whole Llama file."""
+"""Name -> format. bitsandbytes, GPTQ, AWQ, FP8 and NVFP4 leave embedding and head in 16 bit; a GGUF file has types of its own for both."""
 
 DTYPE_BYTES: dict[str, float] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "fp4": 0.5, "int4": 0.5}
 """Bytes of one element of a compute or cache dtype."""

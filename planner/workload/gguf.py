@@ -1,0 +1,211 @@
+"""GGUF files: which tensor type llama.cpp gives which matrix, and the bits of each type.
+
+Block layouts are those of ggml-common.h; the mixes those of `llama_tensor_get_type_impl` in src/llama-quant.cpp of
+llama.cpp: with an importance matrix for `iq2_*` and `iq3_*`, which are hardly made without, and without for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.workload.architecture import Architecture
+from planner.workload.matrices import Matrix
+
+TYPES: dict[str, tuple[int, int]] = {
+    # name: bytes of a block, weights in it
+    "f16": (2, 1),
+    "q8_0": (34, 32),
+    "q6_k": (210, 256),
+    "q5_k": (176, 256),
+    "q5_1": (24, 32),
+    "q5_0": (22, 32),
+    "q4_k": (144, 256),
+    "q4_1": (20, 32),
+    "q4_0": (18, 32),
+    "q3_k": (110, 256),
+    "q2_k": (84, 256),
+    "iq4_nl": (18, 32),
+    "iq4_xs": (136, 256),
+    "iq3_s": (110, 256),
+    "iq3_xxs": (98, 256),
+    "iq2_s": (82, 256),
+    "iq2_xs": (74, 256),
+    "iq2_xxs": (66, 256),
+}
+KEPT_BITS = 32
+"""Norms, biases, routers and learned positions stay in FP32."""
+
+_SMALLER_BLOCK = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
+"""What stands in where rows are no multiple of 256; the iq types fall back to iq4_nl."""
+
+Layers = Literal["all", "more", "eighth", "sixteenth", "two", "four"]
+"""Which layers take the other type; "more": the first and last eighth, and every third between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """Tensor types of one kind of file. A rule is (type, layers that take it); the others have `base`."""
+
+    base: str
+    value: tuple[tuple[str, Layers], ...] = ()
+    """Rules of the value projection (and of a fused or latent one), the first that applies."""
+    grouped_value: str = ""
+    """Its type where four or more query heads share a key head."""
+    down: tuple[tuple[str, Layers], ...] = ()
+    output: str = ""
+    """Of the attention's output projection."""
+    query_key: str = ""
+    embedding: str = ""
+    head: str = "q6_k"
+    raised_output: bool = False
+    """With eight experts the output projection takes q5_k."""
+
+
+MIXES: dict[str, Mix] = {
+    "q8_0": Mix(base="q8_0", head="q8_0"),
+    "q6_k": Mix(base="q6_k"),
+    "q5_k_m": Mix(base="q5_k", value=(("q6_k", "more"),), down=(("q6_k", "more"),)),
+    "q5_k_s": Mix(base="q5_k"),
+    "q5_1": Mix(base="q5_1"),
+    "q5_0": Mix(base="q5_0"),
+    "q4_k_m": Mix(base="q4_k", value=(("q6_k", "more"),), down=(("q6_k", "more"),), raised_output=True),
+    "q4_k_s": Mix(base="q4_k", value=(("q5_k", "four"),), down=(("q5_k", "eighth"),), raised_output=True),
+    "q4_1": Mix(base="q4_1"),
+    "q4_0": Mix(base="q4_0"),
+    "q3_k_l": Mix(base="q3_k", value=(("q5_k", "all"),), down=(("q5_k", "all"),), output="q5_k"),
+    "q3_k_m": Mix(
+        base="q3_k",
+        value=(("q5_k", "two"), ("q4_k", "all")),
+        down=(("q5_k", "sixteenth"), ("q4_k", "all")),
+        output="q4_k",
+        raised_output=True,
+    ),
+    "q3_k_s": Mix(base="q3_k", raised_output=True),
+    "q2_k": Mix(
+        base="q2_k", value=(("q3_k", "all"),), grouped_value="q4_k", down=(("q3_k", "all"),), output="q3_k", raised_output=True
+    ),
+    "iq4_nl": Mix(base="iq4_nl", grouped_value="q5_k", down=(("q5_k", "eighth"),), raised_output=True),
+    "iq4_xs": Mix(base="iq4_xs", grouped_value="q5_k", down=(("q5_k", "eighth"),), raised_output=True),
+    "iq3_s": Mix(base="iq3_s", grouped_value="q4_k", raised_output=True),
+    "iq3_m": Mix(base="iq3_s", value=(("q4_k", "all"),), down=(("q4_k", "eighth"),), output="q4_k", raised_output=True),
+    "iq3_xxs": Mix(
+        base="iq3_xxs",
+        grouped_value="q4_k",
+        output="iq3_s",
+        query_key="iq2_s",
+        embedding="iq3_s",
+        head="q5_k",
+        raised_output=True,
+    ),
+    "iq2_m": Mix(
+        base="iq2_s",
+        value=(("iq3_s", "all"),),
+        grouped_value="q4_k",
+        down=(("iq3_s", "eighth"),),
+        output="iq3_s",
+        embedding="iq3_s",
+        head="q5_k",
+        raised_output=True,
+    ),
+    "iq2_s": Mix(
+        base="iq2_xs",
+        value=(("iq3_s", "all"),),
+        grouped_value="q4_k",
+        down=(("iq3_s", "eighth"),),
+        output="iq3_s",
+        embedding="iq3_s",
+        head="q5_k",
+        raised_output=True,
+    ),
+    "iq2_xs": Mix(
+        base="iq2_xs",
+        value=(("q2_k", "all"),),
+        grouped_value="q4_k",
+        down=(("q2_k", "eighth"),),
+        embedding="q2_k",
+        head="q5_k",
+        raised_output=True,
+    ),
+    "iq2_xxs": Mix(
+        base="iq2_xxs",
+        value=(("q2_k", "all"),),
+        grouped_value="q4_k",
+        down=(("q2_k", "eighth"),),
+        embedding="q2_k",
+        head="q5_k",
+        raised_output=True,
+    ),
+}
+"""Name of a format -> its mix."""
+
+
+def type_bits(name: str, inputs: int) -> float:
+    """Bits per weight of a tensor type, or of the one that stands in for it when rows of `inputs` weights do not fit its blocks."""
+    size, weights = TYPES[name]
+    if inputs % weights:
+        name = "f16" if inputs % 32 else "iq4_nl" if name.startswith("iq") else _SMALLER_BLOCK[name] if weights == 256 else "f16"
+        size, weights = TYPES[name]
+    return 8 * size / weights
+
+
+def head_bits(mix: Mix, architecture: Architecture) -> float:
+    """Bits per weight of the output head, or of the embedding that serves as one."""
+    inputs = architecture.embedding_width or architecture.width
+    whole_blocks = inputs % TYPES[mix.base][1] == 0
+    return type_bits(mix.head if whole_blocks and architecture.family != "falcon" else "q8_0", inputs)
+
+
+def embedding_bits(mix: Mix, architecture: Architecture) -> float:
+    """Bits per weight of the token embedding; a tied one is stored as the head is."""
+    if architecture.tied:
+        return head_bits(mix, architecture)
+    return type_bits(mix.embedding or mix.base, architecture.embedding_width or architecture.width)
+
+
+def stored_bits(mix: Mix, matrix: Matrix, architecture: Architecture) -> float:
+    """Bits of all weights of `matrix` together."""
+    each = matrix.inputs * matrix.outputs * matrix.copies
+    names = (_type(mix, matrix, architecture, matrix.first + layer) for layer in range(matrix.layers))
+    bits: Mapping[str, float] = {name: type_bits(name, matrix.inputs) for name in TYPES}
+    return each * sum(KEPT_BITS if name == "" else bits[name] for name in names)
+
+
+def _type(mix: Mix, matrix: Matrix, a: Architecture, layer: int) -> str:
+    """Tensor type of a matrix in one layer; "" where it is not quantised."""
+    eight = a.experts == 8
+    if matrix.role in {"router", "shared_gate"}:
+        return ""
+    if matrix.role in {"v", "qkv", "kv_b"}:
+        return "q8_0" if eight and not mix.base.startswith("iq2") else _value(mix, a, layer)
+    if matrix.role == "k" and eight:
+        return "q4_k" if mix.base.startswith("iq2") else "q8_0"
+    if matrix.role in {"q", "k"}:
+        return mix.query_key or mix.base
+    if matrix.role == "o":
+        return "q5_k" if eight and mix.raised_output else mix.output or mix.base
+    return _ruled(mix.down, mix.base, layer, a.layers) if matrix.role == "down" else mix.base
+
+
+def _value(mix: Mix, a: Architecture, layer: int) -> str:
+    grouped = mix.grouped_value and (a.heads >= 4 * a.kv_heads or (a.experts >= 4 and mix.base.startswith("iq2")))
+    chosen = mix.grouped_value if grouped else _ruled(mix.value, mix.base, layer, a.layers)
+    seventy = a.layers == 80 and a.heads != a.kv_heads
+    return "q5_k" if seventy and chosen in {"q3_k", "q4_k"} else chosen
+
+
+def _ruled(rules: tuple[tuple[str, Layers], ...], base: str, layer: int, layers: int) -> str:
+    return next((name for name, which in rules if _taken(which, layer, layers)), base)
+
+
+def _taken(which: Layers, layer: int, layers: int) -> bool:
+    eighth = layers // 8
+    return {
+        "all": True,
+        "more": layer < eighth or layer >= 7 * layers // 8 or (layer - eighth) % 3 == 2,
+        "eighth": layer < eighth,
+        "sixteenth": layer < layers // 16,
+        "two": layer < 2,
+        "four": layer < 4,
+    }[which]

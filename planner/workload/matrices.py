@@ -1,0 +1,77 @@
+"""The weight matrices of an architecture, by what they do: what storage formats and adapters go by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.workload.architecture import Architecture
+
+Role = Literal["q", "k", "v", "qkv", "q_a", "q_b", "kv_a", "kv_b", "o", "gate", "up", "down", "router", "shared_gate"]
+Part = Literal["attention", "mlp", "experts", "shared", "router"]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Matrices of one shape: `copies` of them in each of the layers from `first` on, `layers` in number."""
+
+    part: Part
+    role: Role
+    inputs: int
+    outputs: int
+    first: int
+    layers: int
+    copies: int = 1
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of all of them."""
+        return self.inputs * self.outputs * self.layers * self.copies
+
+
+def matrices(architecture: Architecture) -> tuple[Matrix, ...]:
+    """Every matrix of the layers; with experts in some layers the dense ones are taken to come first."""
+    return (*_attention(architecture), *_mlp(architecture))
+
+
+def _attention(a: Architecture) -> Iterator[Matrix]:
+    def one(role: Role, inputs: int, outputs: int) -> Matrix:
+        return Matrix("attention", role, inputs, outputs, 0, a.layers)
+
+    if a.latent_rank:
+        if a.query_rank:
+            yield one("q_a", a.width, a.query_rank)
+            yield one("q_b", a.query_rank, a.query)
+        else:
+            yield one("q", a.width, a.query)
+        yield one("kv_a", a.width, a.latent_rank + a.rotary_dim)
+        yield one("kv_b", a.latent_rank, a.heads * (a.head_dim - a.rotary_dim + a.value_dim))
+        yield one("o", a.heads * a.value_dim, a.width)
+        return
+    if a.fused_qkv:
+        yield one("qkv", a.width, a.query + 2 * a.key)
+    else:
+        yield one("q", a.width, a.query)
+        yield one("k", a.width, a.key)
+        yield one("v", a.width, a.key)
+    yield one("o", a.query, a.width)
+
+
+def _mlp(a: Architecture) -> Iterator[Matrix]:
+    moe = a.moe_layers
+    blocks: tuple[tuple[Part, int, int, int, int], ...] = (
+        ("mlp", a.ffn, 0, a.dense_layers, 1),
+        ("experts", a.expert_ffn, a.dense_layers, moe, a.experts),
+        ("shared", a.shared_ffn, a.dense_layers, moe, 1),
+    )
+    for part, inner, first, layers, copies in blocks:
+        if layers and inner:
+            if a.gated:
+                yield Matrix(part, "gate", a.width, inner, first, layers, copies)
+            yield Matrix(part, "up", a.width, inner, first, layers, copies)
+            yield Matrix(part, "down", inner, a.width, first, layers, copies)
+    if moe:
+        yield Matrix("router", "router", a.width, a.experts, a.dense_layers, moe)
+        if a.shared_gate:
+            yield Matrix("router", "shared_gate", a.width, a.shared_gate // a.width, a.dense_layers, moe)
