@@ -15,7 +15,7 @@ from planner import paths
 from planner.errors import UserError
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Answer, Plan
+    from planner.engine.answers import Answer, MemoryDetail, Plan, PlanRow
     from planner.engine.chips import Chip
     from planner.hardware.ceilings import Ceilings
     from planner.hardware.gpus import Gpu, GpuCatalogue
@@ -142,6 +142,13 @@ class Session:
             spec_chip=self._chips(measured=False),
         )
         return make_plan(workload, self.architecture(workload.model), sources, top=top, levers=levers, hints=hints)
+
+    def memory_detail(self, workload: Workload, row: PlanRow) -> MemoryDetail | None:
+        """What takes the memory of `row` of the plan for `workload`, item by item; None where its memory is not known."""
+        from planner.engine.candidate import memory_detail
+
+        gpu = next((local for local in self.machine.devices if row.here and local.name == row.gpu), None) or self.gpus.find(row.gpu)
+        return memory_detail(workload, self.architecture(workload.model), row, gpu, self._chips(measured=False))
 
     def estimate(self, requests: Sequence[Request], *, basis: BasisChoice = "measured") -> list[Answer | UserError]:
         """One answer a request, in order."""

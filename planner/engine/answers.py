@@ -46,6 +46,44 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
 MEMORY_COMPONENTS = ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")
 
 
+class MemoryItem(msgspec.Struct, frozen=True):
+    """One thing that takes memory."""
+
+    component: str
+    """One of `MEMORY_COMPONENTS`; the items of a component add up to it."""
+    name: str
+    """What it is, in words."""
+    bytes: float
+    formula: str
+    """Where the bytes come from, with the candidate's own numbers put in."""
+    source: str
+    """Where the formula comes from."""
+
+
+class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """The fullest GPU of one candidate at its peak, item by item; items of 0 bytes are left out."""
+
+    items: list[MemoryItem]
+    total_bytes: float
+    """The items' sum."""
+    label_bytes: float
+    """What the data sheet says the GPU has."""
+    capacity_bytes: float
+    """What of it programs can take."""
+    capacity_source: str
+    memory_fraction: float
+    """Share of the capacity that the engine may take."""
+    headroom: float
+    """Share of that which is kept free."""
+    usable_bytes: float
+    """capacity_bytes · memory_fraction · (1 - headroom)."""
+
+    @property
+    def left_bytes(self) -> float:
+        """Of what may be used; below 0 where it does not fit."""
+        return self.usable_bytes - self.total_bytes
+
+
 class ParameterCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of the whole model."""
 
@@ -166,6 +204,8 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job_usd: Figure | None = None
     spec_answer: Answer | None = None
     """The same candidate from the vendor's figures alone, when a measurement changed it."""
+    memory_detail: MemoryDetail | None = None
+    """Where it was asked for."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ import numpy as np
 
 import planner
 from planner.engine.answers import Counts, Plan, PlanRow
+from planner.engine.candidate import PLAN_HEADROOM
 from planner.engine.chips import Chip
 from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.evaluate import Candidates, evaluate
@@ -28,8 +29,6 @@ from planner.hardware.offers import Offer
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload
 
-PLAN_HEADROOM = 0.1
-"""Left free for fragmentation when the workload does not say."""
 DTYPES_TO_TRY = ("bf16", "fp16", "fp32")
 """When the workload leaves the compute dtype open, the first a device has a figure for."""
 

@@ -1,0 +1,112 @@
+"""The items of memory: every byte has a name, a formula with the candidate's numbers, and a source."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_sample import COMPONENTS, plan, session, workload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.engine.answers import MemoryDetail, Plan, PlanRow
+from planner.engine.memory.detail import formula_text, number_text
+from planner.engine.memory.terms import Term
+from planner.workload.tasks import Workload
+
+PRESETS = session().presets.names()
+TASKS: dict[str, dict[str, Any]] = {
+    "as it ships": {},
+    "train": {"task": "train", "recipe": "amp", "micro_batch": 2},
+    "lora": {"task": "finetune", "recipe": "bf16", "lora": {"rank": 8, "base": "nf4"}},
+    "generate": {"task": "generate", "batch": 4},
+    "serve": {"task": "serve", "kv_dtype": "fp8"},
+}
+MODEL_ONLY = ("model", "max_gpus", "objective")
+
+
+@cache
+def asked(preset: str, task: str) -> tuple[Workload, Plan]:
+    """A shipped preset, or its model at another task."""
+    whole = workload(preset)
+    if task != "as it ships":
+        kept = {name: getattr(whole, name) for name in MODEL_ONLY}
+        whole = session().workload(kept | TASKS[task], "test")
+    return whole, session().plan(whole, basis="spec", levers=False)
+
+
+def detail(of: Workload, row: PlanRow) -> MemoryDetail:
+    found = session().memory_detail(of, row)
+    assert found is not None
+    return found
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(preset=st.sampled_from(PRESETS), task=st.sampled_from(sorted(TASKS)), place=st.floats(0, 1, exclude_max=True))
+def test_the_items_add_up_to_the_row(preset: str, task: str, place: float) -> None:
+    of, found = asked(preset, task)
+    rows = [row for row in found.rows if row.answer.memory_bytes]
+    row = rows[int(place * len(rows))]
+    memory = row.answer.memory_bytes
+    assert memory is not None
+    items = detail(of, row)
+    assert items.total_bytes == memory.total.value, "to the bit"
+    assert items.capacity_bytes == memory.capacity
+    assert all(item.bytes > 0 and item.name and item.formula and item.source for item in items.items)
+    for component in COMPONENTS:
+        parts = [item.bytes for item in items.items if item.component == component]
+        assert sum(parts) == pytest.approx(getattr(memory, component), rel=1e-12)
+    assert [item.component for item in items.items] == sorted((item.component for item in items.items), key=COMPONENTS.index)
+    assert (items.left_bytes >= 0) == row.answer.fits
+
+
+def test_the_rule_of_the_engine_and_the_headroom_are_told() -> None:
+    of = workload("qwen3-8b-single-user-chat", memory_fraction=0.85, targets={"headroom": 0.05}, gpus_considered=["H200 SXM"])
+    row = session().plan(of, basis="spec").rows[0]
+    found = detail(of, row)
+    assert (found.memory_fraction, found.headroom) == (0.85, 0.05)
+    assert found.usable_bytes == pytest.approx(found.capacity_bytes * 0.85 * 0.95)
+    assert found.usable_bytes < found.capacity_bytes < found.label_bytes
+    assert found.capacity_source
+
+
+def test_a_row_that_is_not_supported_has_no_items() -> None:
+    of = workload("llama-3.1-8b-lora", dtype="bf16", gpus_considered=["T4"])
+    (row,) = (row for row in session().plan(of, basis="spec").rows if not row.here)
+    assert session().memory_detail(of, row) is None
+
+
+def test_this_machine_is_looked_at_as_it_is() -> None:
+    of, found = asked("qwen3-study-small", "as it ships")
+    (row,) = (row for row in found.rows if row.here)
+    assert row.answer.memory_bytes is not None
+    assert detail(of, row).total_bytes == row.answer.memory_bytes.total.value
+
+
+def test_numbers_of_the_user_stand_in_the_formulas() -> None:
+    of = workload("llama-3.1-8b-full-finetune", micro_batch=1, sequence=3072, gpus_considered=["H200 SXM"])
+    row = plan("llama-3.1-8b-full-finetune", micro_batch=1, sequence=3072, gpus_considered=["H200 SXM"]).rows[0]
+    formulas = " ".join(item.formula for item in detail(of, row).items)
+    assert "3,072" in formulas
+    assert "{" not in formulas
+
+
+def term(formula: str, **values: Any) -> Term:
+    return Term(
+        "weights", "weights", np.array([1.0]), formula, {name: np.array(value) for name, value in values.items()}, "by hand"
+    )
+
+
+def test_how_numbers_read() -> None:
+    said = formula_text(term("{a} layers · {b} · {c:bytes} ÷ {d:percent}", a=[32.0], b=[1.015625], c=[3 * 2**30], d=[0.5]), 0)
+    assert said == "32 layers · 1.016 · 3.0 GiB ÷ 50 %"
+    assert formula_text(term("{a} · {b}", a=[1.0, 2.0], b=[7e9]), 1) == "2 · 7,000,000,000"
+    assert [number_text(value) for value in (0.0, 4096.0, 0.53125, 1234.5)] == ["0", "4,096", "0.5312", "1,234"]
+
+
+@pytest.mark.parametrize("formula", ["{missing}", "{a:furlongs}"])
+def test_a_symbol_that_cannot_be_read_is_refused(formula: str) -> None:
+    with pytest.raises(ValueError, match=r"of \['a'\]"):
+        formula_text(term(formula, a=[1.0]), 0)
