@@ -150,20 +150,24 @@ def opt(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def bert(keys: ConfigKeys) -> dict[str, Any]:
-    """The encoder with the head that predicts masked tokens, as `BertForMaskedLM` has it: without pooler, norms after."""
+    """The encoder with the head that predicts masked tokens, as `BertForMaskedLM` has it: without pooler, norms after.
+
+    An untied head has two biases, a tied one shares them.
+    """
     vocabulary = keys.size("vocab_size", default=30522)
     sizes = _named_block(keys, keys.size("intermediate_size"), vocabulary, positions=512)
     if keys.flag("is_decoder", default=False):
         keys.reject("is_decoder", "BERT as a decoder is not supported.")
     width = sizes["width"]
+    biases = width + vocabulary * (1 if sizes["tied"] else 2)
     return sizes | {
         "encoder": True,
         "learned_positions": sizes["max_context"],
         "token_types": keys.size("type_vocab_size", default=2),
         "dropout": keys.share("hidden_dropout_prob", default=0.1) > 0,
         "output_matrix": width * width,
-        "final_vector": 4 * width + width + vocabulary,
-        "final_bias": width + vocabulary,
+        "final_vector": 4 * width + biases,
+        "final_bias": biases,
         "cached_per_token": 0,
     }
 
