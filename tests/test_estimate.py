@@ -78,7 +78,7 @@ def test_generating_with_qwen3_8b_on_an_h100() -> None:
     assert answer.decode_tokens_per_s is not None
     assert 80 < answer.decode_tokens_per_s.value < 3350e9 / (2 * 8_190_735_360)
     assert answer.assumed == {
-        "engine": "vllm",
+        "engine": "generic",
         "dtype": "bf16",
         "weight_dtype": "bf16",
         "kv_dtype": "bf16",

@@ -120,23 +120,14 @@ def test_key_value_heads_are_repeated_beyond_their_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "linear_bits", "other_bytes"),
-    [
-        ("bf16", 16, 2),
-        ("fp8", 8, 2),
-        ("int4", 4.25, 2),
-        ("nf4", 4.5, 2),
-        ("awq", 4.156, 2),
-        ("q8_0", 8.5, 8.5 / 8),
-        ("q6_k", 6.5625, 6.5625 / 8),
-    ],
+    ("stored", "bits"), [("bf16", 16), ("fp8", 8), ("int4", 4 + 32 / 128), ("nf4", 4.5), ("awq", 4 + 20 / 128)]
 )
-def test_stored_weights(stored: str, linear_bits: float, other_bytes: float) -> None:
-    """Layers in the format; embedding, head and final norm in 16 bit, except in GGUF files."""
-    a = architecture("llama-3.1-8b")
-    other = 2 * 128256 * 4096 + 4096
+def test_stored_weights(stored: str, bits: float) -> None:
+    """Matrices of the layers in the format; norms, embedding and head in 16 bit."""
+    matrices = 32 * (2 * 4096 * (4096 + 1024) + 3 * 4096 * 14336)
+    kept = 2 * 128256 * 4096 + (2 * 32 + 1) * 4096
     found = memory(**H100, model="llama-3.1-8b", task="generate", weight_dtype=stored)
-    assert found.weights == exact((a.total - other) * linear_bits / 8 + other * other_bytes)
+    assert found.weights == exact(matrices * bits / 8 + kept * 2)
 
 
 def test_a_smaller_format_never_takes_more() -> None:
@@ -151,7 +142,7 @@ def test_qlora_by_hand() -> None:
     a = architecture("llama-2-7b")
     lora = {"rank": 8, "targets": ["q", "v"], "base": "nf4"}
     found = training(model="llama-2-7b", recipe="bf16", lora=_lora(lora))
-    other = 2 * 32000 * 4096 + 4096
+    other = 2 * 32000 * 4096 + (2 * 32 + 1) * 4096  # embedding, head and norms
     assert found["weights"] == exact((a.total - other) * 4.5 / 8 + other * 2)
     assert found["optimizer"] == exact(4_194_304 * (4 + 8))
 
@@ -209,14 +200,52 @@ def test_experts_are_spread_over_expert_parallel_ranks() -> None:
     assert alone - spread == exact(2 * a.experts_total * 7 / 8)
 
 
+def test_transformers_before_4_45_makes_the_logits_of_the_whole_prompt() -> None:
+    """16 bit and FP32 of 30,720 tokens · 151,936 entries; from 4.45 on of one token."""
+    fields = {**H100, "model": "qwen2.5-0.5b", "task": "generate", "input_tokens": 30_720, "output_tokens": 2048}
+    assert memory(**fields, engine="transformers@4.41").logits == exact(6 * 30_720 * 151_936)
+    assert memory(**fields, engine="transformers@4.48.1").logits <= 6 * 151_936
+    assert ask(**fields, engine="transformers").assumed["engine_release"] == "before 4.45"
+
+
+def test_the_old_cache_stands_beside_the_new_one_while_a_token_is_appended() -> None:
+    fields = {**H100, "model": "llama-2-7b", "task": "generate", "input_tokens": 16, "output_tokens": 2032, "batch": 8}
+    cache = 8 * 2048 * 524_288
+    old, new = (memory(**fields, engine=f"transformers@{release}") for release in ("4.40", "5.0"))
+    assert old.kv_cache == old.buffers == exact(cache)
+    assert new.kv_cache == 32 * new.buffers == exact(cache)
+    assert memory(**fields, engine="vllm").buffers == 0
+
+
+def test_a_cache_in_blocks_is_rounded_up() -> None:
+    fields = {**H100, "model": "llama-3.1-8b", "task": "generate", "input_tokens": 1000, "output_tokens": 1}
+    assert memory(**fields, engine="vllm").kv_cache == exact(1008 * 131_072)
+    assert memory(**fields, engine="llama.cpp").kv_cache == exact(1001 * 131_072)
+
+
+@pytest.mark.parametrize(("engine", "chunked"), [("vllm", True), ("vllm@0.6.3.post1", False), ("vllm@0.11", True)])
+def test_a_release_picks_its_record(engine: str, *, chunked: bool) -> None:
+    fields = {**H100, "model": "llama-3.1-8b", "task": "prefill", "input_tokens": 60_000, "engine": engine}
+    tokens = 8192 if chunked else 60_000
+    assert memory(**fields).activations == exact(tokens * (6 * 14336 + 8 * 4096))
+
+
+def test_layers_are_dealt_out_where_the_engine_does_so() -> None:
+    fields = {**H100, "model": "llama-3.1-70b", "task": "generate", "gpus": 2}
+    dealt, split = ask(**fields, engine="transformers").layout, ask(**fields, engine="vllm").layout
+    assert dealt is not None
+    assert split is not None
+    assert (dealt.tp, dealt.pp, split.tp, split.pp) == (1, 2, 2, 1)
+
+
 def test_one_gpu_has_no_communicators() -> None:
-    fields = {**H100, "model": "qwen3-8b", "task": "generate", "batch": 1, "input_tokens": 16}
+    fields = {**H100, "model": "qwen3-8b", "task": "generate", "batch": 1, "input_tokens": 16, "engine": "vllm"}
     assert memory(**fields, gpus=2, tp=2).overhead - memory(**fields).overhead == exact(2.1 * GIB, rel=0.01)
 
 
 def test_the_reserve_of_the_engine_is_not_there_to_use() -> None:
     """Weights of 77 % of the GPU and their overheads fit an engine that takes 90 %, not one that takes 78 %."""
-    fields = {**H100, "model": "qwen3-32b", "task": "generate", "input_tokens": 16, "output_tokens": 16}
+    fields = {**H100, "model": "qwen3-32b", "task": "generate", "input_tokens": 16, "output_tokens": 16, "engine": "vllm"}
     assert ask(**fields, memory_fraction=0.9).fits
     small = ask(**fields, memory_fraction=0.78)
     assert not small.fits

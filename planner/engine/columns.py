@@ -90,6 +90,7 @@ class JobColumns(Columns):
     linear_bytes: Floats
     other_bytes: Floats
     weight_bits_packed: Floats
+    gptq: Floats
     kv_bytes: Floats
     activation_bytes: Floats
     narrow_bytes: Floats
@@ -126,6 +127,13 @@ class EngineColumns(Columns):
     context_bytes: Floats
     communicator_bytes: Floats
     slack: Floats
+    cache_slack: Floats
+    kept_activations: Floats
+    cache_grows: Floats
+    copied_layers: Floats
+    gptq_scratch_tokens: Floats
+    prompt_logits: Floats
+    cache_block_tokens: Floats
     prefill_chunk: Floats
     fused_elementwise: Floats
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from planner.errors import Problem, UserError, nearest_names
 from planner.units import GIB
 
+ALL_LAYERS = 1e9
+"""More layers than any model has."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """One inference or training engine."""
+    """One inference or training engine, as it is from one of its releases on."""
 
     name: str
+    since: tuple[int, ...] = ()
+    """First release this record holds for; (): any earlier one."""
     launches_per_layer: float
     """Operators the host launches for one layer of one forward pass; 0: replayed as a CUDA graph."""
     kernels_per_layer: float
@@ -24,7 +30,25 @@ class Engine:
     communicator_bytes: float
     """What two or more GPUs add: NCCL buffers and other memory outside PyTorch's pool."""
     slack: float
-    """Fraction the caching allocator reserves above what is allocated, of everything that comes and goes."""
+    """Fraction the caching allocator reserves above what is allocated, of everything that comes and goes in training."""
+    cache_slack: float = 0.0
+    """The same of a cache that grows token by token, which leaves blocks behind that are too small for the next one."""
+    kept_activations: float = 0.0
+    """Largest forward pass's temporaries that stay reserved when the logits are made, as a fraction."""
+    cache_grows: bool = False
+    """The cache holds the tokens there are; else room for whole requests is taken at once."""
+    copied_layers: float = 0.0
+    """Layers whose cache stands twice while a token is appended to it."""
+    prompt_logits: bool = False
+    """Logits are made of every token of the prompt, not of the last one alone."""
+    gptq_scratch_tokens: int = 0
+    """Tokens the scratch of the GPTQ kernels is laid out for, in FP32 at the width of the widest layer."""
+    layer_split: bool = False
+    """Several GPUs hold layers one after the other, unless tensor parallelism is asked for."""
+    release: str = ""
+    """Releases the record holds for, in words; said when none was named."""
+    cache_block_tokens: int = 1
+    """Tokens the cache is given out in."""
     pool_fraction: float | None
     """Share of the GPU's memory it claims at start; None: it grows as needed."""
     prefill_chunk: int
@@ -37,7 +61,9 @@ class Engine:
 _ATEN = "64 forward ATen operators a Qwen3 layer outside views, counted with PyTorch 2.13; one host launch each"
 _CONTEXT = "CUDA context 0.3-0.6 GB (driver 535 and later)"
 
-ENGINES: dict[str, Engine] = {
+_LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver"
+
+_RECORDS: dict[str, Engine] = {
     engine.name: engine
     for engine in (
         Engine(
@@ -58,13 +84,21 @@ ENGINES: dict[str, Engine] = {
             launches_per_layer=185,
             kernels_per_layer=64,
             host_step_s=1.5e-3,
-            context_bytes=0.5 * GIB,
+            context_bytes=0.56 * GIB,
             communicator_bytes=0.5 * GIB,
             slack=0.06,
+            cache_slack=0.32,
+            kept_activations=1.45,
+            cache_grows=True,
+            copied_layers=ALL_LAYERS,
+            prompt_logits=True,
+            gptq_scratch_tokens=16384,
+            layer_split=True,
+            release="before 4.45",
             pool_fraction=None,
             prefill_chunk=0,
             fused_elementwise=False,
-            source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {_CONTEXT}",
+            source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {_CONTEXT}; {_LEGACY}",
         ),
         Engine(
             name="gpt-fast",
@@ -87,10 +121,24 @@ ENGINES: dict[str, Engine] = {
             context_bytes=0.5 * GIB,
             communicator_bytes=0.2 * GIB,
             slack=0.0,
+            layer_split=True,
             pool_fraction=None,
             prefill_chunk=512,
             fused_elementwise=True,
             source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512",
+        ),
+        Engine(
+            name="generic",
+            launches_per_layer=0,
+            kernels_per_layer=11,
+            host_step_s=2.0e-3,
+            context_bytes=0.5 * GIB,
+            communicator_bytes=1.0 * GIB,
+            slack=0.02,
+            pool_fraction=0.9,
+            prefill_chunk=8192,
+            fused_elementwise=True,
+            source=f"where no engine was named: fused kernels replayed as CUDA graphs; {_CONTEXT}; a tenth of the GPU is left alone",
         ),
         Engine(
             name="vllm",
@@ -100,6 +148,7 @@ ENGINES: dict[str, Engine] = {
             context_bytes=1.4 * GIB,
             communicator_bytes=2.1 * GIB,
             slack=0.02,
+            cache_block_tokens=16,
             pool_fraction=0.9,
             prefill_chunk=8192,
             fused_elementwise=True,
@@ -127,6 +176,7 @@ ENGINES: dict[str, Engine] = {
             context_bytes=1.4 * GIB,
             communicator_bytes=1.5 * GIB,
             slack=0.0,
+            cache_block_tokens=32,
             pool_fraction=0.9,
             prefill_chunk=8192,
             fused_elementwise=True,
@@ -147,15 +197,46 @@ ENGINES: dict[str, Engine] = {
         ),
     )
 }
-"""Name -> record. The figures are rules for the engine, not for one version of it; the ranges allow for that."""
+
+_LATER = (
+    replace(
+        _RECORDS["transformers"],
+        since=(4, 45),
+        release="4.45 and later",
+        prompt_logits=False,
+        copied_layers=1.0,
+        gptq_scratch_tokens=0,
+        source=f"{_RECORDS['transformers'].source}; since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer",
+    ),
+    replace(
+        _RECORDS["vllm"],
+        since=(0, 1),
+        prefill_chunk=0,
+        host_step_s=3.0e-3,
+        source="V0: a prompt is one forward pass; gpu_memory_utilization 0.9 by default",
+    ),
+    replace(_RECORDS["vllm"], since=(0, 8)),
+)
+
+ENGINES: dict[str, tuple[Engine, ...]] = {
+    name: (record, *(later for later in _LATER if later.name == name)) for name, record in _RECORDS.items()
+}
+"""Name -> its records, oldest release first. The first one is also taken where no release is named: of `transformers` it is
+the one that needs most, so that what fits by it fits in any release."""
 
 
 def find_engine(name: str, where: str = "") -> Engine:
-    """The engine called `name` (an '@version' is accepted and reported back); raises `UserError` with the nearest names."""
-    plain = name.partition("@")[0]
+    """The record of 'name' or 'name@release' (the newest that is not newer); raises `UserError` with what is accepted."""
+    plain, _, release = name.partition("@")
     if plain not in ENGINES:
         problem = Problem(
             where, "engine", f"{name!r} is not accepted; it has to be one of {', '.join(ENGINES)}.", nearest_names(plain, ENGINES)
         )
         raise UserError(problem)
-    return ENGINES[plain]
+    records = ENGINES[plain]
+    if not release:
+        return records[0]
+    if not re.fullmatch(r"v?\d+(\.\d+)*([.+-]?[A-Za-z]\w*)*", release):
+        raise UserError(Problem(where, "engine", f"{release!r} is no release; it has to be numbers with dots, like {plain}@1.2."))
+    numbers = tuple(int(part) for part in re.findall(r"\d+", release))
+    return next((record for record in reversed(records) if record.since <= numbers), records[0])

@@ -166,6 +166,8 @@ def _degrees(request: Request, job: Job) -> tuple[int, int, int, int]:
     pp, cp = request.pp or 1, request.cp or 1
     if request.gpus is None:
         return request.tp or 1, pp, request.dp or 1, cp
+    if job.engine.layer_split and not job.train and request.pp is None and request.dp is None and (request.tp or 1) == 1:
+        return 1, max(1, request.gpus // cp), 1, cp
     rest = max(1, request.gpus // max(1, pp * cp))
     if request.tp is not None and request.dp is not None:
         return request.tp, pp, request.dp, cp

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from planner.engine.engines import Engine, find_engine
 from planner.errors import Problems, nearest_names
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import LORA_TARGETS, Lengths, Workload
-from planner.workload.weights import DTYPE_BYTES, FORMATS
+from planner.workload.weights import DTYPE_BYTES, FORMATS, WeightFormat
 
 RECIPES: dict[str, tuple[float, float, float, float]] = {
     # name: bytes per parameter of weights, gradients, master copy, and of autocast's cast copies of linear weights
@@ -39,6 +40,8 @@ class Job:
     """Bytes per stored parameter of embedding, norms and head."""
     weight_bits_packed: float
     """1 when linear weights are unpacked on the fly to the compute dtype."""
+    gptq: float
+    """1 when linear weights are in GPTQ's format."""
     kv_bytes: float
     activation_bytes: float
     narrow_bytes: float
@@ -107,9 +110,11 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     choose = _Chooser(workload)
     train = workload.task in {"train", "finetune"}
     _check_numbers(workload, problems)
-    engine = find_engine(choose("engine", "torch" if train else "vllm"), where)
+    engine = find_engine(choose("engine", "torch" if train else "vllm" if workload.task == "serve" else "generic"), where)
+    if engine.release and "@" not in (workload.engine or ""):
+        choose.assumed["engine_release"] = engine.release
     dtype = choose("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")
-    parts = _training(workload, architecture, choose, problems) if train else _inference(choose, problems, dtype)
+    parts = _training(workload, architecture, choose, problems) if train else _inference(architecture, choose, problems, dtype)
     lengths = _lengths(workload, choose, problems, train=train)
     problems.raise_if_any()
     fraction = workload.memory_fraction if workload.memory_fraction is not None else engine.pool_fraction
@@ -182,14 +187,20 @@ def _check_numbers(workload: Workload, problems: Problems) -> None:
             problems.add(f"targets.{name}", f"{value} is not accepted; it has to be above 0.")
 
 
-def _format(name: str, key: str, problems: Problems) -> tuple[float, float, float]:
-    """(bytes per linear parameter, bytes per other parameter, packed) of a storage format."""
+def _format(name: str, key: str, architecture: Architecture, problems: Problems) -> tuple[float, float, float]:
+    """(mean bytes per parameter of the layers, of all else, packed) of a storage format."""
     found = FORMATS.get(name)
     if found is None:
         problems.add(key, f"{name!r} is not accepted; it has to be one of {', '.join(FORMATS)}.", nearest_names(name, FORMATS))
         return 2.0, 2.0, 0.0
-    other = found.bytes_per_parameter if found.quantised_head else 2.0
-    return found.bytes_per_parameter, other, float(found.bits < 16 and name not in {"fp8", "nvfp4"})
+    linear, other = _stored(found, architecture)
+    return linear, other, float(found.bits < 16 and name not in {"fp8", "nvfp4"})
+
+
+@lru_cache(maxsize=256)
+def _stored(stored: WeightFormat, architecture: Architecture) -> tuple[float, float]:
+    found = stored.stored(architecture)
+    return found.linear, found.other
 
 
 def _training(workload: Workload, architecture: Architecture, choose: _Chooser, problems: Problems) -> dict[str, float]:
@@ -203,7 +214,7 @@ def _training(workload: Workload, architecture: Architecture, choose: _Chooser, 
             problems.add("lora.rank", f"{workload.lora.rank} is not accepted; it has to be above 0.")
         targets = LORA_TARGETS if workload.lora.targets == "all-linear" else tuple(workload.lora.targets)
         adapters = float(architecture.lora_parameters(workload.lora.rank, targets))
-        linear, other, packed = _format(workload.lora.base, "lora.base", problems)
+        linear, other, packed = _format(workload.lora.base, "lora.base", architecture, problems)
         sixteen = recipe == "bf16" and workload.lora.base not in {"nf4", "nf4-dq", "fp4", "int8"}
         gradient, cast = (2.0 if sixteen else 4.0), 0.0
         master = gradient  # the adapters' own weights, which stand beside the frozen base
@@ -218,6 +229,7 @@ def _training(workload: Workload, architecture: Architecture, choose: _Chooser, 
         "linear_bytes": linear,
         "other_bytes": other,
         "weight_bits_packed": packed,
+        "gptq": 0.0,
         "kv_bytes": 0.0,
         "gradient_bytes": gradient,
         "master_bytes": master,
@@ -249,8 +261,9 @@ def _optimizer(name: str, width: float, architecture: Architecture) -> tuple[flo
     return states, 0.0 if name == "none" else 2 * states + 3 * width
 
 
-def _inference(choose: _Chooser, problems: Problems, dtype: str) -> dict[str, float]:
-    linear, other, packed = _format(choose("weight_dtype", dtype if dtype != "tf32" else "fp32"), "weight_dtype", problems)
+def _inference(architecture: Architecture, choose: _Chooser, problems: Problems, dtype: str) -> dict[str, float]:
+    stored = choose("weight_dtype", dtype if dtype != "tf32" else "fp32")
+    linear, other, packed = _format(stored, "weight_dtype", architecture, problems)
     kv = choose("kv_dtype", "bf16" if dtype in {"bf16", "fp8", "fp4", "int8"} else "fp32" if dtype in {"fp32", "tf32"} else "fp16")
     nothing = dict.fromkeys(
         (
@@ -269,7 +282,13 @@ def _inference(choose: _Chooser, problems: Problems, dtype: str) -> dict[str, fl
         ),
         0.0,
     )
-    return nothing | {"linear_bytes": linear, "other_bytes": other, "weight_bits_packed": packed, "kv_bytes": DTYPE_BYTES[kv]}
+    return nothing | {
+        "linear_bytes": linear,
+        "other_bytes": other,
+        "weight_bits_packed": packed,
+        "gptq": float(stored.startswith("gptq")),
+        "kv_bytes": DTYPE_BYTES[kv],
+    }
 
 
 def _tokens(value: int | Lengths | None, name: str, problems: Problems) -> float | None:

@@ -1,4 +1,10 @@
-"""What inference keeps on the fullest GPU: weights, cache, and the activations of the largest forward pass."""
+"""What inference keeps on the fullest GPU: weights, cache, and what is in hand at the busiest of three moments.
+
+The prompt passes its largest layer; its logits are made; the last token is appended to a full cache. Engines that own a
+pool of blocks take the cache of whole requests at once, so only the first two differ for them.
+
+Symbols: h width · f feed-forward width of the MLP or the experts a token passes.
+"""
 
 from __future__ import annotations
 
@@ -6,61 +12,128 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table
 from planner.engine.memory.stages import stage_parameters
-from planner.engine.memory.terms import Term
+from planner.engine.memory.terms import Term, at_peak
+
+MLP_COPIES, RESIDUAL_COPIES = 6, 8
+"""Bytes a token needs per f and per h while it passes a layer in 16 bit: gate, up and their product; the residual stream, its
+norm, and attention's output before and after projection."""
+LOGIT_BYTES = 6
+"""16-bit logits and the FP32 copy they are sampled from."""
 
 
 def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
-    """Cache of one sequence of `tokens` on one GPU; key/value heads are split over tp and repeated beyond their number."""
+    """Cache of one sequence of `tokens` on one GPU, in whole blocks; key/value heads are split over tp and repeated beyond their number."""
     m, s = t.model, t.layout
+    block = np.maximum(t.engine.cache_block_tokens, 1)
     whole = np.ceil(m.layers / s.pp) / m.layers
-    full = (m.layers - m.windowed_layers) * tokens
-    windowed = m.windowed_layers * np.minimum(tokens, np.where(m.window > 0, m.window, tokens))
+    full = (m.layers - m.windowed_layers) * np.ceil(tokens / block) * block
+    windowed = m.windowed_layers * np.ceil(np.minimum(tokens, np.where(m.window > 0, m.window, tokens)) / block) * block
     latent = m.cached_per_token < 2 * m.key
     split = np.where(latent, 1.0, np.ceil(m.kv_heads / s.tp) / np.maximum(m.kv_heads, 1))
     return whole * (full + windowed) * m.cached_per_token * split * t.job.kv_bytes / s.cp
 
 
-def inference_terms(t: Table) -> list[Term]:
-    """Terms at the peak of serving or generating."""
-    j, s, m, e = t.job, t.layout, t.model, t.engine
-    stage = stage_parameters(t)
-    whole = s.sequences * j.input_tokens
-    chunk = np.where(e.prefill_chunk > 0, np.minimum(whole, e.prefill_chunk), whole) / s.cp
+def prompt_pass(t: Table) -> tuple[Floats, Floats]:
+    """(tokens of the largest forward pass on one GPU, bytes of its temporaries)."""
+    j, s, m = t.job, t.layout, t.model
+    whole = s.sequences * (j.input_tokens - j.prefix_tokens)
+    tokens = np.where(t.engine.prefill_chunk > 0, np.minimum(whole, t.engine.prefill_chunk), whole) / s.cp
     moe = m.moe_layers / m.layers
     ffn = m.ffn * (1 - moe) + (m.experts_per_token * m.expert_ffn + m.shared_ffn) * moe
     wide = np.where(j.activation_bytes > 2, 2.0, 1.0)
-    per_sequence = kv_bytes_per_sequence(t, j.input_tokens + j.output_tokens)
-    return [
-        Term(
-            "weights",
-            "weights",
-            stage.linear * j.linear_bytes + stage.other * j.other_bytes,
-            "{linear} · {linear_bytes} + {other} · {other_bytes}",
-            {"linear": stage.linear, "linear_bytes": j.linear_bytes, "other": stage.other, "other_bytes": j.other_bytes},
-            "the storage format",
-        ),
-        Term(
-            "kv_cache",
-            "keys and values",
-            per_sequence * s.sequences,
-            "{sequences} · {per_sequence}",
-            {"sequences": s.sequences, "per_sequence": per_sequence},
-            "two tensors a layer, kv_heads · head_dim a token",
-        ),
-        Term(
-            "activations",
-            "the largest forward pass",
-            chunk * (6 * ffn + 8 * m.width) / s.tp * wide,
-            "{tokens} · (6 · {ffn} + 8 · {width}) ÷ {tp} · {wide}",
-            {"tokens": chunk, "ffn": ffn, "width": m.width, "tp": s.tp, "wide": wide},
-            "gate, up and product of the MLP beside the residual stream",
-        ),
-        Term(
-            "logits",
-            "logits of the next token",
-            s.sequences * m.vocabulary * 6 / s.tp,
-            "{sequences} · {vocabulary} · 6 ÷ {tp}",
-            {"sequences": s.sequences, "vocabulary": m.vocabulary, "tp": s.tp},
-            "16 bit and their FP32 copy for sampling",
-        ),
-    ]
+    scores = 4 * m.heads * j.input_tokens * j.eager_attention
+    return tokens, tokens * (MLP_COPIES * ffn + RESIDUAL_COPIES * m.width + scores) / s.tp * wide
+
+
+def inference_terms(t: Table) -> list[Term]:
+    """Terms at the peak of serving or generating."""
+    j, s, m, e = t.job, t.layout, t.model, t.engine
+    tokens, temporaries = prompt_pass(t)
+    wide = np.where(j.activation_bytes > 2, 2.0, 1.0)
+    every = np.where(e.prompt_logits > 0, tokens, s.sequences)
+    before = _cache(t, "keys and values of the prompt", j.input_tokens)
+    after = _cache(t, "keys and values", j.input_tokens + j.output_tokens)
+    first = [before.times(e.cache_grows), after.times(1 - e.cache_grows)]
+    passing = Term(
+        "activations",
+        "the prompt in its largest layer",
+        temporaries,
+        f"{{tokens}} · ({MLP_COPIES} · f + {RESIDUAL_COPIES} · h) ÷ {{tp}}",
+        {"tokens": tokens, "tp": s.tp},
+        "gate, up and product of the MLP beside the residual stream",
+    )
+    prompt_logits = Term(
+        "logits",
+        "logits of the prompt's pass",
+        every * m.vocabulary * LOGIT_BYTES / s.tp * wide,
+        f"{{tokens}} · {{vocabulary}} · {LOGIT_BYTES} ÷ {{tp}}",
+        {"tokens": every, "vocabulary": m.vocabulary, "tp": s.tp},
+        "16 bit and their FP32 copy",
+    )
+    hidden = Term(
+        "activations",
+        "the prompt after its last layer",
+        2 * tokens * m.width * wide,
+        "2 · {tokens} · {width}",
+        {"tokens": tokens, "width": m.width},
+        "the residual stream",
+    )
+    next_logits = Term(
+        "logits",
+        "logits of the next token",
+        s.sequences * m.vocabulary * LOGIT_BYTES / s.tp * wide,
+        f"{{sequences}} · {{vocabulary}} · {LOGIT_BYTES} ÷ {{tp}}",
+        {"sequences": s.sequences, "vocabulary": m.vocabulary, "tp": s.tp},
+        "16 bit and their FP32 copy for sampling",
+    )
+    layers = np.ceil(m.layers / s.pp)
+    copied = Term(
+        "buffers",
+        "caches that stand twice while a token is appended",
+        after.bytes * np.minimum(e.copied_layers, layers) / layers,
+        "{cache} · {copied} ÷ {layers} layers",
+        {"cache": after.bytes, "copied": np.minimum(e.copied_layers, layers), "layers": layers},
+        "torch.cat of the old cache and the new token",
+    )
+    phases = [[*first, passing], [*first, hidden, prompt_logits]]
+    if np.any(j.output_tokens > 1):
+        decoding = np.broadcast_to((j.output_tokens > 1) * 1.0, (t.rows,))
+        phases.append([term.times(decoding) for term in (after, copied, next_logits)])
+    return [_weights(t), _gptq_scratch(t), *at_peak(phases, t.rows)]
+
+
+def _gptq_scratch(t: Table) -> Term:
+    m, tokens = t.model, t.engine.gptq_scratch_tokens
+    widest = np.maximum(np.maximum(m.ffn, m.expert_ffn), m.width)
+    return Term(
+        "buffers",
+        "scratch of the GPTQ kernels",
+        4 * tokens * widest / t.layout.tp * t.job.gptq,
+        "4 · {tokens} · {widest} ÷ {tp}",
+        {"tokens": tokens, "widest": widest, "tp": t.layout.tp},
+        "AutoGPTQ's scratch_space: FP32 outputs of 2,048 tokens of 8 sequences",
+    )
+
+
+def _weights(t: Table) -> Term:
+    j, stage = t.job, stage_parameters(t)
+    return Term(
+        "weights",
+        "weights",
+        stage.linear * j.linear_bytes + stage.other * j.other_bytes,
+        "{linear} · {linear_bytes} + {other} · {other_bytes}",
+        {"linear": stage.linear, "linear_bytes": j.linear_bytes, "other": stage.other, "other_bytes": j.other_bytes},
+        "the storage format",
+    )
+
+
+def _cache(t: Table, name: str, tokens: Floats) -> Term:
+    per_sequence = kv_bytes_per_sequence(t, tokens)
+    return Term(
+        "kv_cache",
+        name,
+        per_sequence * t.layout.sequences,
+        "{sequences} sequences · {per_sequence}",
+        {"sequences": t.layout.sequences, "per_sequence": per_sequence},
+        "two tensors a layer, kv_heads · head_dim a token",
+    )

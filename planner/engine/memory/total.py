@@ -8,11 +8,12 @@ import numpy as np
 
 from planner.engine.answers import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Table, added
-from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence
+from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence, prompt_pass
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
 from planner.units import GIB
 
+UNUSED = "reserved by the allocator and not used"
 TRAINING_SPREAD, INFERENCE_SPREAD = 0.40, 0.60
 """Half widths (90 %) that remain on the whole peak: what engines and their versions do differently (published peaks)."""
 TRANSIENT_SPREAD, FIXED_SPREAD, OVERHEAD_SPREAD = 0.30, 0.01, 0.60
@@ -70,10 +71,10 @@ def memory_of(t: Table) -> MemoryColumns:
 
 
 def _overhead(t: Table, terms: list[Term]) -> list[Term]:
+    """What PyTorch's own peak does not count."""
     s, e = t.layout, t.engine
-    dynamic = added(component_bytes(terms, name, t.rows) for name in ("activations", "logits", "gradients"))
-    together = np.where(t.job.train > 0, s.gpus, s.tp * s.pp * s.cp * s.ep)
-    slack = e.slack * np.where(s.checkpointing > 1, 1.5, 1.0)
+    train = bool(t.job.train[0])
+    together = s.gpus if train else s.tp * s.pp * s.cp * s.ep
     context = np.where(t.chip.is_cpu > 0, 0.4 * GIB, e.context_bytes)
     return [
         Term("overhead", "context, libraries and graphs", context, "{context}", {"context": context}, "the engine's record"),
@@ -85,12 +86,34 @@ def _overhead(t: Table, terms: list[Term]) -> list[Term]:
             {"communicator": e.communicator_bytes},
             "the engine's record",
         ),
-        Term(
-            "overhead",
-            "reserved by the allocator and not used",
-            slack * dynamic,
-            "{slack} · {dynamic}",
-            {"slack": slack, "dynamic": dynamic},
-            "the engine's record",
-        ),
+        _training_slack(t, terms) if train else _inference_slack(t, terms),
     ]
+
+
+def _training_slack(t: Table, terms: list[Term]) -> Term:
+    dynamic = added(component_bytes(terms, name, t.rows) for name in ("activations", "logits", "gradients"))
+    slack = t.engine.slack * np.where(t.layout.checkpointing > 1, 1.5, 1.0)
+    return Term(
+        "overhead",
+        UNUSED,
+        slack * dynamic,
+        "{slack} · {dynamic}",
+        {"slack": slack, "dynamic": dynamic},
+        "the engine's record",
+    )
+
+
+def _inference_slack(t: Table, terms: list[Term]) -> Term:
+    """Blocks left behind by a cache that grows, and by the largest layer when the peak is later."""
+    e = t.engine
+    cache = component_bytes(terms, "kv_cache", t.rows)
+    temporaries = prompt_pass(t)[1]
+    later = np.maximum(0.0, temporaries - component_bytes(terms, "activations", t.rows))
+    return Term(
+        "overhead",
+        UNUSED,
+        e.cache_slack * cache + e.kept_activations * later + e.slack * (e.kept_activations == 0) * temporaries,
+        "{cache_slack} · {cache} + {kept} · {temporaries}",
+        {"cache_slack": e.cache_slack, "cache": cache, "kept": e.kept_activations, "temporaries": later},
+        "the engine's record",
+    )
