@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT, RunPlanner
 
 from planner.errors import UserError
 from planner.paths import presets_folder
@@ -56,7 +59,8 @@ def test_models_are_found_by_hugging_face_id(models: ModelShelf, spelling: str, 
     assert models.find(spelling).name == name
 
 
-def test_an_unknown_model_suggests_the_nearest(models: ModelShelf) -> None:
+def test_an_unknown_model_suggests_the_nearest(models: ModelShelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # as if it were not installed
     with pytest.raises(UserError, match="'Qwen/Qwen3-8B'"):
         models.config("Qwen/Qwen3-9B")
 
@@ -70,6 +74,94 @@ def test_a_config_file_is_a_model(models: ModelShelf, tmp_path: Path) -> None:
         models.config(str(path))
     with pytest.raises(UserError, match="cannot be read"):
         models.config(str(tmp_path / "absent.json"))
+
+
+def offline(tmp_path: Path, model: str, *, library: bool = True) -> subprocess.CompletedProcess[str]:
+    """The shelf asked for `model` in a process that may not use the network, with a cache of its own."""
+    code = (
+        "import sys\n" + ("" if library else "sys.modules['huggingface_hub'] = None\n") + "from planner.errors import UserError\n"
+        "from planner.paths import presets_folder\n"
+        "from planner.workload.presets import ModelShelf\n"
+        "try:\n"
+        "    print(ModelShelf(presets_folder() / 'models').config(sys.argv[1])['hidden_size'])\n"
+        "except UserError as error:\n"
+        "    sys.exit(str(error))\n"
+    )
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf"), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, model],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_model_of_the_hub_is_read_from_its_cache(tmp_path: Path) -> None:
+    pytest.importorskip("huggingface_hub")
+    repository = tmp_path / "hf" / "hub" / "models--acme--tiny-8b"
+    commit = "0" * 40
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(commit)
+    (repository / "snapshots" / commit).mkdir(parents=True)
+    (repository / "snapshots" / commit / "config.json").write_text('{"model_type": "llama", "hidden_size": 77}')
+    found = offline(tmp_path, "acme/tiny-8b")
+    assert (found.stdout, found.stderr) == ("77\n", "")
+
+
+def test_a_model_that_cannot_be_fetched_says_what_to_do(tmp_path: Path) -> None:
+    pytest.importorskip("huggingface_hub")
+    found = offline(tmp_path, "Qwen/Qwen3-9B")
+    assert found.returncode == 1
+    assert "'Qwen/Qwen3-9B' is not in the catalogue" in found.stderr
+    assert "HF_HUB_OFFLINE" in found.stderr
+    assert "curl -L -o config.json https://huggingface.co/Qwen/Qwen3-9B/resolve/main/config.json" in found.stderr
+    assert "'Qwen/Qwen3-8B'" in found.stderr
+
+
+def test_without_the_library_the_message_names_it(tmp_path: Path) -> None:
+    found = offline(tmp_path, "acme/tiny-8b", library=False)
+    assert found.returncode == 1
+    assert "pip install 'gpu-planner[hub]'" in found.stderr
+    assert "https://huggingface.co/acme/tiny-8b/resolve/main/config.json" in found.stderr
+    assert offline(tmp_path, "Qwen/Qwen3-8B", library=False).stdout == "4096\n"
+
+
+def test_only_an_id_is_looked_up(models: ModelShelf) -> None:
+    for text in ("not-a-model", "a/b/c", "a b/c", "acme/"):
+        with pytest.raises(UserError, match=r"is not a known model|cannot be read"):
+            models.config(text)
+
+
+def test_a_directory_with_a_config_is_a_model(models: ModelShelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "mine" / "model"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"model_type": "gpt2"}')
+    monkeypatch.chdir(tmp_path)
+    for spelling in (str(folder), "mine/model", "./mine/model", "mine/model/"):
+        assert models.config(spelling) == {"model_type": "gpt2"}
+    (tmp_path / "gpt2").mkdir()
+    assert models.config("gpt2")["n_embd"] == 768  # the catalogue comes first
+    with pytest.raises(UserError, match=r"gpt2/config\.json: .*cannot be read"):
+        models.config("./gpt2")
+
+
+def test_a_preset_names_a_directory_beside_it(shelf: PresetShelf, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text('{"model_type": "gpt2"}')
+    path = tmp_path / "elsewhere.toml"
+    path.write_text('model = "./mine"\ntask = "generate"\n')
+    assert shelf.load(str(path)).workload.model == str(tmp_path / "mine")
+
+
+def test_a_directory_given_on_the_command_line_is_planned(run_planner: RunPlanner, models: ModelShelf, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(models.config("gpt2")))
+    mine = run_planner("plan", "llama-3.1-8b-lora", "--set", f"model={tmp_path}", "--json")
+    known = run_planner("plan", "llama-3.1-8b-lora", "--set", "model=gpt2", "--json")
+    assert mine.returncode == known.returncode == 0
+    assert json.loads(mine.stdout)["rows"] == json.loads(known.stdout)["rows"]
 
 
 def test_the_study_follows_its_law(models: ModelShelf) -> None:

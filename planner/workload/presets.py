@@ -14,9 +14,13 @@ import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
 from planner.schema import read_struct, read_toml
+from planner.workload.hub import NotFetched, config_address, fetched_config, is_hub_id
 from planner.workload.tasks import Workload
 
 Origin = Literal["shipped", "user", "file"]
+
+_PATHS = ("/", "./", "../", "~")
+"""What a model's text starts with when it can only be a path."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.IGNORECASE)
 
@@ -35,11 +39,12 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ModelShelf:
-    """Models by name, alias or path of a config.json; files are read when they are asked for."""
+    """Models by name, alias, path of a config.json or id of the hub; files are read when they are asked for."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[str, Model] = {}
+        self._not_fetched: dict[str, str] = {}
 
     def names(self) -> tuple[str, ...]:
         """Canonical names, sorted."""
@@ -51,14 +56,41 @@ class ModelShelf:
         canonical = folded if folded in self._paths else self._aliases.get(folded)
         if canonical is None:
             near = nearest_names(name, (*self._paths, *self._spellings))
-            raise UserError(Problem("", "model", f"{name!r} is not a known model; a path to a config.json works too.", near))
+            raise UserError(
+                Problem(
+                    "",
+                    "model",
+                    f"{name!r} is not a known model; a path to a config.json or an id of the Hugging Face hub works too.",
+                    near,
+                )
+            )
         return self._model(canonical)
 
     def config(self, name: str) -> dict[str, Any]:
-        """The config of a model of the catalogue, or the one in the .json file `name`; raises `UserError`."""
-        if name.casefold().endswith(".json"):
-            return _read_json_object(Path(name).expanduser())
-        return self.find(name).config
+        """The config of a model: its name or alias here, else a config.json or a directory that holds one, else an id of the hub.
+
+        Raises `UserError`; one for a model that cannot be fetched says where to get the file and what to do with it.
+        """
+        folded, path = name.strip().casefold(), Path(name).expanduser()
+        explicit = folded.endswith((".json", "/")) or folded.startswith(_PATHS)
+        if not explicit and (folded in self._paths or folded in self._aliases):
+            return self.find(name).config
+        if explicit or path.exists():
+            return _read_json_object(path / "config.json" if path.is_dir() else path)
+        return self._from_hub(name.strip()) if is_hub_id(name.strip()) else self.find(name).config
+
+    def _from_hub(self, name: str) -> dict[str, Any]:
+        """Asked once: a stream of requests for one unknown model does not wait for the network at every line."""
+        if name not in self._not_fetched:
+            try:
+                return _read_json_object(fetched_config(name))
+            except NotFetched as error:
+                self._not_fetched[name] = str(error)
+        text = (
+            f"{name!r} is not in the catalogue, and {self._not_fetched[name]}. Give the path of its config.json instead: "
+            f"curl -L -o config.json {config_address(name)}"
+        )
+        raise UserError(Problem("", "model", text, nearest_names(name, (*self._paths, *self._spellings))))
 
     @cached_property
     def _paths(self) -> dict[str, Path]:
@@ -105,9 +137,9 @@ class PresetShelf:
         """The preset called `name`, or the .toml file at that path; raises `UserError` with every problem."""
         path, origin = self._locate(name)
         workload = read_workload(read_toml(path), str(path))
-        if isinstance(workload.model, str) and workload.model.endswith(".json"):
+        if isinstance(workload.model, str) and (workload.model.endswith((".json", "/")) or workload.model.startswith(_PATHS)):
             beside = path.parent / Path(workload.model).expanduser()
-            if beside.is_file():
+            if beside.exists():
                 workload = msgspec.structs.replace(workload, model=str(beside))
         return Preset(path.stem, path, origin, workload)
 
