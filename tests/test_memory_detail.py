@@ -104,6 +104,8 @@ def test_how_numbers_read() -> None:
     assert said == "32 layers · 1.016 · 3.0 GiB ÷ 50 %"
     assert formula_text(term("{a} · {b}", a=[1.0, 2.0], b=[7e9]), 1) == "2 · 7,000,000,000"
     assert [number_text(value) for value in (0.0, 4096.0, 0.53125, 1234.5)] == ["0", "4,096", "0.5312", "1,234"]
+    assert formula_text(term("{a} ÷ {b} · {c} + {d}", a=[8.0], b=[1.0], c=[16.0], d=[0.0]), 0) == "8 · 16"
+    assert formula_text(term("{a} ÷ {b}", a=[8.0], b=[1.5]), 0) == "8 ÷ 1.5"
 
 
 @pytest.mark.parametrize("formula", ["{missing}", "{a:furlongs}"])

@@ -1,101 +1,242 @@
-"""When nothing fits: the smallest changes of the workload that make it fit somewhere, judged by the same engine."""
+"""When nothing fits: the cheapest changes of the workload that make it fit somewhere, judged by the same engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from planner.engine.answers import Lever, Plan, PlanRow
-from planner.engine.layouts import DEFAULT_MOST_GPUS
+from planner.engine.changes import MOST_GPUS, Change, changed, changes_of, together
+from planner.engine.weighing import Weighed, weigh, weigh_hardware
 from planner.errors import UserError
-from planner.units import bytes_text, percent_text
+from planner.units import percent_text
 from planner.workload.architecture import Architecture
-from planner.workload.tasks import Lora, Workload
+from planner.workload.tasks import Workload
 
 if TYPE_CHECKING:
     from planner.engine.plan import Sources
 
-MOST_GPUS = 16384
-"""Where the search for more GPUs ends."""
+MOST_WEIGHED, MOST_COMBINED = 6, 2
+"""Combinations that are weighed against each other, and that are named."""
+LEAST_SHARE = 0.02
+"""Of what is too much: a change that saves less and is not enough is not named."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The workload nothing fits, and its plans with changes, each made once."""
+
+    workload: Workload
+    architecture: Architecture
+    sources: Sources
+    make_plan: Callable[..., Plan]
+    made: dict[str, Plan | None] = field(default_factory=dict)
+
+    def plan(self, keys: dict[str, Any]) -> Plan | None:
+        """With `keys` changed; None where the workload cannot be asked like that."""
+        name = json.dumps(msgspec.to_builtins(keys), sort_keys=True)
+        if name not in self.made:
+            try:
+                made = self.make_plan(changed(self.workload, keys), self.architecture, self.sources, levers=False)
+            except UserError:
+                made = None
+            self.made[name] = made
+        return self.made[name]
+
+    def with_keys(self, keys: dict[str, Any]) -> _Asked:
+        """The same question of a changed workload."""
+        return _Asked(changed(self.workload, keys), self.architecture, self.sources, self.make_plan)
 
 
 def levers_for(
     workload: Workload, architecture: Architecture, sources: Sources, rows: list[PlanRow], make_plan: Callable[..., Plan]
 ) -> list[Lever]:
-    """Every single change that yields a solution; for the others how much they save on the closest row; else all together.
+    """Changes that yield a solution, the cheapest first; then what the others save on the closest row, the most first.
 
-    Each lever's `change` is complete: applied to the workload as given, it does what its text says.
+    Where no single change of the job on its GPUs is enough, two or three together are tried. Each lever's `change` is
+    complete: applied to the workload as given, it does what its text says.
     """
-    closest = next((row for row in rows if row.answer.memory_bytes is not None), None)
-    levers: list[Lever] = []
-    basis: dict[str, Any] = {}
-    if closest is None and workload.dtype is not None:
-        levers, basis, closest = _other_dtype(workload, architecture, sources, make_plan)
-    together: dict[str, Any] = dict(basis)
-    enough_gpus = False
-    for change, text in _changes(workload):
-        if "max_gpus" in change and enough_gpus:
-            continue
-        found = _lever(workload, basis | change, text, architecture, sources, closest, make_plan)
-        if found is None:
-            continue
-        enough_gpus = enough_gpus or ("max_gpus" in change and found.gpu is not None)
-        levers = [lever for lever in levers if "max_gpus" not in change or "max_gpus" not in lever.change]
-        levers.append(found)
-        together |= {} if "lora" in change else change
-    if not any(lever.gpu for lever in levers) and len(together) > 1:
-        found = _lever(workload, together, "all of these but adapters together", architecture, sources, closest, make_plan)
-        levers += [found] if found is not None and found.gpu else []
-    return sorted(levers, key=lambda lever: lever.gpu is None)
+    asked = _Asked(workload, architecture, sources, make_plan)
+    near = closest(rows)
+    if near is None and workload.dtype is not None:
+        return _with_other_dtype(asked)
+    if near is None:
+        return []
+    changes = [change for change in changes_of(workload) if not (near.answer.fits and change.group == "sequence")]
+    found = [lever for group in _groups(changes) if (lever := _first_enough(asked, group, near)) is not None]
+    own = [change for change in changes if change.costs in {"time", "precision"}]
+    if not any(lever.gpu and lever.costs in {"time", "precision"} for _, lever in found):
+        found += _combined(asked, own, near)
+    if not any(lever.gpu for _, lever in found):
+        found += _combined(asked, [change for change in changes if "gpus_considered" not in change.keys], near)
+    return [lever for _, lever in sorted(found, key=_dearness)]
 
 
-def _lever(
-    workload: Workload,
-    change: dict[str, Any],
-    text: str,
-    architecture: Architecture,
-    sources: Sources,
-    closest: PlanRow | None,
-    make_plan: Callable[..., Plan],
-) -> Lever | None:
-    """What `change` does: where the workload fits then, or what it saves on the closest row; None when it does nothing."""
-    try:
-        plan = make_plan(_changed(workload, change), architecture, sources, levers=False)
-    except UserError:
+def _dearness(found: tuple[Change, Lever]) -> tuple[bool, float]:
+    """Solutions by what they cost, then the rest by what they save."""
+    change, lever = found
+    return (False, change.worth + max(0.0, lever.slowdown or 0.0)) if lever.gpu else (True, -(lever.saves_bytes or 0.0))
+
+
+def closest(rows: list[PlanRow]) -> PlanRow | None:
+    """The row that is nearest to a solution: the first that only misses a target, else the one with the least too much."""
+    known = [row for row in rows if row.answer.memory_bytes is not None]
+    known = [row for row in known if not row.here] or known
+    return next((row for row in known if row.answer.fits), None) or min(known, key=_excess, default=None)
+
+
+def _excess(row: PlanRow) -> float:
+    memory = row.answer.memory_bytes
+    return memory.total.value / memory.capacity if memory else float("inf")
+
+
+def _groups(changes: list[Change]) -> list[list[Change]]:
+    """Changes by their group, in the order of the first of each."""
+    groups: dict[str, list[Change]] = {}
+    for change in changes:
+        groups.setdefault(change.group, []).append(change)
+    return list(groups.values())
+
+
+def _first_enough(asked: _Asked, group: list[Change], near: PlanRow) -> tuple[Change, Lever] | None:
+    """The first change of a group that is a solution; else the one that saves most, if any does.
+
+    Where the strongest leaves the job without the memory, the milder ones are not asked.
+    """
+    found = None
+    strongest = asked.plan(group[-1].keys) if len(group) > 1 else None
+    if strongest is not None and not any(row.answer.fits and not row.here for row in strongest.rows):
+        group = group[-1:]
+    for change in group:
+        lever = _lever(asked, change, near)
+        if lever is not None and lever.gpu:
+            return change, lever
+        if lever is not None and (found is None or (lever.saves_bytes or 0.0) > (found[1].saves_bytes or 0.0)):
+            found = change, lever
+    return found
+
+
+def _lever(asked: _Asked, change: Change, near: PlanRow) -> Lever | None:
+    """What `change` does: where the workload fits then, or what it saves on the closest row; None where it does nothing."""
+    if "max_gpus" in change.keys:
+        change = _fewest_gpus(asked, change)
+    plan = asked.plan(change.keys)
+    best = next((row for row in plan.rows if row.answer.fits and not row.here), None) if plan else None
+    if plan is None or (best is None and change.costs == "hardware"):
         return None
-    best = next((row for row in plan.rows if row.rank), None)
-    if best is not None:
-        gpus = best.answer.layout.gpus if best.answer.layout else 1
-        return Lever(
-            change=change, text=f"{text}: then {gpus:,} × {best.gpu} fits", gpu=best.gpu, slowdown=_slowdown(closest, best)
-        )
-    saved = _saved(closest, plan) if closest is not None else 0.0
-    if closest is None or saved <= 0:
+    weighed = _weighed(asked, change, best or near, near, fits=best is not None)
+    if (best is None or not best.rank) and (near.answer.fits or weighed is None or weighed.saves_bytes < _least_saving(near)):
         return None
-    return Lever(change=change, text=f"{text}: saves {bytes_text(saved)} on {closest.gpu}, not enough alone", saves_bytes=saved)
+    row = best or near
+    count = row.answer.layout.gpus if row.answer.layout else 1
+    place = f"{count:,} × {row.gpu}"
+    result = f"not enough alone on {place}" if best is None else f"then {place} fits" + ("" if best.rank else f", but {best.why}")
+    return Lever(
+        change=change.keys,
+        text=f"{change.text}: {result}",
+        gpu=row.gpu if best and best.rank else None,
+        gpus=count if best and best.rank else None,
+        costs=change.costs,
+        saves_bytes=weighed.saves_bytes if weighed else None,
+        slowdown=weighed.slowdown if weighed else None,
+    )
+
+
+def _least_saving(near: PlanRow) -> float:
+    """Bytes below which what is saved is not worth saying."""
+    memory = near.answer.memory_bytes
+    return LEAST_SHARE * max(0.0, memory.total.value - memory.capacity) if memory else 0.0
+
+
+def _weighed(asked: _Asked, change: Change, row: PlanRow, near: PlanRow, *, fits: bool) -> Weighed | None:
+    whole = changed(asked.workload, change.keys)
+    if change.costs == "hardware":
+        return weigh_hardware(asked.workload, whole, asked.architecture, asked.sources, near, row)
+    return weigh(asked.workload, whole, asked.architecture, asked.sources, row, change.keys, as_planned=fits)
+
+
+def _fewest_gpus(asked: _Asked, change: Change) -> Change:
+    """A change to more GPUs, to as few more as do."""
+    searched = asked.plan(change.keys | {"objective": "fewest-gpus"})
+    best = next((row for row in searched.rows if row.rank and not row.here and row.answer.layout), None) if searched else None
+    if best is None or best.answer.layout is None:
+        return change
+    count = best.answer.layout.gpus
+    return replace(change, keys=change.keys | {"max_gpus": count}, text=change.text.replace(f"{MOST_GPUS:,}", f"{count:,}"))
+
+
+def _combined(asked: _Asked, pool: list[Change], near: PlanRow) -> list[tuple[Change, Lever]]:
+    """The cheapest pairs of changes that are a solution on the closest GPU; where none is, the best pair with a third."""
+    only = asked.with_keys({"gpus_considered": [near.gpu]})
+    pairs = [_reached(only, pair) for pair in combinations(pool, 2) if _distinct(pair)]
+    enough = [whole for excess, whole, _ in pairs if excess == 0]
+    if pairs and not enough:
+        _, _, best = min(pairs, key=lambda pair: pair[0])
+        threes = [_reached(only, (*best, third)) for third in pool if _distinct((*best, third))]
+        enough = [whole for excess, whole, _ in threes if excess == 0]
+    told: list[tuple[Change, Lever]] = []
+    for whole in sorted(enough, key=lambda whole: whole.worth)[:MOST_WEIGHED]:
+        lever = None if any(whole.keys.keys() == other.keys.keys() for other, _ in told) else _lever(asked, whole, near)
+        if lever is not None and lever.gpu:
+            told.append((whole, lever))
+    return sorted(told, key=_dearness)[:MOST_COMBINED]
+
+
+def _distinct(changes: tuple[Change, ...]) -> bool:
+    """Whether no two of them change the same."""
+    keys = [key for change in changes for key in change.keys]
+    return len({change.group for change in changes}) == len(changes) and len(set(keys)) == len(keys)
+
+
+def _reached(only: _Asked, changes: tuple[Change, ...]) -> tuple[float, Change, tuple[Change, ...]]:
+    """How much too much there is with all of `changes`, 0 for a solution; them as one; and each."""
+    ordered = tuple(sorted(changes, key=lambda change: change.worth))
+    whole = together(ordered)
+    plan = only.plan(whole.keys)
+    row = closest([row for row in plan.rows if not row.here]) if plan else None
+    return float("inf") if row is None else 0.0 if row.rank else _excess(row), whole, ordered
+
+
+def _with_other_dtype(asked: _Asked) -> list[Lever]:
+    """A compute dtype the GPUs have, as the first lever and as the basis of the others."""
+    plan = asked.plan({"dtype": None})
+    near = closest(plan.rows) if plan else None
+    if plan is None or near is None:
+        return []
+    change = {"dtype": near.answer.assumed.get("dtype", "fp16")}
+    result = f"then {near.gpu} fits" if near.rank else f"then {near.gpu} {near.why}"
+    first = Lever(change=change, text=f"compute in {change['dtype']}: {result}", gpu=near.gpu if near.rank else None)
+    if near.rank:
+        return [first]
+    rest = levers_for(changed(asked.workload, change), asked.architecture, asked.sources, plan.rows, asked.make_plan)
+    words = f"compute in {change['dtype']} + "
+    more = [msgspec.structs.replace(lever, change=change | lever.change, text=words + lever.text) for lever in rest]
+    return [*(lever for lever in more if lever.gpu), first, *(lever for lever in more if not lever.gpu)]
 
 
 def with_hints(
     workload: Workload, architecture: Architecture, sources: Sources, rows: list[PlanRow], make_plan: Callable[..., Plan]
 ) -> list[PlanRow]:
-    """`rows` with the first single change that would make each unsolved GPU a solution, judged by the same engine."""
+    """`rows` with the cheapest single change that would make each unsolved GPU a solution, judged by the same engine."""
     pending = {row.gpu for row in rows if row.rank is None and not row.here and row.answer.memory_bytes is not None}
+    asked = _Asked(workload, architecture, sources, make_plan)
     hints: dict[str, str] = {}
-    for change, text in _changes(workload, adapters=workload.task == "finetune"):
+    for change in changes_of(workload):
         if not pending:
             break
-        if "gpus_considered" in change:
+        if "gpus_considered" in change.keys or (
+            change.costs == "job" and not (change.group == "adapters" and workload.task == "finetune")
+        ):
             continue
-        try:
-            plan = make_plan(_changed(workload, change | {"gpus_considered": sorted(pending)}), architecture, sources, levers=False)
-        except UserError:
-            continue
-        for row in plan.rows:
+        plan = asked.plan(change.keys | {"gpus_considered": sorted(pending)})
+        for row in plan.rows if plan else ():
             if row.rank and row.gpu in pending and not row.here:
-                count = row.answer.layout.gpus if row.answer.layout else 1
-                hints[row.gpu] = f"{text} would do, on {count}"
+                hints[row.gpu] = _hint(asked, change, row)
                 pending.discard(row.gpu)
     return [
         msgspec.structs.replace(row, why=f"{row.why} → {hints[row.gpu]}")
@@ -105,73 +246,13 @@ def with_hints(
     ]
 
 
-def _other_dtype(
-    workload: Workload, architecture: Architecture, sources: Sources, make_plan: Callable[..., Plan]
-) -> tuple[list[Lever], dict[str, Any], PlanRow | None]:
-    """A compute dtype the GPUs have, as the first lever and as the basis of the others, and the closest row with it."""
-    rows = make_plan(msgspec.structs.replace(workload, dtype=None), architecture, sources, levers=False).rows
-    closest = next((row for row in rows if row.answer.memory_bytes is not None), None)
-    if closest is None:
-        return [], {}, None
-    change = {"dtype": closest.answer.assumed.get("dtype", "fp16")}
-    result = f"then {closest.gpu} fits" if closest.rank else f"then {closest.gpu} {closest.why}"
-    lever = Lever(change=change, text=f"compute in {change['dtype']}: {result}", gpu=closest.gpu if closest.rank else None)
-    return [lever], change, closest
-
-
-def _changed(workload: Workload, change: dict[str, Any]) -> Workload:
-    return msgspec.convert(msgspec.to_builtins(workload) | msgspec.to_builtins(change), Workload)
-
-
-def _saved(closest: PlanRow, plan: Plan) -> float:
-    same = next((row for row in plan.rows if row.gpu == closest.gpu and row.answer.memory_bytes), None)
-    if same is None or same.answer.memory_bytes is None or closest.answer.memory_bytes is None:
-        return 0.0
-    return closest.answer.memory_bytes.total.value - same.answer.memory_bytes.total.value
-
-
-def _slowdown(closest: PlanRow | None, best: PlanRow) -> float | None:
-    """Only comparable on the same GPU and count."""
-    if closest is None or closest.gpu != best.gpu or not closest.answer.tokens_per_s or not best.answer.tokens_per_s:
-        return None
-    same = closest.answer.layout and best.answer.layout and closest.answer.layout.gpus == best.answer.layout.gpus
-    return closest.answer.tokens_per_s.value / best.answer.tokens_per_s.value - 1 if same else None
-
-
-def _changes(workload: Workload, *, adapters: bool = True) -> Iterator[tuple[dict[str, Any], str]]:
-    """From the cheapest in quality and time to the dearest; `adapters`: also to another kind of job."""
-    train = workload.task in {"train", "finetune"}
-    if train:
-        if workload.checkpointing in {"none", "selective"}:
-            yield {"checkpointing": "full"}, "recompute activations (about a third more compute)"
-        if workload.micro_batch is not None and workload.micro_batch > 1:
-            yield {"micro_batch": 1}, "micro batch 1"
-        if workload.loss in {None, "full"}:
-            yield {"loss": "chunked"}, "chunked loss (logits never whole)"
-        if workload.optimizer in {None, "adamw"}:
-            yield {"optimizer": "adamw-8bit"}, "8-bit AdamW"
-        if workload.recipe != "bf16":
-            yield {"recipe": "bf16"}, "all training state in 16 bit (costs accuracy of the update)"
-        if workload.sharding not in {None, "zero3"}:
-            yield {"sharding": "zero3"}, "shard weights, gradients and states (ZeRO 3)"
-        if workload.lora is None and adapters:
-            yield (
-                {"task": "finetune", "recipe": "bf16", "lora": Lora(rank=16, base="nf4")},
-                "QLoRA: train adapters on 4-bit weights",
-            )
-    else:
-        for stored in ("fp8", "int4"):
-            if workload.weight_dtype in {None, "bf16", "fp16", "fp32"} or (stored == "int4" and workload.weight_dtype == "fp8"):
-                yield {"weight_dtype": stored}, f"{stored} weights"
-        if workload.kv_dtype in {None, "bf16", "fp16"}:
-            yield {"kv_dtype": "fp8"}, "8-bit KV cache"
-        if isinstance(workload.input_tokens, int) and workload.input_tokens > 1024:
-            yield {"input_tokens": workload.input_tokens // 2}, "half the context"
-    if workload.gpus_considered:
-        yield {"gpus_considered": []}, "any GPU of the catalogue"
-    most = workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
-    while most < MOST_GPUS:
-        most = min(MOST_GPUS, most * 8)
-        yield {"max_gpus": most}, f"up to {most:,} GPUs"
-    if workload.targets.headroom is None:
-        yield {"targets": msgspec.structs.replace(workload.targets, headroom=0.02)}, f"headroom of {percent_text(0.02)}"
+def _hint(asked: _Asked, change: Change, row: PlanRow) -> str:
+    count = row.answer.layout.gpus if row.answer.layout else 1
+    text = f"{'more GPUs' if 'max_gpus' in change.keys else change.text} would do, on {count:,}"
+    if change.costs not in {"time", "precision"}:
+        return text
+    weighed = weigh(
+        asked.workload, changed(asked.workload, change.keys), asked.architecture, asked.sources, row, change.keys, as_planned=True
+    )
+    slower = weighed.slowdown if weighed and weighed.slowdown else 0.0
+    return f"{text}, {percent_text(slower)} slower" if slower >= 0.005 else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from string import Formatter
 
@@ -11,21 +12,23 @@ from planner.engine.answers import MEMORY_COMPONENTS, MemoryItem
 from planner.engine.columns import Floats, Table
 from planner.engine.memory.terms import Term
 from planner.engine.memory.total import terms_of
-from planner.units import bytes_text, digits, percent_text
+from planner.units import bytes_text, percent_text
 
 SIGNIFICANT = 4
 """Figures of a number that is not whole."""
 
 
 def number_text(value: float) -> str:
-    """A number to calculate with: whole ones in full (6,979,321,856), others to four figures (0.5312)."""
-    if not np.isfinite(value):
-        return str(value)
-    return f"{value:,.0f}" if value == round(value) else digits(value, SIGNIFICANT)
+    """A number to calculate with: whole ones in full (6,979,321,856), small others to four figures (0.5312)."""
+    whole = not np.isfinite(value) or value == round(value) or abs(value) >= 10**SIGNIFICANT
+    return f"{value:,.0f}" if whole else f"{value:,.{SIGNIFICANT}g}"
 
 
 WAYS_TO_READ: Mapping[str, Callable[[float], str]] = {"": number_text, "bytes": bytes_text, "percent": percent_text}
 """What may stand behind the colon of a symbol in `Term.formula`."""
+
+_NOTHING = re.compile(r" ÷ 1(?![\d,.])| \+ 0$")
+"""What leaves a sum as it is."""
 
 
 def memory_items(t: Table, row: int) -> list[MemoryItem]:
@@ -51,7 +54,7 @@ def formula_text(term: Term, row: int) -> str:
                 f"{{{symbol}:{way}}} of {term.formula!r} is none of {sorted(term.values)}, or of {sorted(WAYS_TO_READ)}"
             )
         parts.append(WAYS_TO_READ[way or ""](cell(term.values[symbol], row)))
-    return "".join(parts)
+    return _NOTHING.sub("", "".join(parts))
 
 
 def cell(column: Floats, row: int) -> float:

@@ -1,0 +1,189 @@
+"""When nothing fits: what would change that, in order of what it costs, judged by the engine that said no."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+from engine_sample import session, solutions
+
+from planner.engine.answers import Lever, Plan
+from planner.engine.changes import changes_of, together
+from planner.workload.tasks import Workload
+
+CASES: dict[str, dict[str, Any]] = {
+    "70B full fine-tune on one A100": {
+        "model": "llama-3.1-70b", "task": "finetune", "recipe": "mixed", "optimizer": "adamw", "sequence": 2048,
+        "gpus_considered": ["A100 80GB SXM"], "max_gpus": 1,
+    },
+    "8B training in bf16 on 24 GB": {
+        "model": "llama-3.1-8b", "task": "finetune", "recipe": "bf16", "optimizer": "adamw", "sequence": 1024, "micro_batch": 1,
+        "gpus_considered": ["RTX 4090"], "max_gpus": 1,
+    },
+    "70B served by one L40S": {
+        "model": "llama-3.1-70b", "task": "serve", "input_tokens": 1000, "output_tokens": 300, "concurrency": 8,
+        "gpus_considered": ["L40S"], "max_gpus": 1,
+    },
+    "32k tokens of context on 24 GB": {
+        "model": "llama-3.1-8b", "task": "serve", "input_tokens": 32000, "output_tokens": 512, "concurrency": 4,
+        "gpus_considered": ["RTX 4090"], "max_gpus": 1,
+    },
+    "everything kept for backward": {
+        "model": "llama-3.1-8b", "task": "finetune", "recipe": "bf16", "lora": {"rank": 16}, "sequence": 4096, "micro_batch": 4,
+        "checkpointing": "none", "loss": "full", "gpus_considered": ["RTX 4090"], "max_gpus": 1,
+    },
+    "plain data parallelism": {
+        "model": "qwen3-0.6b", "task": "train", "recipe": "mixed", "sharding": "none", "sequence": 512, "micro_batch": 1,
+        "checkpointing": "none", "gpus_considered": ["RTX 3080 10GB"], "max_gpus": 8,
+    },
+}  # fmt: skip
+
+
+@cache
+def asked(case: str) -> Workload:
+    return session().workload(CASES[case], case)
+
+
+@cache
+def found(case: str) -> Plan:
+    return session().plan(asked(case), basis="spec")
+
+
+def promised(case: str) -> list[Lever]:
+    return [lever for lever in found(case).levers if lever.gpu]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_levers_keep_their_word(case: str) -> None:
+    assert not solutions(found(case))
+    assert promised(case)
+    for lever in promised(case):
+        changed = session().workload(msgspec.to_builtins(asked(case)) | msgspec.to_builtins(lever.change), case)
+        rows = solutions(session().plan(changed, basis="spec", levers=False))
+        assert any(row.gpu == lever.gpu and row.answer.layout and row.answer.layout.gpus == lever.gpus for row in rows), lever.text
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_levers_that_are_not_enough_say_so_and_are_not(case: str) -> None:
+    for lever in found(case).levers:
+        if lever.gpu is None:
+            changed = session().workload(msgspec.to_builtins(asked(case)) | msgspec.to_builtins(lever.change), case)
+            assert not solutions(session().plan(changed, basis="spec", levers=False))
+            assert "not enough" in lever.text or "misses" in lever.text
+            assert lever.saves_bytes
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_solutions_come_first_and_what_only_costs_time_before_another_job(case: str) -> None:
+    levers = found(case).levers
+    assert [lever.gpu is None for lever in levers] == sorted(lever.gpu is None for lever in levers)
+    dear = ["time", "precision", "margin", "hardware", "job"]
+    gentle = [dear.index(lever.costs) for lever in promised(case) if lever.costs and (lever.slowdown or 0.0) < 0.05]
+    assert gentle == sorted(gentle)
+    rest = [lever.saves_bytes or 0.0 for lever in levers if lever.gpu is None]
+    assert rest == sorted(rest, reverse=True)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_lever_says_what_it_saves_and_costs(case: str) -> None:
+    for lever in found(case).levers:
+        assert lever.slowdown is not None
+        assert lever.cost_text
+        if lever.costs != "hardware":
+            assert lever.saves_bytes is not None
+            assert lever.saves_bytes > 0
+
+
+def lever_with(case: str, **change: Any) -> Lever:
+    return next(lever for lever in found(case).levers if lever.change == change)
+
+
+def test_recomputing_costs_time_about_a_third_of_a_step() -> None:
+    lever = lever_with("everything kept for backward", checkpointing="full")
+    assert lever.costs == "time"
+    assert lever.slowdown is not None
+    assert 0.1 < lever.slowdown < 0.6
+    assert "slower" in lever.cost_text
+
+
+def test_the_saving_of_a_lever_is_that_of_the_same_layout() -> None:
+    """Recomputed by giving both candidates in full."""
+    case = "plain data parallelism"
+    lever = next(lever for lever in promised(case) if "sharding" in lever.change)
+    from engine_sample import memory
+
+    given = {
+        "model": "qwen3-0.6b", "task": "train", "recipe": "mixed", "sequence": 512, "micro_batch": 1, "gpu": "RTX 3080 10GB",
+        "gpus": lever.gpus, "dp": lever.gpus, "checkpointing": "none", "dtype": "bf16",
+    }  # fmt: skip
+    plain, sharded = (memory(**given, sharding=stage).total.value for stage in ("none", lever.change["sharding"]))
+    assert lever.saves_bytes == pytest.approx(plain - sharded)
+
+
+def test_the_mildest_stage_that_is_enough_is_named() -> None:
+    stages = [lever.change["sharding"] for lever in promised("plain data parallelism") if "sharding" in lever.change]
+    assert len(stages) == 1
+    milder = {"zero1": (), "zero2": ("zero1",), "zero3": ("zero1", "zero2")}[stages[0]]
+    for stage in milder:
+        changed = session().workload(CASES["plain data parallelism"] | {"sharding": stage}, "test")
+        assert not solutions(session().plan(changed, basis="spec", levers=False))
+
+
+def test_two_changes_are_combined_where_one_is_not_enough() -> None:
+    case = "32k tokens of context on 24 GB"
+    pairs = [lever for lever in promised(case) if len(lever.change) == 2]
+    assert pairs
+    for lever in pairs:
+        assert lever.text.count(" + ") == len(lever.change) - 1
+        for left_out in lever.change:
+            fewer = {key: value for key, value in lever.change.items() if key != left_out}
+            changed = session().workload(CASES[case] | msgspec.to_builtins(fewer), "test")
+            assert not solutions(session().plan(changed, basis="spec", levers=False)), "the pair holds a change it does not need"
+
+
+def test_more_gpus_are_as_few_as_do() -> None:
+    case = "70B full fine-tune on one A100"
+    lever = next(lever for lever in promised(case) if lever.change.keys() == {"max_gpus"})
+    most = lever.change["max_gpus"]
+    assert lever.gpus == most
+    changed = session().workload(CASES[case] | {"max_gpus": most // 2}, "test")
+    assert not solutions(session().plan(changed, basis="spec", levers=False))
+
+
+def test_what_misses_a_target_is_not_told_to_save_memory() -> None:
+    slow = session().workload({"model": "gpt2", "task": "train", "train_tokens": 1e9, "targets": {"deadline_h": 1e-4}}, "test")
+    plan = session().plan(slow, basis="spec")
+    assert not solutions(plan)
+    assert all(lever.gpu for lever in plan.levers)
+
+
+def test_changes_combined_cost_the_dearest_of_them() -> None:
+    changes = {next(iter(change.keys)): change for change in changes_of(asked("plain data parallelism"))}
+    both = together([changes["optimizer"], changes["max_gpus"]])
+    assert (both.costs, both.keys) == ("hardware", changes["optimizer"].keys | changes["max_gpus"].keys)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_levers_come_within_a_second(case: str) -> None:
+    found(case)
+    began = time.perf_counter()
+    session().plan(asked(case), basis="spec")
+    assert time.perf_counter() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    ("slowdown", "words"),
+    [
+        (0.31, "31 % slower"),
+        (1.5, "2.5 times as slow"),
+        (-0.2, "25 % faster"),
+        (-0.75, "4.0 times as fast"),
+        (0.001, "as fast"),
+        (None, ""),
+    ],
+)
+def test_how_a_slowdown_reads(slowdown: float | None, words: str) -> None:
+    assert Lever(change={}, text="", slowdown=slowdown).cost_text == words
