@@ -19,9 +19,23 @@ MODELS = ModelShelf(presets_folder() / "models")
 COUNTED = json.loads((Path(__file__).parent / "data" / "architectures.json").read_text())["models"]
 
 CATALOGUE = {
+    "bert-base": 109_514_298,
+    "bert-large": 335_174_458,
+    "bloom-176b": 176_247_271_424,
+    "bloom-560m": 559_214_592,
+    "bloom-7b1": 7_069_016_064,
+    "deepseek-v2-lite": 15_706_484_224,
     "deepseek-v3": 671_026_419_200,
+    "falcon-40b": 41_303_293_952,
+    "falcon-7b": 6_921_720_704,
     "gemma-2-2b": 2_614_341_888,
     "gemma-2-9b": 9_241_705_984,
+    "gemma-3-12b": 11_766_034_176,
+    "gemma-3-1b": 999_885_952,
+    "gemma-3-27b": 27_009_346_304,
+    "gemma-3-4b": 3_880_263_168,
+    "gpt-j-6b": 6_050_882_784,
+    "gpt-neox-20b": 20_554_567_680,
     "gpt-oss-120b": 116_829_156_672,
     "gpt-oss-20b": 20_914_757_184,
     "gpt2-large": 774_030_080,
@@ -42,7 +56,22 @@ CATALOGUE = {
     "mistral-small-24b": 23_572_403_200,
     "mixtral-8x22b": 140_620_634_112,
     "mixtral-8x7b": 46_702_792_704,
+    "mpt-30b": 29_957_200_896,
+    "mpt-7b": 6_649_286_656,
+    "olmo-2-13b": 13_716_198_400,
+    "olmo-2-7b": 7_298_617_344,
+    "opt-1.3b": 1_315_758_080,
+    "opt-13b": 12_853_473_280,
+    "opt-30b": 29_974_540_288,
+    "opt-6.7b": 6_658_473_984,
+    "opt-66b": 65_719_701_504,
+    "phi-2": 2_779_683_840,
     "phi-4": 14_659_507_200,
+    "pythia-1.4b": 1_414_647_808,
+    "pythia-6.9b": 6_857_302_016,
+    "qwen-14b": 14_167_290_880,
+    "qwen-72b": 72_287_920_128,
+    "qwen-7b": 7_721_324_544,
     "qwen2.5-0.5b": 494_032_768,
     "qwen2.5-1.5b": 1_543_714_304,
     "qwen2.5-14b": 14_770_033_664,
@@ -63,7 +92,12 @@ CATALOGUE = {
     "smollm2-135m": 134_515_008,
     "tinyllama-1.1b": 1_100_048_384,
 }
-"""Every model, counted on the meta device with transformers 5.23; deepseek-v3 with the 14,848 corrections of its routers."""
+"""Every model, counted on the meta device with transformers 5.23; deepseek-v3 with the 14,848 corrections of its routers.
+
+Qwen 1, whose code is with its checkpoint, by hand. BERT as `BertForMaskedLM`; Gemma 3 without its vision tower.
+"""
+
+LLAMA_8B = 8_030_261_248
 
 ACTIVE = {
     "gpt2": 124_439_808,
@@ -101,6 +135,93 @@ def test_no_family_goes_unchecked() -> None:
 @pytest.mark.parametrize("name", ACTIVE)
 def test_a_token_uses_the_experts_it_is_routed_to(name: str) -> None:
     assert architecture(name).active == ACTIVE[name]
+
+
+def test_qwen_1_by_hand() -> None:
+    """Its tensors as modeling_qwen.py of Qwen/Qwen-7B names them; its eight files hold 15.41 GB of 16-bit weights."""
+    h, f, v = 4096, 22016 // 2, 151936
+    attention = (h * 3 * h + 3 * h) + h * h  # attn.c_attn with its bias, attn.c_proj
+    layer = attention + 2 * h * f + f * h + 2 * h  # mlp.w1, mlp.w2, mlp.c_proj, ln_1, ln_2
+    a = architecture("qwen-7b")
+    assert a.total == v * h + 32 * layer + h + v * h == 7_721_324_544
+    assert 2 * a.total == pytest.approx((1.96 + 6 * 2.02 + 1.33) * 1e9, rel=3e-3)  # each rounded to 10 MB
+    biased = read_architecture(MODELS.config("qwen-7b") | {"no_bias": False})
+    assert biased.total == a.total + 32 * (h + 2 * f + h)
+    assert set(problems(MODELS.config("qwen-7b") | {"intermediate_size": 11007})) == {"model.intermediate_size"}
+    assert set(problems(MODELS.config("qwen-7b") | {"kv_channels": 64})) == {"model.kv_channels"}
+
+
+def test_the_layers_that_predict_further_tokens_stand_apart() -> None:
+    """README_WEIGHTS.md of DeepSeek-V3: 671B, and 11.5B without the copies of embedding and head; 685B on the hub."""
+    a = architecture("deepseek-v3")
+    assert (a.mtp_layers, a.left_out) == (1, ("num_nextn_predict_layers",))
+    own = 2 * 7168 * 7168 + 3 * 7168
+    layer = a.attention_matrix + a.attention_vector + a.norm_vector + 256 * a.expert_matrix + a.shared_matrix + 257 * 256 * 28
+    assert a.mtp_parameters == own + layer - 256 * 28 + 256 + 2 * 129280 * 7168
+    assert a.mtp_parameters - 2 * a.token_matrix == pytest.approx(11.5e9, rel=0.01)
+    assert round((a.total + a.mtp_parameters) / 1e9, 1) == 684.5
+    assert architecture("llama-3.1-8b").mtp_parameters == 0
+
+
+def test_the_text_part_of_a_wrapper_is_read() -> None:
+    """gemma-3-4b as published names little; 4,300,079,472 on the hub are its text, vision tower and projector."""
+    row = next(row for row in COUNTED if row["name"] == "gemma-3-4b")
+    a = read_architecture(row["config"])
+    assert (a.family, a.left_out, a.window, a.windowed_layers) == ("gemma3_text", ("vision_config",), 1024, 29)
+    tower, projector = 416_866_032, 1152 * 2560 + 1152
+    assert a.total + tower + projector == 4_300_079_472
+    assert a.total == architecture("gemma-3-4b").total
+    llama = MODELS.config("llama-3.1-8b")
+    wrapped = {"model_type": "llava", "text_config": llama, "vision_config": {}}
+    assert read_architecture(wrapped).total == LLAMA_8B
+    assert read_architecture({"text_config": llama}).left_out == ()
+    bare = {key: value for key, value in llama.items() if key != "tie_word_embeddings"}
+    tied = read_architecture({"model_type": "llava", "text_config": bare, "tie_word_embeddings": True})
+    assert tied.total == LLAMA_8B - tied.token_matrix
+    assert set(problems({"model_type": "llava", "text_config": llama | {"vocab_size": 0}})) == {"model.text_config.vocab_size"}
+    assert set(problems({"model_type": "llava", "text_config": {}})) == {"model.text_config.model_type"}
+    assert "qwen3" in problems({"text_config": {"model_type": "qwen9"}})["model.text_config.model_type"].nearest
+
+
+def test_an_encoder_keeps_no_cache() -> None:
+    a = architecture("bert-base")
+    assert (a.encoder, a.cached_per_token, a.token_types, a.learned_positions) == (True, 0, 2, 512)
+    assert a.components["head"] == 768 * 768  # the transform before the tied head
+    assert set(problems(MODELS.config("bert-base") | {"is_decoder": True})) == {"model.is_decoder"}
+    assert not any(architecture(name).encoder for name in CATALOGUE if not name.startswith("bert"))
+
+
+@pytest.mark.parametrize(
+    ("name", "alibi", "rotary", "learned"),
+    [
+        ("bloom-7b1", True, False, 0),
+        ("mpt-7b", True, False, 0),
+        ("falcon-7b", False, True, 0),
+        ("gpt-j-6b", False, True, 0),
+        ("llama-3.1-8b", False, True, 0),
+        ("opt-6.7b", False, False, 2050),
+        ("gpt2", False, False, 1024),
+    ],
+)
+def test_how_positions_are_told(name: str, alibi: bool, rotary: bool, learned: int) -> None:
+    a = architecture(name)
+    assert (a.alibi, a.rotary, a.learned_positions) == (alibi, rotary, learned)
+
+
+def test_falcon_in_its_three_forms() -> None:
+    rw = read_architecture(next(row["config"] for row in COUNTED if row["name"] == "falcon-rw-1b"))
+    seven, forty = architecture("falcon-7b"), architecture("falcon-40b")
+    assert (rw.alibi, rw.kv_heads, rw.norms, rw.attention_vector > 0) == (True, 32, 2, True)
+    assert (seven.alibi, seven.kv_heads, seven.norms, seven.attention_vector) == (False, 1, 1, 0)
+    assert (forty.alibi, forty.kv_heads, forty.norms, forty.attention_vector) == (False, 8, 2, 0)
+
+
+def test_a_narrow_embedding_is_projected_at_both_ends() -> None:
+    a = read_architecture(next(row["config"] for row in COUNTED if row["name"] == "opt-350m"))
+    assert a.token_matrix == 50272 * 512
+    assert a.embedding == 50272 * 512 + 2050 * 1024 + 512 * 1024
+    assert a.head == a.components["head"] == 1024 * 512
+    assert a.active_matrix == a.linear_matrix == 24 * 12 * 1024**2 + 2 * 512 * 1024 + 50272 * 512
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
