@@ -9,7 +9,6 @@ from pathlib import Path
 
 from planner.cli.settings import spelled
 from planner.engine.answers import Lever
-from planner.units import percent_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,8 @@ class AskedPlan:
 def lever_lines(levers: Sequence[Lever], asked: AskedPlan) -> Iterator[tuple[str, str]]:
     """(what to change and what it costs, the command) of every lever."""
     for lever in levers:
-        slower = f", {percent_text(lever.slowdown)} slower" if lever.slowdown and lever.slowdown > 0 else ""
-        yield f"{lever.text}{slower}", asked.command_with(lever)
+        cost = lever.cost_text
+        yield f"{lever.text} ({cost})" if cost else lever.text, asked.command_with(lever)
 
 
 def _key(setting: str) -> str:

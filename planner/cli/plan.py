@@ -38,6 +38,7 @@ DEFAULT_ROWS = 20
     show_default=True,
     help="Use measurements, or vendor figures alone.",
 )
+@click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table.")
@@ -50,12 +51,15 @@ def plan(
     objective: str | None,
     top: int | None,
     basis: Literal["measured", "spec"],
+    memory: bool,
     form: str | None,
 ) -> int:
     """Rank GPUs, counts and layouts for the workload PRESET: a preset's name, or the path of a .toml file.
 
     Exits with 0 when something fits and 1 when nothing does; the levers that would change that are named.
     """
+    if memory and form in {"csv", "markdown"}:
+        raise click.UsageError(f"--memory goes with the table or --json, not with --{form}.")
     changes = parse_settings(settings)
     session = invocation.session()
     from planner.session import DEFAULT_PRESET
@@ -74,6 +78,10 @@ def plan(
             found = session.plan(workload, basis=basis, top=most, hints=True)
     except UserError as wrong:
         raise name_sources(wrong, settings, gpus, where) from wrong
+    if memory:
+        from planner.cli.memory import itemised
+
+        found = itemised(found, session, workload, each=form == "json")
     _write(found, form, AskedPlan(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config))
     return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
 
@@ -99,10 +107,14 @@ def _print_for_people(found: Plan, asked: AskedPlan) -> None:
 
     from planner.cli import listing, table
     from planner.cli.levers import lever_lines
+    from planner.cli.memory import print_memory
 
     console = listing.console()
     console.print(Text(_heading(found), style="bold"))
     table.print_plan(found, console)
+    for row in found.rows:
+        if row.memory_detail is not None:
+            print_memory(row, row.memory_detail, console)
     if found.levers:
         console.print(Text("\nWhat would change it", style="bold"))
     for told, command in lever_lines(found.levers, asked):

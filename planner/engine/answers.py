@@ -85,6 +85,17 @@ class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
         """Of what may be used; below 0 where it does not fit."""
         return self.usable_bytes - self.total_bytes
 
+    def ledger(self) -> list[tuple[str, float, str]]:
+        """(what, bytes, why) from the data sheet to what is left; steps that take nothing are left out."""
+        steps = [("on the data sheet", self.label_bytes, ""), ("for programs", self.capacity_bytes, self.capacity_source)]
+        if self.memory_fraction < 1:
+            share = self.capacity_bytes * self.memory_fraction
+            steps.append(("for the engine", share, f"its {percent_text(self.memory_fraction)} (memory_fraction)"))
+        if self.headroom > 0:
+            steps.append(("to be used", self.usable_bytes, f"{percent_text(self.headroom)} kept free (targets.headroom)"))
+        steps.append(("needed", self.total_bytes, f"{percent_text(self.total_bytes / self.usable_bytes)} of that"))
+        return [*steps, ("left" if self.left_bytes >= 0 else "too little by", abs(self.left_bytes), "")]
+
 
 class ParameterCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of the whole model."""
