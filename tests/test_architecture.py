@@ -312,6 +312,27 @@ def test_adapters_sit_on_every_expert() -> None:
     assert deepseek.lora_parameters(1, ("up",)) == experts + shared + dense
 
 
+@pytest.mark.parametrize(
+    ("name", "targets", "per_layer"),
+    [
+        ("phi-4", ("q", "k", "v"), 5120 + (5120 + 2 * 1280)),  # qkv_proj
+        ("phi-4", ("q",), 5120 + (5120 + 2 * 1280)),  # there is no other matrix to put it on
+        ("phi-4", ("gate", "up"), 5120 + 2 * 17920),  # gate_up_proj
+        ("gpt2", ("q", "v"), 768 + 3 * 768),  # c_attn
+        ("gpt2", ("up", "down"), 2 * (768 + 3072)),
+        ("pythia-6.9b", ("q", "k", "v", "o"), (4096 + 3 * 4096) + 2 * 4096),
+        ("falcon-7b", ("q", "v"), 4544 + (71 + 2) * 64),
+        ("deepseek-v3", ("q",), (7168 + 1536) + (1536 + 128 * 192)),  # q_a_proj, q_b_proj
+        ("deepseek-v3", ("k", "v"), (7168 + 576) + (512 + 128 * 256)),  # kv_a_proj_with_mqa, kv_b_proj
+        ("deepseek-v2-lite", ("q", "o"), (2048 + 16 * 192) + (16 * 128 + 2048)),
+        ("gpt-oss-20b", ("o",), 64 * 64 + 2880),
+    ],
+)
+def test_a_fused_matrix_has_one_adapter_and_a_factored_one_two(name: str, targets: tuple[str, ...], per_layer: int) -> None:
+    a = architecture(name)
+    assert a.lora_parameters(16, targets) == 16 * a.layers * per_layer
+
+
 def test_adapters_grow_with_their_rank_and_add_up() -> None:
     a = architecture("qwen3-8b")
     alone = sum(a.lora_parameters(8, (target,)) for target in LORA_TARGETS)

@@ -41,6 +41,8 @@ class Architecture:
     """Attends in both directions and keeps no cache: it is trained or read, but generates nothing."""
     fused_qkv: bool = False
     """Query, key and value are one matrix, and so one adapter and one tensor of a GGUF file."""
+    fused_gate_up: bool = False
+    """Gate and up are one matrix."""
 
     attention_matrix: int
     """Matrix parameters of one layer's attention."""
@@ -234,12 +236,11 @@ class Architecture:
         return self.mtp_layers * (own + layer + 2 * self.token_matrix)
 
     def lora_parameters(self, rank: int, targets: tuple[str, ...]) -> int:
-        """Parameters of rank-`rank` adapters on the named projections of every layer: a dense MLP, or every expert and the shared one."""
-        h, q, k = self.width, self.query, self.key
-        attention = {"q": h + q, "k": h + k, "v": h + k, "o": q + h}
-        per_layer = sum(rank * size for name, size in attention.items() if name in targets)
-        count = sum(1 for name in ("gate", "up", "down") if name in targets and (self.gated or name != "gate"))
-        dense = self.dense_layers * count * rank * (h + self.ffn)
-        experts = self.moe_layers * self.experts * count * rank * (h + self.expert_ffn)
-        shared = self.moe_layers * bool(self.shared_ffn) * count * rank * (h + self.shared_ffn)
-        return self.layers * per_layer + dense + experts + shared
+        """Parameters of rank-`rank` adapters on the named projections of every layer: a dense MLP, or every expert and the shared one.
+
+        An adapter of a matrix has rank · (inputs + outputs). Where query, key and value are one matrix, or gate and up,
+        there is one adapter for it; latent attention has one on each of its factors.
+        """
+        from planner.workload.matrices import adapted
+
+        return sum(rank * (one.inputs + one.outputs) * one.layers * one.copies for one in adapted(self, targets))

@@ -171,7 +171,7 @@ def _qwen_experts(keys: ConfigKeys) -> dict[str, Any]:
 
 def phi3(keys: ConfigKeys) -> dict[str, Any]:
     """Phi 3 and 4."""
-    sizes = _sizes(keys) | {"fused_qkv": True}
+    sizes = _sizes(keys) | {"fused_qkv": True, "fused_gate_up": True}
     return _windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from planner.workload.architecture import Architecture
 
-Role = Literal["q", "k", "v", "qkv", "q_a", "q_b", "kv_a", "kv_b", "o", "gate", "up", "down", "router", "shared_gate"]
+Role = Literal["q", "k", "v", "qkv", "q_a", "q_b", "kv_a", "kv_b", "o", "gate", "up", "gate_up", "down", "router", "shared_gate"]
 Part = Literal["attention", "mlp", "experts", "shared", "router"]
 
 
@@ -28,6 +28,29 @@ class Matrix:
     def parameters(self) -> int:
         """Parameters of all of them."""
         return self.inputs * self.outputs * self.layers * self.copies
+
+
+_TARGETS: dict[Role, frozenset[str]] = {
+    "q": frozenset({"q"}),
+    "k": frozenset({"k"}),
+    "v": frozenset({"v"}),
+    "o": frozenset({"o"}),
+    "gate": frozenset({"gate"}),
+    "up": frozenset({"up"}),
+    "down": frozenset({"down"}),
+    "qkv": frozenset({"q", "k", "v"}),
+    "gate_up": frozenset({"gate", "up"}),
+    "q_a": frozenset({"q"}),
+    "q_b": frozenset({"q"}),
+    "kv_a": frozenset({"k", "v"}),
+    "kv_b": frozenset({"k", "v"}),
+}
+"""Role -> the adapter targets that mean this matrix; routers and gates of shared experts take none."""
+
+
+def adapted(architecture: Architecture, targets: Collection[str]) -> tuple[Matrix, ...]:
+    """The matrices that adapters on `targets` sit on; a matrix fused of several takes one adapter for any of them."""
+    return tuple(matrix for matrix in matrices(architecture) if not _TARGETS.get(matrix.role, frozenset()).isdisjoint(targets))
 
 
 def matrices(architecture: Architecture) -> tuple[Matrix, ...]:
@@ -67,9 +90,12 @@ def _mlp(a: Architecture) -> Iterator[Matrix]:
     )
     for part, inner, first, layers, copies in blocks:
         if layers and inner:
-            if a.gated:
-                yield Matrix(part, "gate", a.width, inner, first, layers, copies)
-            yield Matrix(part, "up", a.width, inner, first, layers, copies)
+            if a.fused_gate_up:
+                yield Matrix(part, "gate_up", a.width, 2 * inner, first, layers, copies)
+            else:
+                if a.gated:
+                    yield Matrix(part, "gate", a.width, inner, first, layers, copies)
+                yield Matrix(part, "up", a.width, inner, first, layers, copies)
             yield Matrix(part, "down", inner, a.width, first, layers, copies)
     if moe:
         yield Matrix("router", "router", a.width, a.experts, a.dense_layers, moe)

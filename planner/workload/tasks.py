@@ -69,7 +69,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One line for lists and headings."""
     description: str = ""
     model: str | dict[str, Any]
-    """A catalogue name, a path to a config.json, or the object itself."""
+    """A catalogue name, a path to a config.json or its directory, an id of the Hugging Face hub, or the config itself."""
     task: TaskName
 
     dtype: Dtype | None = None
