@@ -15,46 +15,28 @@ L layers · h width · k key elements of a token · f feed-forward width. Printe
 from __future__ import annotations
 
 import argparse
-import csv
-import json
-import re
 import sys
 from collections import defaultdict
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from planner.workload.architecture import Architecture
-from planner.workload.huggingface import read_architecture
+from published import BYTES, architecture_of, rows
 
 Floats = NDArray[np.float64]
-BYTES = {"MB": 1e6, "MiB": 2**20, "GB": 1e9, "GiB": 2**30}
-
-
-def architecture_of(name: str, models: dict[str, Any]) -> Architecture | None:
-    """The architecture whose name in models.json has the same family and size as `name`."""
-    size = re.search(r"(\d+)b", name.lower())
-    families = {"llama-2": r"llama-2|vicuna", "llama-1": r"llama-\d+b", "mistral": r"mistral"}
-    family = next((known for known, pattern in families.items() if re.search(pattern, name.lower())), None)
-    found = next((key for key in models if size and family and key.startswith(family) and f"-{size[1]}b" in key), None)
-    return read_architecture(models[found]) if found else None
 
 
 def read(folder: Path) -> tuple[list[str], Floats, Floats]:
     """(model, [1, cache, temporaries] in bytes, reserved - allocated in bytes) of each usable experiment."""
-    models = json.loads((folder / "models.json").read_text())
     peaks: dict[tuple[str, str, int], dict[str, float]] = defaultdict(dict)
-    for path in sorted(folder.glob("*.csv")):
-        for row in csv.DictReader(path.open()):
-            if row.get("metric", "").startswith("peak_mem_") and row["task"] == "prefill" and "transformers" in row["framework"]:
-                key = (row["config_id"], row["model"], int(row["micro_batch"]) * int(row["isl"]))
-                peaks[key][row["metric"]] = float(row["value"]) * BYTES[row["unit"]]
+    for row in rows(folder, "prefill", "transformers"):
+        if row["metric"].startswith("peak_mem_"):
+            key = (row["config_id"], row["model"], int(row["micro_batch"]) * int(row["isl"]))
+            peaks[key][row["metric"]] = float(row["value"]) * BYTES[row["unit"]]
     names, terms, differences = [], [], []
     for (_, name, tokens), found in peaks.items():
-        a = architecture_of(name, models)
+        a = architecture_of(folder, name)
         if a is None or len(found) < 2:
             continue
         names.append(name)

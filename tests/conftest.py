@@ -35,6 +35,7 @@ def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         monkeypatch.delenv(variable, raising=False)
     for variable, value in TERMINAL.items():
         monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     return home
 
 

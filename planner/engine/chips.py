@@ -10,6 +10,8 @@ from planner.hardware.gpus import Gpu
 HOPPER_YEAR = 2022
 USABLE_SHARE = 0.97
 """Usable ÷ label where no driver figure is known: parts with one range from 0.92 (ECC on GDDR6) to 0.99 (HBM)."""
+GEFORCE_FP16_GAIN = 1.72
+"""GeForce tensor cores add up in FP16 at twice the rate; 1.72 is reached (RTX 4060, triton-lang/triton issue 10851)."""
 _ORDER: tuple[Basis, ...] = ("spec", "public", "transferred", "measured")
 
 
@@ -27,6 +29,8 @@ class Chip:
     peak_flop_per_s: float
     flop_per_s: float
     flop_spread: float
+    fp16_accumulate_gain: float
+    """Rate of FP16 products that add up in FP16, over FP32."""
     attention_flop_per_s: float
     attention_latency_s: float
     bandwidth_bytes_per_s: float
@@ -75,6 +79,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         peak_flop_per_s=peak,
         flop_per_s=compute.value,
         flop_spread=compute.spread,
+        fp16_accumulate_gain=GEFORCE_FP16_GAIN if gpu.form_factor == "GeForce" and dtype == "fp16" else 1.0,
         attention_flop_per_s=attention.value,
         attention_latency_s=ceilings.attention_latency_s.value,
         bandwidth_bytes_per_s=bandwidth.value,

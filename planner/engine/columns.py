@@ -90,6 +90,7 @@ class JobColumns(Columns):
     linear_bytes: Floats
     other_bytes: Floats
     weight_bits_packed: Floats
+    unpack_host_s: Floats
     gptq: Floats
     kv_bytes: Floats
     activation_bytes: Floats
@@ -122,6 +123,7 @@ class EngineColumns(Columns):
     """Numbers of an `Engine`; see there."""
 
     launches_per_layer: Floats
+    launches_per_expert: Floats
     kernels_per_layer: Floats
     host_step_s: Floats
     context_bytes: Floats
@@ -132,6 +134,11 @@ class EngineColumns(Columns):
     cache_grows: Floats
     copied_layers: Floats
     gptq_scratch_tokens: Floats
+    unpacks: Floats
+    fp32_between: Floats
+    fp16_accumulate: Floats
+    pipelined_prompt: Floats
+    device_factor: Floats
     prompt_logits: Floats
     cache_block_tokens: Floats
     prefill_chunk: Floats
@@ -146,6 +153,7 @@ class ChipColumns(Columns):
     peak_flop_per_s: Floats
     flop_per_s: Floats
     flop_spread: Floats
+    fp16_accumulate_gain: Floats
     attention_flop_per_s: Floats
     attention_latency_s: Floats
     bandwidth_bytes_per_s: Floats

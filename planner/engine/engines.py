@@ -21,6 +21,8 @@ class Engine:
     """First release this record holds for; (): any earlier one."""
     launches_per_layer: float
     """Operators the host launches for one layer of one forward pass; 0: replayed as a CUDA graph."""
+    launches_per_expert: float = 0.0
+    """And for each routed expert there is, whether a token goes to it or not."""
     kernels_per_layer: float
     """Kernels the device runs for one layer of one forward pass."""
     host_step_s: float
@@ -41,6 +43,18 @@ class Engine:
     """Layers whose cache stands twice while a token is appended to it."""
     prompt_logits: bool = False
     """Logits are made of every token of the prompt, not of the last one alone."""
+    eager_attention: bool = False
+    """Attention scores go through memory unless flash attention is asked for."""
+    unpacks: bool = False
+    """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
+    fp32_between: bool = False
+    """Activations are FP32 between products, whose inputs and outputs are converted."""
+    fp16_accumulate: bool = False
+    """FP16 products add up in FP16, which GeForce parts do at twice the rate."""
+    pipelined_prompt: float = 0.0
+    """Share of the overlap there could be when the chunks of a prompt follow each other through the GPUs that hold the layers."""
+    device_factor: float = 1.0
+    """Device time over that of the formulas: gaps, clocks under load, products that no one tuned."""
     gptq_scratch_tokens: int = 0
     """Tokens the scratch of the GPTQ kernels is laid out for, in FP32 at the width of the widest layer."""
     layer_split: bool = False
@@ -74,6 +88,7 @@ _RECORDS: dict[str, Engine] = {
             context_bytes=0.5 * GIB,
             communicator_bytes=1.0 * GIB,
             slack=0.06,
+            unpacks=True,
             pool_fraction=None,
             prefill_chunk=0,
             fused_elementwise=False,
@@ -82,6 +97,7 @@ _RECORDS: dict[str, Engine] = {
         Engine(
             name="transformers",
             launches_per_layer=185,
+            launches_per_expert=22,
             kernels_per_layer=64,
             host_step_s=1.5e-3,
             context_bytes=0.56 * GIB,
@@ -93,12 +109,14 @@ _RECORDS: dict[str, Engine] = {
             copied_layers=ALL_LAYERS,
             prompt_logits=True,
             gptq_scratch_tokens=16384,
+            unpacks=True,
+            device_factor=1.45,
             layer_split=True,
             release="before 4.45",
             pool_fraction=None,
             prefill_chunk=0,
             fused_elementwise=False,
-            source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {_CONTEXT}; {_LEGACY}",
+            source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {_CONTEXT}; device factor: scripts/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; {_LEGACY}",
         ),
         Engine(
             name="gpt-fast",
@@ -121,6 +139,11 @@ _RECORDS: dict[str, Engine] = {
             context_bytes=0.5 * GIB,
             communicator_bytes=0.2 * GIB,
             slack=0.0,
+            eager_attention=True,
+            unpacks=True,
+            fp32_between=True,
+            fp16_accumulate=True,
+            pipelined_prompt=0.5,
             layer_split=True,
             pool_fraction=None,
             prefill_chunk=512,
@@ -135,6 +158,7 @@ _RECORDS: dict[str, Engine] = {
             context_bytes=0.5 * GIB,
             communicator_bytes=1.0 * GIB,
             slack=0.02,
+            unpacks=True,
             pool_fraction=0.9,
             prefill_chunk=8192,
             fused_elementwise=True,

@@ -19,6 +19,9 @@ RECIPES: dict[str, tuple[float, float, float, float]] = {
     "mixed": (2, 4, 4, 0),
     "bf16": (2, 2, 0, 0),
 }
+UNPACK_HOST_S = {"nf4": 70e-6, "fp4": 70e-6, "nf4-dq": 105e-6, "int8": 300e-6}
+"""Host time that bitsandbytes adds to one product in eager mode: published rates of Llama 2 7B and 13B, Falcon 7B and phi-1.5 against
+16 bit on one A100 (litgpt's table; 40 to 140, 90 to 140, 440 us)."""
 EIGHT_BIT_STATE = 1 + 4 / 256
 """bitsandbytes block-wise states: one byte, and an FP32 absmax a block of 256."""
 
@@ -40,6 +43,8 @@ class Job:
     """Bytes per stored parameter of embedding, norms and head."""
     weight_bits_packed: float
     """1 when linear weights are unpacked on the fly to the compute dtype."""
+    unpack_host_s: float
+    """Host time one product of packed weights adds in eager mode."""
     gptq: float
     """1 when linear weights are in GPTQ's format."""
     kv_bytes: float
@@ -110,7 +115,13 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     choose = _Chooser(workload)
     train = workload.task in {"train", "finetune"}
     _check_numbers(workload, problems)
-    engine = find_engine(choose("engine", "torch" if train else "vllm" if workload.task == "serve" else "generic"), where)
+    if architecture.encoder and workload.task in {"generate", "serve"}:
+        name = architecture.family
+        problems.add(
+            "task",
+            f"{workload.task!r} is not possible: {name} is an encoder and generates nothing; use train, finetune or prefill.",
+        )
+    engine = find_engine(choose("engine", _usual_engine(workload)), where)
     if engine.release and "@" not in (workload.engine or ""):
         choose.assumed["engine_release"] = engine.release
     dtype = choose("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")
@@ -127,7 +138,7 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
         dtype=dtype,
         activation_bytes=DTYPE_BYTES[dtype] if dtype in {"fp32", "tf32"} else 2.0,
         narrow_bytes=DTYPE_BYTES[dtype] if dtype in {"fp8", "int8", "fp4"} else 0.0,
-        eager_attention=float(choose("attention", "flash") == "eager"),
+        eager_attention=float(choose("attention", "eager" if engine.eager_attention else "flash") == "eager"),
         compiled=float(choose("compile", default=False)) if train else float(bool(workload.compile)),
         memory_fraction=1.0 if train or fraction is None else fraction,
         headroom=headroom if asked is None else asked,
@@ -187,6 +198,15 @@ def _check_numbers(workload: Workload, problems: Problems) -> None:
             problems.add(f"targets.{name}", f"{value} is not accepted; it has to be above 0.")
 
 
+def _usual_engine(workload: Workload) -> str:
+    """What runs a workload that does not say: PEFT on transformers tunes adapters and runs bitsandbytes' formats, vLLM serves."""
+    if workload.task in {"train", "finetune"}:
+        return "transformers" if workload.lora else "torch"
+    if workload.weight_dtype in UNPACK_HOST_S:
+        return "transformers"
+    return "vllm" if workload.task == "serve" else "generic"
+
+
 def _format(name: str, key: str, architecture: Architecture, problems: Problems) -> tuple[float, float, float]:
     """(mean bytes per parameter of the layers, of all else, packed) of a storage format."""
     found = FORMATS.get(name)
@@ -229,6 +249,7 @@ def _training(workload: Workload, architecture: Architecture, choose: _Chooser, 
         "linear_bytes": linear,
         "other_bytes": other,
         "weight_bits_packed": packed,
+        "unpack_host_s": UNPACK_HOST_S.get(workload.lora.base, 0.0) if workload.lora else 0.0,
         "gptq": 0.0,
         "kv_bytes": 0.0,
         "gradient_bytes": gradient,
@@ -286,6 +307,7 @@ def _inference(architecture: Architecture, choose: _Chooser, problems: Problems,
         "linear_bytes": linear,
         "other_bytes": other,
         "weight_bits_packed": packed,
+        "unpack_host_s": UNPACK_HOST_S.get(stored, 0.0),
         "gptq": float(stored.startswith("gptq")),
         "kv_bytes": DTYPE_BYTES[kv],
     }

@@ -17,6 +17,12 @@ from planner.engine.columns import Floats, Table
 
 SMALL_KERNEL_S = 1.5e-6
 """One short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
+CONVERSION_BYTES = 6
+"""FP32 read and 16 bit written for each input of a product, and back for each output."""
+FUSED_UNPACK_ROWS, UNPACKED_BYTES = 50, 4
+"""Kernels that read packed weights serve this many rows (ExLlama's threshold); above it 16-bit weights are written and read."""
+COMPILED_LAUNCHES = 0.15
+"""Share of the launches that torch.compile leaves: fused kernels, guards, no graphs. An assumption."""
 FABRIC_EFFICIENCY = 0.8
 """Share of the adapters' rate that a ring across nodes reaches: an assumption, no public table of it has been fitted."""
 COLLECTIVE_KNEE = 0.62
@@ -74,11 +80,15 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
     layers = m.layers / s.pp
     moe = m.moe_layers / m.layers
     width2 = j.activation_bytes
+    reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
+    unpacked = t.engine.unpacks * j.weight_bits_packed
 
     def product(matrix: Floats, product_rows: Floats, moved: Floats, stored: Floats = j.linear_bytes) -> tuple[Floats, Floats]:
-        flop_s = 2 * product_rows * matrix / c.flop_per_s
+        flop_s = 2 * product_rows * matrix / reached
         bytes_s = matrix * stored / c.weight_bandwidth_bytes_per_s + moved * width2 / c.bandwidth_bytes_per_s
-        seconds = soft_maximum(flop_s, bytes_s, c.knee)
+        around = moved * CONVERSION_BYTES * t.engine.fp32_between
+        around = around + matrix * (stored + UNPACKED_BYTES) * unpacked * (product_rows > FUSED_UNPACK_ROWS)
+        seconds = soft_maximum(flop_s, bytes_s, c.knee) + around / c.bandwidth_bytes_per_s
         return seconds, np.where(flop_s > bytes_s, seconds, 0.0)
 
     attention_matrix, attention_bound = product(m.attention_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp))
@@ -101,16 +111,27 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
     elementwise = layers * (_elementwise(t, rows) / c.bandwidth_bytes_per_s + quantise_s)
     attention_latency = np.where(new > 1, c.attention_latency_s, c.decode_latency_s)
     kernels = c.latency_s * (4 + 3 * moe) + attention_latency + np.maximum(t.engine.kernels_per_layer - 5, 0) * SMALL_KERNEL_S
+    factor = t.engine.device_factor
     return Pass(
-        matmul=matmul,
-        attention=attention,
-        elementwise=elementwise,
-        head=head * head_share,
+        matmul=matmul * factor,
+        attention=attention * factor,
+        elementwise=elementwise * factor,
+        head=head * head_share * factor,
         communication=layers * _tensor_parallel(t, rows),
         latency=layers * np.where(c.is_cpu > 0, 0.0, kernels),
-        host=layers * t.engine.launches_per_layer * c.launch_s * np.where(j.compiled > 0, 0.15, 1.0),
-        compute_bound=bound,
+        host=layers * _host(t),
+        compute_bound=bound * factor,
     )
+
+
+def _host(t: Table) -> Floats:
+    """Seconds the host takes to launch one layer: operators, the loop over experts, and unpacking where no graph is replayed."""
+    m, e = t.model, t.engine
+    launches = e.launches_per_layer + e.launches_per_expert * m.experts * m.moe_layers / m.layers
+    products = np.where(m.gated > 0, 7.0, 6.0)
+    unpacking = products * t.job.unpack_host_s * (e.launches_per_layer > 0)
+    seconds: Floats = (launches * t.chip.launch_s + unpacking) * np.where(t.job.compiled > 0, COMPILED_LAUNCHES, 1.0)
+    return seconds
 
 
 def _attention(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
@@ -126,21 +147,25 @@ def _attention(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
         seen * m.cached_per_token * split * element / c.decode_bandwidth_bytes_per_s
         + m.kv_heads * split * c.decode_head_s * (new <= 1)
     )
-    eager_s = j.eager_attention * rows * seen * m.heads / s.tp * 10 / c.bandwidth_bytes_per_s
+    eager_s = j.eager_attention * rows * seen * m.heads / s.tp * 28 / c.bandwidth_bytes_per_s
     return soft_maximum(flop_s, read_s, c.knee) + eager_s
 
 
 def _elementwise(t: Table, rows: Floats) -> Floats:
     """Bytes of one layer outside products: two norms, two residual sums, rotary embedding, activation.
 
-    In 16 bit, read and written once: 20h + 4(q + k) + 6f; unfused FP32 norms and rotary embedding about double it.
+    Fused, in 16 bit: 20h + 4(q + k) + 6f. Operator by operator: 36h for a norm in FP32 (copy, square, mean, scale, copy back,
+    weight), 6h for a residual sum, 20(q + k) for the rotary embedding, 8k for the cache, 4q for attention's output, 10f for the
+    activation and its product (operators of Llama in transformers 5.23 on the meta device, bytes in and out).
     """
     m, j, s = t.model, t.job, t.layout
     moe = m.moe_layers / m.layers
     ffn = m.ffn * (1 - moe) + (m.experts_per_token * m.expert_ffn + m.shared_ffn) * moe
     fused = np.maximum(t.engine.fused_elementwise, j.compiled)
-    scale = np.where(fused > 0, 1.0, 2.0) * j.activation_bytes / 2 * np.where(j.autocast > 0, 1.6, 1.0)
-    return rows * (20 * m.width + (4 * (m.query + m.key) + 6 * ffn) / s.tp) * scale
+    scale = j.activation_bytes / 2 * np.where(j.autocast > 0, 1.6, 1.0) * (1 + t.engine.fp32_between)
+    one = 20 * m.width + (4 * (m.query + m.key) + 6 * ffn) / s.tp
+    each = 84 * m.width + (24 * m.query + 28 * m.key + 10 * ffn) / s.tp
+    return rows * np.where(fused > 0, one, each) * scale
 
 
 def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Floats) -> Floats:

@@ -61,8 +61,9 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     fresh = j.input_tokens - j.prefix_tokens
     together = np.clip(np.floor(t.engine.prefill_chunk / fresh), 1.0, batch) * j.lockstep + (1 - j.lockstep)
     prompts = together if continuous else batch
-    prefill = forward(t, prompts * fresh / s.cp, (j.input_tokens + j.prefix_tokens) / 2, fresh, head_rows=prompts)
-    prefill_s = (prefill.total * s.pp + t.engine.host_step_s) / (prompts if continuous else 1.0)
+    passes, prefill = _prompt(t, prompts, fresh)
+    stages = s.pp + t.engine.pipelined_prompt * (1 + (s.pp - 1) / passes - s.pp)
+    prefill_s = (prefill.total * passes * stages + t.engine.host_step_s) / (prompts if continuous else 1.0)
     context = j.input_tokens + j.output_tokens / 2
     decode = forward(t, batch, context, np.ones_like(batch), head_rows=batch)
     step_s = decode.total * s.pp + t.engine.host_step_s
@@ -70,14 +71,14 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     by_class = {
         name: a + b
         for (name, a), b in zip(
-            _classes(t, prefill, 1 / prompts if continuous else np.ones(1)).items(),
+            _classes(t, prefill, passes * stages / s.pp / (prompts if continuous else 1.0)).items(),
             _classes(t, decode, steps).values(),
             strict=True,
         )
     }
     by_class["host"] = t.engine.host_step_s * (1 + steps)
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
-    bound = (prefill.compute_bound + decode.compute_bound * steps) * s.pp
+    bound = prefill.compute_bound * passes * stages + decode.compute_bound * steps * s.pp
     # 2·N per token and causal attention; one output token carries its share of the prompt
     flop = 2 * (m.active - m.embedding * (m.tied == 0)) + 4 * m.layers * m.query * context
     common = {"prefill_s": prefill_s, "step_s": step_s}
@@ -86,6 +87,16 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     return ServeColumns(
         **full, by_class=by_class, compute_bound=np.broadcast_to(bound, (t.rows,)), flop_per_token=np.broadcast_to(flop, (t.rows,))
     )
+
+
+def _prompt(t: Table, prompts: Floats, fresh: Floats) -> tuple[Floats, Pass]:
+    """(passes, one of them) that `prompts` of `fresh` tokens take in chunks; each sees half of all tokens before it, on average."""
+    j, s = t.job, t.layout
+    rows = prompts * fresh / s.cp
+    chunk = np.where(t.engine.prefill_chunk > 0, t.engine.prefill_chunk, rows)
+    passes = np.maximum(1.0, rows / chunk)
+    context = (j.input_tokens + j.prefix_tokens) / 2
+    return passes, forward(t, rows / passes, context, np.minimum(fresh, rows / passes), head_rows=prompts / passes)
 
 
 def _fixed(batch: Floats, prefill_s: Floats, step_s: Floats, steps: Floats) -> dict[str, Floats]:

@@ -48,12 +48,11 @@ def step_of(t: Table) -> StepColumns:
     recompute = (s.checkpointing > 1) * 1.0
     products = 1 + np.where(adapter, 1.0, 2.0) + recompute
     head_products = np.where(adapter, 2.0, 3.0)
-    unpack = j.weight_bits_packed * (2 + recompute) * m.layers_shared / s.pp / s.tp * (2 + j.linear_bytes) / c.bandwidth_bytes_per_s
     losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
     device = {
         "matmul": one.matmul * products,
         "attention": one.attention * (3.5 + recompute + 0.5 * (s.checkpointing == 1)),
-        "elementwise": one.elementwise * (3 + recompute) + losses + unpack,
+        "elementwise": one.elementwise * (3 + recompute) + losses,
         "head": one.head * head_products,
         "communication": one.communication * (2 + recompute),
         "latency": one.latency * (1 + BACKWARD_LAUNCHES + recompute),

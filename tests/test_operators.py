@@ -1,0 +1,130 @@
+"""What a forward pass is made of: bytes between products against PyTorch, and what engines do differently."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from engine_sample import ask, candidate, chip, session
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+from planner.engine.answers import Answer
+from planner.engine.operators import _elementwise
+from planner.workload.tasks import Lora
+
+PRODUCTS = {"mm", "addmm", "bmm", "embedding"}
+VIEWS = {"view", "_unsafe_view", "t", "transpose", "slice", "expand", "unsqueeze", "detach", "alias", "select", "permute", "split"}
+ON_SCORES = {"_softmax", "_to_copy"}
+
+
+class BytesBetweenProducts(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
+    """Bytes in and out of every operator that is no product, no view and does not work on attention scores."""
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.bytes = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if function.overloadpacket.__name__ not in PRODUCTS | VIEWS:
+            tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, torch.Tensor)]
+            if not any(tensor.shape[-2:] == (self.tokens, self.tokens) for tensor in tensors):
+                self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        return result
+
+
+def bytes_between_products(config: LlamaConfig, layers: int, tokens: int) -> int:
+    config.num_hidden_layers = layers
+    config._attn_implementation = "eager"
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float16).eval()
+        prompt = torch.zeros(1, tokens, dtype=torch.long)
+    with torch.no_grad(), BytesBetweenProducts(tokens) as counted:
+        model(prompt, use_cache=True, logits_to_keep=1)
+    return int(counted.bytes)
+
+
+@pytest.mark.parametrize(("width", "ffn", "heads", "kv_heads"), [(1024, 4096, 8, 8), (2048, 5632, 16, 16), (512, 2048, 8, 8)])
+def test_bytes_between_products_are_those_of_pytorch(width: int, ffn: int, heads: int, kv_heads: int) -> None:
+    tokens = 96
+    sizes: dict[str, Any] = {
+        "hidden_size": width,
+        "intermediate_size": ffn,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+    }
+    config = LlamaConfig(**sizes, vocab_size=1000, head_dim=width // heads)
+    counted = bytes_between_products(config, 3, tokens) - bytes_between_products(config, 2, tokens)
+    described = {"model_type": "llama", **sizes, "vocab_size": 1000, "num_hidden_layers": 2}
+    one = candidate(chip("A100 80GB SXM"), model=described, task="prefill", engine="transformers")
+    assert float(_elementwise(one.table(), np.array([float(tokens)]))[0]) == pytest.approx(counted, rel=0.03)
+
+
+def prefill_s(**fields: Any) -> float:
+    answer = ask(**({"model": "llama-3.1-8b", "task": "prefill", "dtype": "fp16", "gpu": "RTX 4090"} | fields))
+    assert answer.prefill_s is not None
+    return answer.prefill_s.value
+
+
+def test_geforce_adds_up_in_fp16_at_more_than_the_fp32_rate() -> None:
+    fields = {"weight_dtype": "q4_k_m", "input_tokens": 4096, "engine": "llama.cpp"}
+    assert prefill_s(**fields, dtype="fp16") < prefill_s(**fields, dtype="bf16") / 1.1
+    same = {"gpu": "A100 80GB SXM", **fields}
+    assert prefill_s(**same, dtype="fp16") == pytest.approx(prefill_s(**same, dtype="bf16"))
+
+
+def test_packed_weights_are_unpacked_for_prompts_and_not_for_single_tokens() -> None:
+    """A GPU of its own class of kernels: 8-bit weights, the same bandwidth, so that only the unpacking differs."""
+    fields = {"model": "llama-2-7b", "gpu": "A100 80GB SXM", "dtype": "fp16", "engine": "transformers@4.40"}
+    long, short = ({**fields, "input_tokens": tokens} for tokens in (4096, 16))
+    assert prefill_s(**long, weight_dtype="gptq-int4") > prefill_s(**long)
+    assert prefill_s(**short, weight_dtype="gptq-int4") <= prefill_s(**short)
+
+
+def test_chunks_of_a_prompt_overlap_on_gpus_that_hold_layers() -> None:
+    fields = {"weight_dtype": "q4_k_m", "engine": "llama.cpp"}
+    whole = {tokens: prefill_s(**fields, input_tokens=tokens) for tokens in (512, 4096)}
+    dealt = {tokens: prefill_s(**fields, input_tokens=tokens, gpus=4) for tokens in (512, 4096)}
+    assert dealt[512] == pytest.approx(whole[512], rel=0.05)
+    assert dealt[4096] < 0.75 * whole[4096]
+
+
+def request_s(answer: Answer) -> float:
+    assert answer.request_s is not None
+    return answer.request_s.mean.value
+
+
+def test_every_expert_costs_a_launch_in_the_loop_of_transformers() -> None:
+    fields: dict[str, Any] = {"gpu": "H200 SXM", "task": "generate", "input_tokens": 8, "output_tokens": 64}
+    moe, dense = (request_s(ask(**fields, model=model, engine="transformers")) for model in ("qwen3-30b-a3b", "qwen3-4b"))
+    assert moe > 10 * dense
+    fused = request_s(ask(**fields, model="qwen3-30b-a3b", engine="vllm"))
+    assert moe > 20 * fused
+
+
+@pytest.mark.parametrize(
+    ("fields", "engine"),
+    [
+        ({"task": "generate"}, "generic"),
+        ({"task": "generate", "weight_dtype": "nf4"}, "transformers"),
+        ({"task": "serve"}, "vllm"),
+        ({"task": "train"}, "torch"),
+        ({"task": "finetune"}, "torch"),
+        ({"task": "finetune", "lora": Lora()}, "transformers"),
+    ],
+)
+def test_the_engine_that_is_usual(fields: dict[str, Any], engine: str) -> None:
+    answer = ask(model="llama-3.2-1b", gpu="H100-SXM-80GB", **fields)
+    assert answer.assumed["engine"] == engine
+
+
+def test_every_engine_has_a_source() -> None:
+    from planner.engine.engines import ENGINES
+
+    assert all(record.source for records in ENGINES.values() for record in records)
+    assert session().gpus.find("RTX 4090").form_factor == "GeForce"
