@@ -15,7 +15,7 @@ from planner import paths
 from planner.errors import UserError
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Answer, MemoryDetail, Plan, PlanRow
+    from planner.engine.answers import Answer, Lever, MemoryDetail, Plan, PlanRow
     from planner.engine.chips import Chip
     from planner.hardware.ceilings import Ceilings
     from planner.hardware.gpus import Gpu, GpuCatalogue
@@ -149,6 +149,17 @@ class Session:
 
         gpu = next((local for local in self.machine.devices if row.here and local.name == row.gpu), None) or self.gpus.find(row.gpu)
         return memory_detail(workload, self.architecture(workload.model), row, gpu, self._chips(measured=False))
+
+    def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
+        """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
+        import msgspec
+
+        try:
+            self.gpus.find(row.gpu)
+        except UserError:  # a part of this machine that the catalogue does not know
+            return []
+        only = msgspec.structs.replace(workload, gpus_considered=[row.gpu])
+        return [lever for lever in self.plan(only).levers if "gpus_considered" not in lever.change]
 
     def estimate(self, requests: Sequence[Request], *, basis: BasisChoice = "measured") -> list[Answer | UserError]:
         """One answer a request, in order."""

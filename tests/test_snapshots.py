@@ -30,6 +30,18 @@ async def with_why(pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
+async def with_items(pilot: Pilot[None]) -> None:
+    await settle(pilot)
+    await pilot.press("M")
+    await settle(pilot)
+
+
+async def with_items_of_a_loser(pilot: Pilot[None]) -> None:
+    await settle(pilot)
+    await pilot.press("G", "k", "M")
+    await settle(pilot)
+
+
 async def with_a_fault(pilot: Pilot[None]) -> None:
     await settle(pilot)
     pilot.app.query_one("#field-request-rate-per-s", Input).focus()
@@ -61,3 +73,21 @@ def test_why(snap_compare: Compare, tmp_path: Path) -> None:
 def test_a_fault_at_its_field_in_ascii(snap_compare: Compare, tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path, ascii_only=True))
     assert snap_compare(app, terminal_size=(120, 40), run_before=with_a_fault)
+
+
+def test_memory_item_by_item(snap_compare: Compare, tmp_path: Path) -> None:
+    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(120, 40), run_before=with_items)
+
+
+def test_memory_item_by_item_on_a_small_screen(snap_compare: Compare, tmp_path: Path) -> None:
+    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(80, 24), run_before=with_items)
+
+
+def test_memory_item_by_item_on_large_paper_white(snap_compare: Compare, tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, theme="planner-light"))
+    assert snap_compare(app, terminal_size=(200, 50), run_before=with_items)
+
+
+def test_memory_that_is_too_little_in_ascii(snap_compare: Compare, tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, ascii_only=True))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=with_items_of_a_loser)

@@ -18,6 +18,8 @@ from planner.engine.answers import (
     LayoutAnswer,
     Lever,
     MemoryBytes,
+    MemoryDetail,
+    MemoryItem,
     OfferAnswer,
     ParameterCounts,
     Percentiles,
@@ -169,6 +171,42 @@ def sample_plan(workload: Workload, basis: Literal["measured", "spec"]) -> Plan:
     )
 
 
+FORMULAS = {
+    "weights": ("weights", "(68,450,000,000 · 0.5312 + 2,101,354,496 · 2) ÷ 2", "the storage format"),
+    "kv_cache": (
+        "keys and values",
+        "412 sequences · 800 tokens · 80 layers · 2 · 1,024 · 1 ÷ 2",
+        "two tensors a layer, in whole blocks",
+    ),
+    "activations": (
+        "the prompt in its largest layer",
+        "8,192 tokens · (6 · 28,672 + 8 · 8,192) · 2 ÷ 2",
+        "gate, up and product of the MLP",
+    ),
+    "overhead": ("context, libraries and graphs", "1.4 GiB", "the engine's record"),
+}
+
+
+def sample_detail(row: PlanRow) -> MemoryDetail | None:
+    """An item a component; the overhead has two."""
+    memory = row.answer.memory_bytes
+    if memory is None:
+        return None
+    items = [MemoryItem(name, what, getattr(memory, name), formula, source) for name, (what, formula, source) in FORMULAS.items()]
+    *whole, overhead = items
+    split = [msgspec.structs.replace(overhead, name=name, bytes=overhead.bytes / 2) for name in (overhead.name, "communicators")]
+    return MemoryDetail(
+        items=[*whole, *split],
+        total_bytes=memory.total.value,
+        label_bytes=memory.capacity * 1.01,
+        capacity_bytes=memory.capacity,
+        capacity_source="what the driver gives",
+        memory_fraction=0.9,
+        headroom=0.1,
+        usable_bytes=memory.capacity * 0.81,
+    )
+
+
 class SampleModels:
     """Three models."""
 
@@ -204,6 +242,20 @@ class SampleSession:
 
     def refresh(self) -> None:
         self.refreshed = True
+
+    def memory_detail(self, workload: Workload, row: PlanRow) -> MemoryDetail | None:
+        del workload
+        return sample_detail(row)
+
+    def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
+        del workload
+        change = {"weight_dtype": "int4"}
+        text = f"int4 weights: then 8 × {row.gpu} fits"
+        enough = Lever(change=change, text=text, gpu=row.gpu, gpus=8, costs="precision", saves_bytes=3.2 * GIB, slowdown=-0.2)
+        slow = Lever(
+            change={"concurrency": 8}, text="8 at once: not enough alone", costs="time", saves_bytes=2 * GIB, slowdown=0.31
+        )
+        return [enough, slow]
 
     def plan(
         self, workload: Workload, *, basis: Literal["measured", "spec"] = "measured", levers: bool = True, hints: bool = False

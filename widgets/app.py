@@ -56,6 +56,8 @@ class PlannerApp(App[None]):
         self.session_thread = SessionThread(self.options.session)
         self.plan_loop = PlanLoop(self.session_thread, self.post_message)
         self.plan: Plan | None = None
+        self.planned: tuple[dict[str, Any], str] = {}, ""
+        """The workload that `plan` answers, and the file it came from."""
         self.preset: Preset | None = None
         self.preset_fields: dict[str, Any] = {}
         self.basis: BasisChoice = "measured"
@@ -158,6 +160,8 @@ class PlannerApp(App[None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The pane of the focused widget is the active one."""
+        if not self.screen_stack:  # the app is closing
+            return
         name = next((node.id for node in event.widget.ancestors_with_self if node.id in PANES), None)
         if name is not None and name != self.active_pane:
             self.show_pane(name, focus=False)
@@ -237,7 +241,7 @@ class PlannerApp(App[None]):
 
     @on(PlanReady)
     def _plan_ready(self, event: PlanReady) -> None:
-        self.plan = event.plan
+        self.plan, self.planned = event.plan, (dict(event.workload), str(self.preset.path) if self.preset else "")
         with self.batch_update():
             views.show_plan(self, event.plan, event.basis)
             self.refresh_headline()

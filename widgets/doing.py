@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Work = Coroutine[Any, Any, None]
 NEEDS_PLAN = ("sort", "reverse", "filter", "export", "copy-command", "save")
-NEEDS_ROW = ("why", "copy")
+NEEDS_ROW = ("why", "memory", "copy")
 
 
 def why_not(app: PlannerApp, name: str) -> str | None:
@@ -28,6 +28,8 @@ def why_not(app: PlannerApp, name: str) -> str | None:
         return "There is no plan yet."
     if name in NEEDS_ROW and app.table.highlighted is None:
         return "No row is highlighted."
+    if name == "memory" and app.table.highlighted is not None and app.table.highlighted.answer.memory_bytes is None:
+        return "The memory of this row is not known: it is not supported."
     if name == "benchmark" and app.measuring is None:
         return "Still opening."
     if name == "benchmark" and app.measures:
@@ -93,13 +95,33 @@ def pause(app: PlannerApp) -> None:
     app.main.query_one(MachineView).set_paused(app.watching.paused)
 
 
-def why(app: PlannerApp) -> None:
+async def why(app: PlannerApp) -> None:
     """The detail of the highlighted row."""
     from .why import WhyScreen
 
     row = app.table.highlighted
     if row is not None and app.plan is not None:
-        app.push_screen(WhyScreen(row, app.plan, app.symbols))
+        screen = WhyScreen(row, app.plan, app.symbols)
+        await app.push_screen(screen)
+        if row.rank is None:
+            workload, where = app.planned
+            levers = await app.session_thread.ask(lambda session: session.levers(session.workload(workload, where), row))
+            screen.show_levers(levers)
+
+
+async def memory(app: PlannerApp) -> None:
+    """The memory of the highlighted row, item by item; where it does not fit, with what would make it."""
+    from .itemised import ItemsScreen
+
+    row = app.table.highlighted
+    if row is not None and app.plan is not None:
+        screen = ItemsScreen(row, app.plan, app.symbols)
+        await app.push_screen(screen)
+        workload, where = app.planned
+        screen.show(await app.session_thread.ask(lambda session: session.memory_detail(session.workload(workload, where), row)))
+        if row.rank is None:
+            levers = await app.session_thread.ask(lambda session: session.levers(session.workload(workload, where), row))
+            screen.show_levers(levers)
 
 
 def copy(app: PlannerApp, text: str, what: str) -> None:
@@ -264,6 +286,7 @@ DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
     "basis": switch_basis,
     "pause": pause,
     "why": why,
+    "memory": memory,
     "filter": open_filter,
     "sort": lambda app: app.table.sort_next(),
     "reverse": lambda app: app.table.reverse(),

@@ -23,7 +23,8 @@ PANE_TEXTS = {
     "ranking": "Every GPU, count and layout that could run the job: solutions first, ranked by the objective; below them what misses a "
     "target (~), does not fit (✗) or is not supported (–), with the smallest change that would help.",
     "memory": "The fullest GPU at the moment of its peak. The dotted line is the headroom the workload asks to keep free. Overhead is what "
-    "PyTorch's own peak does not count: context, libraries, allocator slack.",
+    "PyTorch's own peak does not count: context, libraries, allocator slack. enter (or M anywhere) itemises it: every byte with its formula, "
+    "your numbers put in, and its source.",
     "machine": "What this machine does now. SM, tensor and bandwidth counters need Hopper or newer; older GPUs give shares of time only, "
     "which say nothing about how much of the GPU was used. — is a sensor that is not there.",
     "benchmark": "b measures this machine in a process of its own: matrix products, memory bandwidth, launch latency, a training step. Each "

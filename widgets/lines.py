@@ -151,7 +151,9 @@ class KeyLine(Clickable):
         space = room - sum(_width(state) for state in right)
         kept: list[KeyState] = []
         for state in left:
-            if _width(state) > space:
+            if not state.available and room < ROOMY:
+                continue
+            if _width(state) > space + GAP - 1:
                 break
             kept.append(state)
             space -= _width(state)
@@ -160,17 +162,21 @@ class KeyLine(Clickable):
         for shown, gap in ((kept, space), (right, 0)):
             for state in shown:
                 name = "palette" if state is PALETTE else state.action.id
-                self._stretches.append((cell, cell + _width(state) - 3, name))
+                self._stretches.append((cell, cell + _width(state) - GAP, name))
                 cell += _width(state)
             cell += gap
-        self.update(Content("").join([*map(_key, kept), Content(" " * space), *map(_key, right)]), layout=False)
+        self.update(Content("").join([*map(_key, kept), Content(" " * max(0, space)), *map(_key, right)]), layout=False)
 
 
+GAP = 3
+"""Cells behind a key and its label."""
+ROOMY = 100
+"""Cells below which only what can be done now is named."""
 PALETTE = KeyState(BY_ID["help"], "^p", "palette", available=True)
 
 
 def _width(state: KeyState) -> int:
-    return len(state.key) + 1 + len(state.label) + 3
+    return len(state.key) + 1 + len(state.label) + GAP
 
 
 def _key(state: KeyState) -> Content:

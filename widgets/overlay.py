@@ -31,5 +31,8 @@ class Overlay(ModalScreen[Result]):
         .dialog-hint { color: $quiet; }
         .dialog Static { link-style: none; link-color: $foreground; link-background: transparent; }
         #why, #help { width: 112; }
+        #items { width: 176; }
+        #items-stack { height: 1; margin: 0 0 1 0; }
+        #items-text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     }
     """

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
@@ -20,7 +21,7 @@ from .ranking import Ranking
 from .symbols import UNICODE, Symbols
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Plan, PlanRow
+    from planner.engine.answers import Lever, Plan, PlanRow
 
 DEFAULT_HEADROOM = 0.1
 OBJECTIVE_WORDS = {
@@ -117,7 +118,7 @@ class RankingView(Vertical):
             self.query_one("#reason", Static).update(Content(""), layout=False)
             return
         offer = row.offer
-        levers = [f"{self._symbols.arrow} {lever.text}" for lever in plan.levers[:2]] if plan is not None else []
+        levers = [self._lever(lever) for lever in plan.levers[:2]] if plan is not None and row.rank is None else []
         lines = [Content.assemble(("this machine: " if row.here else "", "bold $accent"), row.why)]
         if offer is not None:
             instances = f"{offer.instances} × " if offer.instances > 1 else ""
@@ -126,9 +127,15 @@ class RankingView(Vertical):
         lines += [Content.styled(text, "$text-warning") for text in levers]
         self.query_one("#reason", Static).update(Content("\n").join(lines), layout=False)
 
+    def _lever(self, lever: Lever) -> str:
+        cost = f" ({lever.cost_text})" if lever.cost_text else ""
+        return f"{self._symbols.arrow} {lever.text}{cost}"
+
 
 class MemoryView(Vertical, can_focus=True):
-    """Pane 3: the stack of the highlighted row, and what still fits."""
+    """Pane 3: the stack of the highlighted row, and what still fits; it opens the items."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "app.act('memory')", "items", show=False)]
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(id="memory-view")
@@ -139,13 +146,17 @@ class MemoryView(Vertical, can_focus=True):
         yield MemoryBar(symbols=self._symbols, id="stack")
         yield Static(id="facts")
 
+    async def on_click(self) -> None:
+        """The items."""
+        await self.run_action("app.act('memory')")
+
     def show(self, row: PlanRow | None, plan: Plan | None) -> None:
         """The memory of this row."""
         bar = self.query_one(MemoryBar)
         if row is None:
             bar.show(None, DEFAULT_HEADROOM, "no row")
             return
-        frame_of(self).entitle(memory_heading(row))
+        frame_of(self).entitle(memory_heading(row), "M itemises" if row.answer.memory_bytes else "")
         bar.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
         self.query_one("#facts", Static).update(Content.styled(" · ".join(memory_facts(row)), "$quiet"))
 

@@ -32,6 +32,8 @@ class Symbols:
     warning: str
     running: str
     arrow: str
+    times: str
+    """Between the factors of a formula."""
     dot: str
     sparks: str
     """Lowest to highest, as many cells as levels."""
@@ -64,6 +66,7 @@ UNICODE = Symbols(
     warning="!",
     running="▸",
     arrow="→",
+    times="·",
     dot="·",
     sparks="▁▂▃▄▅▆▇█",
 )
@@ -95,6 +98,7 @@ ASCII = Symbols(
     warning="!",
     running=">",
     arrow="->",
+    times="*",
     dot="-",
     sparks="_.-=#",
 )

@@ -21,6 +21,8 @@ _PLAIN = str.maketrans(
         **dict.fromkeys("▂▃▄▅▆▇█", "#"),
         **dict.fromkeys("–—", "-"),
         "×": "x",
+        "÷": "/",
+        "§": "S",
         "…": "~",
         "→": ">",
         "↵": "^",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -11,10 +11,11 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.engine.answers import MEMORY_COMPONENTS, Figure, Percentiles, Plan, PlanRow
+from planner.engine.answers import MEMORY_COMPONENTS, Figure, Lever, Percentiles, Plan, PlanRow
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
 
 from .formatting import BASIS_WORDS, COMPONENT_NAMES, bar_text, device_name, rate_text, spread_text, throughput, throughput_label
+from .itemised import lever_lines
 from .overlay import Overlay
 from .symbols import Symbols
 
@@ -39,6 +40,7 @@ class WhyScreen(Overlay[None]):
         Binding("escape,q,enter", "dismiss", "back", show=False),
         Binding("j,down", "scroll(1)", "down", show=False),
         Binding("k,up", "scroll(-1)", "up", show=False),
+        Binding("M", "items", "memory", show=False),
     ]
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
@@ -50,8 +52,23 @@ class WhyScreen(Overlay[None]):
         with VerticalScroll(id="why", classes="box") as box:
             count = self._row.answer.layout.gpus if self._row.answer.layout else 1
             box.border_title = Content(f"Why · {count} × {device_name(self._row.gpu)}")
-            box.border_subtitle = Content("j k scroll · esc back")
+            box.border_subtitle = Content("j k scroll · M memory · esc back")
             yield Static(Content("\n").join(explain(self._row, self._plan, self._symbols)))
+
+    def show_levers(self, levers: Sequence[Lever]) -> None:
+        """The changes that would make the row a solution, below its verdict."""
+        if self.is_mounted and levers:
+            text = self.query_one(Static)
+            room = self.query_one("#why").scrollable_content_region.width
+            told = [_heading("What would change it"), *lever_lines(levers, self._symbols, room), Content("")]
+            lines = explain(self._row, self._plan, self._symbols)
+            place = next((number for number, line in enumerate(lines) if not line.plain), len(lines) - 1) + 1
+            text.update(Content("\n").join([*lines[:place], *told, *lines[place:]]))
+
+    def action_items(self) -> None:
+        """Itemise the memory instead."""
+        self.dismiss()
+        self.app.call_later(self.app.run_action, "act('memory')")
 
     def action_scroll(self, step: int) -> None:
         """Scroll by a line."""
@@ -117,7 +134,7 @@ def _memory(row: PlanRow, _plan: Plan, symbols: Symbols) -> Iterator[Content]:
     memory = row.answer.memory_bytes
     if memory is None:
         return
-    yield _heading("Memory", "of the fullest GPU at its peak")
+    yield _heading("Memory", "of the fullest GPU at its peak; M itemises it")
     for name in MEMORY_COMPONENTS:
         size = float(getattr(memory, name))
         if size > 0:

@@ -1,0 +1,182 @@
+"""The memory of a row item by item: opened from anywhere, read by keys, at every size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.containers import VerticalScroll
+from textual.pilot import Pilot
+from textual.widgets import Static
+from tui_sample import FORMULAS, first_note, sample_options, settle
+
+from planner.engine.answers import Lever
+from planner.units import bytes_text
+from widgets.app import PlannerApp
+from widgets.help import HelpScreen
+from widgets.itemised import ItemsScreen, lever_lines
+from widgets.lines import KeyLine
+from widgets.memory_bar import MemoryBar
+from widgets.symbols import UNICODE
+from widgets.why import WhyScreen
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+
+
+def app_in(folder: Path, **changes: Any) -> PlannerApp:
+    return PlannerApp(sample_options(folder, **changes))
+
+
+async def opened(pilot: Pilot[None], *keys: str) -> str:
+    """The text of the items after `keys`, without the spaces that align it."""
+    await settle(pilot)
+    await pilot.press(*keys)
+    await settle(pilot)
+    assert isinstance(pilot.app.screen, ItemsScreen)
+    return " ".join(str(pilot.app.screen.query_one(Static).content).split())
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("theme", ["planner-dark", "planner-light"])
+async def test_every_item_with_its_formula_and_source(tmp_path: Path, size: tuple[int, int], theme: str) -> None:
+    app = app_in(tmp_path, theme=theme)
+    async with app.run_test(size=size) as pilot:
+        text = await opened(pilot, "M")
+        row = app.table.highlighted
+        assert row is not None
+        assert row.answer.memory_bytes is not None
+        for component, (name, formula, source) in FORMULAS.items():
+            for words in (name, formula, source):
+                assert all(word in text for word in words.split()), words
+            assert bytes_text(getattr(row.answer.memory_bytes, component)) in text
+        for words in (
+            "on the data sheet",
+            "for the engine",
+            "its 90 % (memory_fraction)",
+            "10 % kept free",
+            "needed 109.0 GiB",
+            "left 4.2 GiB",
+        ):
+            assert words in text
+        assert "412 sequences at once fit" in text
+        bar = app.screen.query_one(MemoryBar)
+        assert bar.memory == row.answer.memory_bytes
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("keys", [("M",), ("G", "k", "M")])
+async def test_no_line_is_wider_than_the_screen(tmp_path: Path, size: tuple[int, int], keys: tuple[str, ...]) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await opened(pilot, *keys)
+        box = app.screen.query_one("#items-text", VerticalScroll)
+        lines = str(app.screen.query_one(Static).content).splitlines()
+        assert max(map(len, lines)) <= box.scrollable_content_region.width
+        assert app.screen.query_one(Static).size.height == len(lines), "nothing is folded a second time"
+
+
+async def test_keys_scroll_and_escape_closes(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, "M")
+        box = app.screen.query_one("#items-text", VerticalScroll)
+        assert box.max_scroll_y > 0
+        await pilot.press("j", "j", "down")
+        await pilot.pause()
+        assert box.scroll_y == 3
+        await pilot.press("k")
+        await pilot.pause()
+        assert box.scroll_y == 2
+        await pilot.press("G")
+        await pilot.pause()
+        assert box.scroll_y == box.max_scroll_y
+        await pilot.press("ctrl+u")
+        await pilot.pause()
+        assert 0 < box.scroll_y < box.max_scroll_y
+        await pilot.press("g")
+        await pilot.pause()
+        assert box.scroll_y == 0
+        await pilot.press("escape")
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+
+
+@pytest.mark.parametrize("keys", [("3", "enter"), ("enter", "M")])
+async def test_it_opens_from_the_memory_pane_and_from_why(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await settle(pilot)
+        assert isinstance(app.screen, ItemsScreen)
+        assert len(app.screen_stack) == 2
+
+
+async def test_it_opens_by_a_click_on_the_bar(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.click("#stack")
+        await settle(pilot)
+        assert isinstance(app.screen, ItemsScreen)
+
+
+async def test_a_row_without_memory_says_why(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        await pilot.press("G", "M")
+        assert "not supported" in await first_note(pilot)
+        assert len(app.screen_stack) == 1
+
+
+async def test_a_row_that_does_not_fit_is_told_what_would_change_it(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        text = await opened(pilot, "G", "k", "M")
+        assert "too little by" in text
+        assert "int4 weights: then 8 × RTX 4090 fits (saves 3.2 GiB, 25 % faster, rounds more)" in text
+        assert "(saves 2.0 GiB, 31 % slower)" in text
+        await pilot.press("escape", "enter")
+        await settle(pilot)
+        assert isinstance(app.screen, WhyScreen)
+        why = str(app.screen.query_one(Static).content)
+        assert why.index("What would change it") < why.index("Memory")
+        assert "31 % slower" in why
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_key_line_and_help_name_the_key(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        assert "M memory" in str(app.main.query_one(KeyLine).content)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        assert "Itemise the memory" in str(app.screen.query_one(Static).content)
+
+
+async def test_a_resize_fits_the_columns_again(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, "M")
+        narrow = len(str(app.screen.query_one(Static).content).splitlines())
+        await pilot.resize_terminal(200, 50)
+        await pilot.pause()
+        await pilot.pause()
+        assert len(str(app.screen.query_one(Static).content).splitlines()) < narrow
+
+
+async def test_products_stay_products_in_ascii(tmp_path: Path) -> None:
+    app = app_in(tmp_path, ascii_only=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        text = await opened(pilot, "M")
+        assert "68,450,000,000 * 0.5312" in text
+
+
+def test_a_lever_without_costs_is_a_plain_line() -> None:
+    (line,) = lever_lines([Lever(change={}, text="fewer")], UNICODE, 60)
+    assert line.plain.strip() == "→ fewer"
