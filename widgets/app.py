@@ -285,5 +285,5 @@ class PlannerApp(App[None]):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A fault of the program is said and survived."""
-        if event.state is WorkerState.ERROR:
+        if event.state is WorkerState.ERROR and self.screen_stack:
             faults.report(self, event.worker.error)
