@@ -37,12 +37,23 @@ def pooled(records: list[dict[str, Any]], source: str) -> dict[str, Any]:
         {
             **same[0],
             "latency_s": drawn([one["latency_s"] for one in same]),
-            "efficiency": drawn([one["efficiency"] for one in same]),
+            "efficiency": (best_host if first["link"] == "pcie" else drawn)([one["efficiency"] for one in same]),
         }
         for first in every
         if (same := [one for one in every if all(one[key] == first[key] for key in ("link", "op", "gpus"))])[0] is first
     ]
     return mean
+
+
+def without_host(record: dict[str, Any]) -> dict[str, Any]:
+    """`record` without collectives over PCIe, which tell of the host they were measured on and not of the GPU."""
+    return record | {"collective": [one for one in record["collective"] if one["link"] != "pcie"]}
+
+
+def best_host(figures: list[tuple[float, float]]) -> tuple[float, float]:
+    """The largest value, as of a host whose PCIe switches let peers talk; the spread reaches to the smallest."""
+    values = [value for value, _ in figures]
+    return max(values), float(max(*(spread for _, spread in figures), np.log(max(values) / min(values))))
 
 
 def drawn(figures: list[tuple[float, float]]) -> tuple[float, float]:

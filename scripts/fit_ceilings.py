@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from ceilings_pool import NORMAL_90, pooled
+from ceilings_pool import NORMAL_90, pooled, without_host
 from ceilings_toml import Error, toml
 from fitting import Fit, columns, frameworks, of, p90, read, robust_fit, say
 
@@ -121,7 +121,8 @@ def public_records(folder: Path, known: dict[str, Spec]) -> list[dict[str, Any]]
     report_leave_one_out(gemm_rows)
     measured = len(records)
     records = apply_mamf(records, read(folder / "mamf.csv"), known)
-    return [pooled(records[:measured], OPERATORS_SOURCE), *records]
+    anywhere = pooled(records[:measured], OPERATORS_SOURCE)
+    return [anywhere, *(without_host(record) if "collective" in record else record for record in records)]
 
 
 # --- matrix products ---------------------------------------------------------------------------------------------------------
