@@ -1,0 +1,1 @@
+"""Continuous batching, one iteration after the other: a replica's step times and its load turned into percentiles."""

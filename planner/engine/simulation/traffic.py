@@ -1,0 +1,157 @@
+"""What reaches a replica: when requests arrive and how long they are, drawn from a seed.
+
+Two lanes of one seed see the same luck, whatever else is simulated beside them, so that a difference between them comes from
+the replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+
+from planner.engine.columns import Floats, Rows
+
+NORMAL_P95 = 1.6448536269514722
+Arrivals = Literal["poisson", "fixed", "closed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Length:
+    """A distribution of whole numbers of tokens, at least 1: log-normal if percentiles are known, even within ± `spread`, or fixed."""
+
+    mean: float
+    p50: float | None = None
+    p95: float | None = None
+    spread: float = 0.0
+    """Half width of an even distribution, as a fraction of the mean."""
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the logarithm; 0: not log-normal."""
+        if self.p50 and self.p95:
+            return float(np.log(self.p95 / self.p50) / NORMAL_P95)
+        if self.p50 and self.mean > self.p50:
+            return float(np.sqrt(2 * np.log(self.mean / self.p50)))
+        if self.p95:  # mean = exp(mu + s²/2) and p95 = exp(mu + 1.645 s), the narrower solution
+            ratio = float(np.log(self.p95 / self.mean))
+            return NORMAL_P95 - float(np.sqrt(max(0.0, NORMAL_P95**2 - 2 * ratio)))
+        return 0.0
+
+    def tokens(self, normal: Floats, even: Floats) -> Floats:
+        """Lengths from standard normal and [0, 1) draws; the mean is kept, the spread follows p95 ÷ p50."""
+        if self.sigma > 0:
+            drawn = self.mean * np.exp(self.sigma * normal - self.sigma**2 / 2)
+        else:
+            drawn = self.mean * (1 + self.spread * (2 * even - 1))
+        return np.maximum(1.0, np.floor(drawn + 0.5))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What one lane is asked."""
+
+    inputs: Length
+    outputs: Length
+    prefix_tokens: float = 0.0
+    """Leading tokens of every input that are cached already."""
+    arrivals: Arrivals = "poisson"
+    rate_per_s: float = 0.0
+    """Of `poisson` and `fixed` arrivals."""
+    variation: float = 1.0
+    """Standard deviation ÷ mean of the time between `poisson` arrivals: above 1 they come in bursts (gamma)."""
+    concurrency: int = 0
+    """Of a `closed` loop: a finished request is followed by the next."""
+    turnaround_s: float = 0.0
+    """Of a `closed` loop: client and front end need it for each request, one after the other, before the engine sees it."""
+    in_flight: int = 0
+    """Sequences that are running at the start, each somewhere in its output, so that less time passes until it is steady."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Shape [lanes, requests + 1], the last column a request that never comes; tokens are whole numbers."""
+
+    arrival_s: Floats
+    """Infinite while a closed loop has not decided it."""
+    sent_s: Floats
+    input_tokens: Floats
+    fresh_tokens: Floats
+    """Input tokens that have to be computed."""
+    prefix_tokens: Floats
+    output_tokens: Floats
+    in_flight: Rows
+    """The first so many requests of each lane run from the start, with what is left of their outputs."""
+    concurrency: Rows
+    turnaround_s: Floats
+
+    def take(self, index: Rows) -> Traffic:
+        """The lanes `index`."""
+        return Traffic(**{item.name: getattr(self, item.name)[index] for item in fields(self)})
+
+
+def _draws(seed: int, count: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """(normal, even, normal, even, even) of one seed; a longer draw begins with the shorter one."""
+    streams = [np.random.default_rng([seed, number]) for number in range(5)]
+    return (
+        streams[0].standard_normal(count),
+        streams[1].random(count),
+        streams[2].standard_normal(count),
+        streams[3].random(count),
+        streams[4].random(count),
+    )
+
+
+def _gaps(seed: int, variation: float, count: int) -> Floats:
+    """Times between arrivals of mean 1."""
+    stream = np.random.default_rng([seed, 5])
+    if variation == 1.0:
+        return stream.standard_exponential(count)
+    shape = 1 / variation**2
+    return stream.standard_gamma(shape, count) / shape
+
+
+def traffic_of(loads: Sequence[Load], seeds: Sequence[int], requests: int) -> Traffic:
+    """`requests` of each load, a lane each, with its seed. Raises ValueError for an open load without a rate."""
+    lanes, width = len(loads), requests + 1
+    arrival = np.full((lanes, width), np.inf)
+    inputs, outputs = np.zeros((lanes, width)), np.ones((lanes, width))
+    prefix = np.zeros((lanes, width))
+    draws = {seed: _draws(seed, requests) for seed in set(seeds)}
+    gaps: dict[tuple[int, float], Floats] = {}
+    for lane, (load, seed) in enumerate(zip(loads, seeds, strict=True)):
+        normal_in, even_in, normal_out, even_out, progress = draws[seed]
+        inputs[lane, :-1] = load.inputs.tokens(normal_in, even_in)
+        outputs[lane, :-1] = load.outputs.tokens(normal_out, even_out)
+        prefix[lane, :-1] = np.minimum(np.floor(load.prefix_tokens), inputs[lane, :-1] - 1)
+        running = min(load.in_flight, requests)
+        done = np.floor(outputs[lane, :running] * progress[:running])
+        inputs[lane, :running] += done
+        outputs[lane, :running] -= done
+        if load.arrivals == "closed":
+            first = np.arange(1, max(load.concurrency - running, 0) + 1)[: requests - running]
+            arrival[lane, running : running + first.size] = first * load.turnaround_s
+        elif load.rate_per_s <= 0:
+            raise ValueError(f"a rate of {load.rate_per_s} requests/s is not above 0")
+        elif load.arrivals == "fixed":
+            arrival[lane, running:-1] = np.arange(requests - running) / load.rate_per_s
+        else:
+            key = (seed, load.variation)
+            if key not in gaps:
+                gaps[key] = _gaps(*key, requests)
+            arrival[lane, running:-1] = np.cumsum(gaps[key][running:]) / load.rate_per_s
+        arrival[lane, :running] = 0.0
+    closed = np.array([load.arrivals == "closed" for load in loads])
+    return Traffic(
+        arrival_s=arrival,
+        sent_s=np.where(closed[:, None] & np.isfinite(arrival), 0.0, arrival),
+        input_tokens=inputs,
+        fresh_tokens=inputs - prefix,
+        prefix_tokens=prefix,
+        output_tokens=outputs,
+        in_flight=np.array([min(load.in_flight, requests) for load in loads], dtype=np.int64),
+        concurrency=np.array([load.concurrency * (load.arrivals == "closed") for load in loads], dtype=np.int64),
+        turnaround_s=np.array([load.turnaround_s for load in loads], dtype=np.float64),
+    )
