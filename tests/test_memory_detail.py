@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from string import Formatter
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.engine.answers import MemoryDetail, Plan, PlanRow
-from planner.engine.memory.detail import formula_text, number_text
+from planner.engine.candidate import candidate_of, job_of
+from planner.engine.memory import terms_of
+from planner.engine.memory.detail import cell, formula_text, number_text
 from planner.engine.memory.terms import Term
 from planner.workload.tasks import Workload
 
@@ -91,6 +95,33 @@ def test_numbers_of_the_user_stand_in_the_formulas() -> None:
     formulas = " ".join(item.formula for item in detail(of, row).items)
     assert "3,072" in formulas
     assert "{" not in formulas
+
+
+IN_WORDS = {"the prompt in its largest layer", "reserved by the allocator and not used"}
+"""Items whose formula names their largest part alone."""
+
+
+def worked_out(found: Term) -> float:
+    """The formula of a term of one row as Python's own arithmetic has it, words left out."""
+    parts = []
+    for text, symbol, _, _ in Formatter().parse(found.formula):
+        parts.append(re.sub(r"(?!\b(?:min|max)\b)\b[A-Za-z_]+", "", text))
+        if symbol is not None:
+            parts.append(repr(cell(found.values[symbol], 0)))
+    return float(eval("".join(parts).replace("·", "*").replace("÷", "/"), {"inf": float("inf"), "min": min, "max": max}))  # noqa: S307  (a formula of ours)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-8b-full-finetune", "qwen3-30b-a3b-service"])
+def test_formulas_give_the_bytes_they_stand_for(preset: str, task: str) -> None:
+    of, found = asked(preset, task)
+    for row in [row for row in found.rows if row.answer.memory_bytes and not row.here][::12]:
+        job = job_of(of, session().architecture(of.model), row)
+        chip = session()._chips(measured=False)(session().gpus.find(row.gpu), job.dtype, job.stored)
+        assert row.answer.layout is not None
+        for part in terms_of(candidate_of(job, chip, row.answer.layout).table()):
+            if cell(part.bytes, 0) > 0 and part.name not in IN_WORDS:
+                assert worked_out(part) == pytest.approx(cell(part.bytes, 0), rel=1e-9), (part.name, part.formula, row.gpu)
 
 
 def term(formula: str, **values: Any) -> Term:

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 MOST_WEIGHED, MOST_COMBINED = 6, 2
 """Combinations that are weighed against each other, and that are named."""
-LEAST_SHARE = 0.02
-"""Of what is too much: a change that saves less and is not enough is not named."""
+LEAST_SHARE = 0.01
+"""Of what is needed: a change that saves less and is not enough is not named."""
+SOLVED, FITS = 0.0, 0.1
+"""In place of the share of the GPU that is needed: there is a solution; it fits, but misses a target."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def _lever(asked: _Asked, change: Change, near: PlanRow) -> Lever | None:
 def _least_saving(near: PlanRow) -> float:
     """Bytes below which what is saved is not worth saying."""
     memory = near.answer.memory_bytes
-    return LEAST_SHARE * max(0.0, memory.total.value - memory.capacity) if memory else 0.0
+    return LEAST_SHARE * memory.total.value if memory else 0.0
 
 
 def _weighed(asked: _Asked, change: Change, row: PlanRow, near: PlanRow, *, fits: bool) -> Weighed | None:
@@ -171,18 +173,25 @@ def _fewest_gpus(asked: _Asked, change: Change) -> Change:
 
 
 def _combined(asked: _Asked, pool: list[Change], near: PlanRow) -> list[tuple[Change, Lever]]:
-    """The cheapest pairs of changes that are a solution on the closest GPU; where none is, the best pair with a third."""
+    """The cheapest pairs of changes that are a solution on the closest GPU; where none is, the best pair with a third.
+
+    Where that misses a target too, what at least fits.
+    """
     only = asked.with_keys({"gpus_considered": [near.gpu]})
     pairs = [_reached(only, pair) for pair in combinations(pool, 2) if _distinct(pair)]
-    enough = [whole for excess, whole, _ in pairs if excess == 0]
+    enough = [whole for needed, whole, _ in pairs if needed == SOLVED]
     if pairs and not enough:
         _, _, best = min(pairs, key=lambda pair: pair[0])
         threes = [_reached(only, (*best, third)) for third in pool if _distinct((*best, third))]
-        enough = [whole for excess, whole, _ in threes if excess == 0]
+        enough = [whole for needed, whole, _ in threes if needed == SOLVED]
+        if not enough and not near.answer.fits:
+            enough = [whole for needed, whole, _ in pairs if needed == FITS] or [
+                whole for needed, whole, _ in threes if needed == FITS
+            ]
     told: list[tuple[Change, Lever]] = []
     for whole in sorted(enough, key=lambda whole: whole.worth)[:MOST_WEIGHED]:
         lever = None if any(whole.keys.keys() == other.keys.keys() for other, _ in told) else _lever(asked, whole, near)
-        if lever is not None and lever.gpu:
+        if lever is not None:
             told.append((whole, lever))
     return sorted(told, key=_dearness)[:MOST_COMBINED]
 
@@ -194,12 +203,13 @@ def _distinct(changes: tuple[Change, ...]) -> bool:
 
 
 def _reached(only: _Asked, changes: tuple[Change, ...]) -> tuple[float, Change, tuple[Change, ...]]:
-    """How much too much there is with all of `changes`, 0 for a solution; them as one; and each."""
+    """Share of the GPU that is needed with all of `changes`, or `SOLVED`, or `FITS`; them as one; and each."""
     ordered = tuple(sorted(changes, key=lambda change: change.worth))
     whole = together(ordered)
     plan = only.plan(whole.keys)
     row = closest([row for row in plan.rows if not row.here]) if plan else None
-    return float("inf") if row is None else 0.0 if row.rank else _excess(row), whole, ordered
+    needed = float("inf") if row is None else SOLVED if row.rank else FITS if row.answer.fits else _excess(row)
+    return needed, whole, ordered
 
 
 def _with_other_dtype(asked: _Asked) -> list[Lever]:
