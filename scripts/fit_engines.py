@@ -1,10 +1,11 @@
-"""Fits `device_factor` of eager `transformers`: measured ÷ predicted time where the device, not the host, sets the pace.
+"""Fits `device_factor` of eager engines: measured ÷ predicted time where the device, not the host or a network, sets the pace.
 
     scripts/fit_engines.py FOLDER
 
-FOLDER holds published measurements. Prompts and LoRA steps in 16 bit, of at least 1,024 tokens a pass, are predicted with the
-shipped figures; the factor is the geometric mean of the sources' own geometric means, times the factor that is shipped.
-Printed: each source and GPU's mean, and the factor without it.
+FOLDER holds published measurements. Of `transformers`: prompts and LoRA steps in 16 bit, of at least 1,024 tokens a pass. Of
+`torch`: pre-training on up to eight GPUs with code of its own. They are predicted with the shipped figures; the factor is the
+geometric mean of the sources' own geometric means, times the factor that is shipped. Printed: each source's mean, and the
+factor without it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 import statistics
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +28,12 @@ from planner.workload.tasks import Lora, Request
 
 LEAST_TOKENS = 1024
 NOT_16_BIT = ("awq", "gptq", "bnb")
+Experiment = tuple[str, dict[str, Any], float]
+"""(source, request, measured seconds)."""
 
 
-def experiments(folder: Path) -> list[tuple[str, dict[str, Any], float]]:
-    """(source and GPU, request, measured seconds)."""
-    found = []
+def of_transformers(folder: Path) -> Iterator[Experiment]:
+    """Prompts and LoRA steps in 16 bit."""
     for task, framework in (("prefill", "transformers"), ("finetune_lora", "HF Trainer")):
         for row in rows(folder, task, framework):
             tokens = int(row["micro_batch"] or 0) * int(row["isl"] or row["seq_len"] or 0)
@@ -41,42 +44,57 @@ def experiments(folder: Path) -> list[tuple[str, dict[str, Any], float]]:
             common = {"model": config, "gpu": row["gpu"], "dtype": "fp16", "engine": "transformers"}
             if row["metric"] == "prefill_latency_s":
                 asked = {"task": "prefill", "batch": int(row["micro_batch"]), "input_tokens": int(row["isl"])}
-                found.append((f"{row['file']} {row['gpu']}", common | asked, float(row["value"])))
+                yield row["file"], common | asked, float(row["value"])
             elif row["metric"] == "tokens_per_s_total" and "LoRA r=8" in row["note"]:
                 sizes = {"micro_batch": int(row["micro_batch"]), "sequence": int(row["seq_len"])}
                 asked = {"task": "finetune", **sizes, "lora": Lora(rank=8, targets=["q", "v"])}
-                found.append((f"{row['file']} {row['gpu']}", common | asked, tokens / float(row["value"])))
-    return found
+                yield row["file"], common | asked, tokens / float(row["value"])
 
 
-def seconds(answer: Answer) -> float:
-    """Of one prompt batch or one step."""
-    figure = answer.prefill_s or answer.step_s
-    return figure.value if figure else math.nan
+def of_torch(folder: Path) -> Iterator[Experiment]:
+    """Steps of frameworks that are neither Megatron nor the trainer of transformers."""
+    for row in rows(folder, "pretrain", r"foundry|[Ii]ntern|fms"):
+        config = config_of(folder, row["model"])
+        gpus = int(row["n_gpus"] or 0)
+        if config is None or row["metric"] != "tokens_per_s_per_gpu" or not 0 < gpus <= 8 or int(row["tp"] or 1) > 1:
+            continue
+        sizes = {"micro_batch": int(row["micro_batch"] or 1), "sequence": int(row["seq_len"])}
+        shard = "zero3" if "FULL" in row["sharding"] else "zero1"
+        checkpointing = "full" if row["checkpointing"].startswith("full") else "none"
+        asked = {"model": config, "gpu": row["gpu"], "gpus": gpus, "task": "train", "recipe": "mixed", "sharding": shard}
+        batch = int(row["global_batch"] or sizes["micro_batch"] * gpus)
+        seconds = batch * sizes["sequence"] / gpus / float(row["value"])
+        yield row["file"], asked | sizes | {"checkpointing": checkpointing, "engine": "torch", "global_batch": batch}, seconds
 
 
-def main() -> None:
-    """Print the factor."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
-    asked = experiments(options.parse_args().folder)
-    if not asked:
-        sys.exit("no experiment that can be used")
-    session = Session.open(state=Path("/nonexistent"), config=Path("/nonexistent"))
+def report(session: Session, engine: str, asked: list[Experiment]) -> None:
+    """Print the factor of one engine."""
     answers = session.estimate([Request(**request) for _, request, _ in asked], basis="spec")
     by_source = defaultdict(list)
     for (source, _, measured), answer in zip(asked, answers, strict=True):
-        if isinstance(answer, Answer):
-            by_source[source].append(math.log(measured / seconds(answer)))
-    shipped = ENGINES["transformers"][0].device_factor
+        figure = answer.prefill_s or answer.step_s if isinstance(answer, Answer) else None
+        if figure is not None:
+            by_source[source].append(math.log(measured / figure.value))
+    shipped = ENGINES[engine][0].device_factor
     means = {source: statistics.mean(logs) for source, logs in by_source.items()}
-    print(f"device_factor {shipped * math.exp(statistics.mean(means.values())):.2f} (shipped {shipped})")
+    print(f"{engine}: device_factor {shipped * math.exp(statistics.mean(means.values())):.2f} (shipped {shipped})")
     for source, mean in sorted(means.items()):
         rest = [other for name, other in means.items() if name != source] or [0.0]
-        print(
-            f"  {source:44} {len(by_source[source]):4} experiments, measured ÷ predicted {math.exp(mean):.2f}; "
-            f"without it {shipped * math.exp(statistics.mean(rest)):.2f}"
-        )
+        count = f"{len(by_source[source]):4} experiments, measured ÷ predicted {math.exp(mean):.2f}"
+        print(f"  {source:32} {count}; without it {shipped * math.exp(statistics.mean(rest)):.2f}")
+
+
+def main() -> None:
+    """Print the factors."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("folder", type=Path)
+    folder = options.parse_args().folder
+    session = Session.open(state=Path("/nonexistent"), config=Path("/nonexistent"))
+    for engine, experiments in (("transformers", of_transformers), ("torch", of_torch)):
+        asked = list(experiments(folder))
+        if not asked:
+            sys.exit(f"no experiment of {engine} that can be used")
+        report(session, engine, asked)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.huggingface import read_architecture
 
 BYTES = {"MB": 1e6, "MiB": 2**20, "GB": 1e9, "GiB": 2**30}
-_FAMILIES = {"llama-2": r"llama-2|vicuna", "llama-1": r"llama-\d+b", "mistral": r"mistral"}
+_FAMILIES = {"llama-2": r"llama-2|vicuna", "llama-1": r"llama-\d+b", "mistral": r"mistral", "internlm": r"internlm"}
 
 
 def rows(folder: Path, task: str, framework: str) -> Iterator[dict[str, str]]:
@@ -32,6 +32,8 @@ def _models(folder: Path) -> dict[str, Any]:
 
 def config_of(folder: Path, name: str) -> dict[str, Any] | None:
     """The config in models.json of the same family and size as `name`; None where there is none."""
+    if name.lower() in _models(folder):
+        return dict(_models(folder)[name.lower()])
     size = re.search(r"(\d+)b", name.lower())
     family = next((known for known, pattern in _FAMILIES.items() if re.search(pattern, name.lower())), None)
     models = _models(folder)

@@ -15,6 +15,9 @@ from planner.engine.operators import collective_s, forward
 
 BACKWARD_LAUNCHES = 113 / 64
 """ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
+ATTENTION_BACKWARD = 2.5 / 0.8
+"""Backward over forward of fused attention: five products for two, at four fifths of the rate (FlashAttention-2,
+arXiv:2307.08691: up to 63 % of the A100's peak backward, 73 % forward; FlashAttention-3, arXiv:2407.08608: 550 to 740 TFLOP/s)."""
 HOST_LINK_BYTES_PER_S = 20e9
 """Between GPU and host memory over PCIe 4 x16: 26 GB/s with pinned memory (nvbandwidth), less for pageable copies."""
 LOSS_TRAFFIC_BYTES = 24
@@ -51,7 +54,7 @@ def step_of(t: Table) -> StepColumns:
     losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
     device = {
         "matmul": one.matmul * products,
-        "attention": one.attention * (3.5 + recompute + 0.5 * (s.checkpointing == 1)),
+        "attention": one.attention * (1 + ATTENTION_BACKWARD + recompute + 0.5 * (s.checkpointing == 1)),
         "elementwise": one.elementwise * (3 + recompute) + losses,
         "head": one.head * head_products,
         "communication": one.communication * (2 + recompute),
@@ -101,7 +104,7 @@ def _gradient_traffic(t: Table, compute_s: Floats) -> Floats:
     """Exposed seconds of data-parallel traffic.
 
     Without sharding an all-reduce of the gradients (2(n-1)/n of their bytes); ZeRO 1 and 2 a reduce-scatter and an
-    all-gather (the same volume); ZeRO 3 gathers the 16-bit weights twice and scatters the gradients once, every micro batch.
+    all-gather (the same volume), which waits for the update and hides behind nothing; ZeRO 3 gathers the 16-bit weights twice and scatters the gradients once, every micro batch.
     """
     j, s = t.job, t.layout
     ranks = s.dp * s.cp
@@ -113,7 +116,9 @@ def _gradient_traffic(t: Table, compute_s: Floats) -> Floats:
     volume = np.where(s.zero >= 3, gathered, once)
     seconds = collective_s(t, ranks, volume, per_node=per_node)
     beside = np.where(s.zero >= 3, compute_s, compute_s / np.maximum(micro_batches(t), 1) * 2 / 3)
-    return np.maximum(0.1 * seconds, seconds - OVERLAP * beside)
+    after = np.where((s.zero == 1) | (s.zero == 2), 0.5, 0.0)
+    during = seconds * (1 - after)
+    return np.maximum(0.1 * during, during - OVERLAP * beside) + seconds * after
 
 
 def _stage_traffic(t: Table, tokens: Floats) -> Floats:
