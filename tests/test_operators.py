@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from planner.engine.answers import Answer
-from planner.engine.operators import _elementwise
+from planner.engine.operators import between_bytes
 from planner.workload.tasks import Lora
 
 PRODUCTS = {"mm", "addmm", "bmm", "embedding"}
@@ -62,7 +62,7 @@ def test_bytes_between_products_are_those_of_pytorch(width: int, ffn: int, heads
     counted = bytes_between_products(config, 3, tokens) - bytes_between_products(config, 2, tokens)
     described = {"model_type": "llama", **sizes, "vocab_size": 1000, "num_hidden_layers": 2}
     one = candidate(chip("A100 80GB SXM"), model=described, task="prefill", engine="transformers")
-    assert float(_elementwise(one.table(), np.array([float(tokens)]))[0]) == pytest.approx(counted, rel=0.03)
+    assert float(between_bytes(one.table(), np.array([float(tokens)]))[0]) == pytest.approx(counted, rel=0.03)
 
 
 def prefill_s(**fields: Any) -> float:

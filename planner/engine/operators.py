@@ -9,11 +9,12 @@ V vocabulary · E experts · e experts a token is routed to · n ranks of a coll
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from planner.engine.columns import Floats, Table
+from planner.engine.columns import Floats, Table, added
 
 SMALL_KERNEL_S = 1.5e-6
 """One short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
@@ -21,6 +22,8 @@ CONVERSION_BYTES = 6
 """FP32 read and 16 bit written for each input of a product, and back for each output."""
 FUSED_UNPACK_ROWS, UNPACKED_BYTES = 50, 4
 """Kernels that read packed weights serve this many rows (ExLlama's threshold); above it 16-bit weights are written and read."""
+SCORE_BYTES = 28
+"""Of one attention score that goes through memory: written, scaled, masked, in FP32 for the softmax, back, read."""
 COMPILED_LAUNCHES = 0.15
 """Share of the launches that torch.compile leaves: fused kernels, guards, no graphs. An assumption."""
 FABRIC_EFFICIENCY = 0.8
@@ -70,61 +73,106 @@ def distinct_experts(t: Table, rows: Floats) -> Floats:
     return touched
 
 
+@dataclass(frozen=True)
+class Product:
+    """Matrix products that are timed as one, shape [rows]."""
+
+    weights: Floats
+    """Elements of the weights on one GPU."""
+    rows: Floats
+    moved: Floats
+    """Elements of activations read and written."""
+    stored: Floats
+    """Bytes a weight is kept in."""
+
+
+def layer_products(t: Table, rows: Floats) -> dict[str, Product]:
+    """The products of one layer for `rows` tokens: its attention, and its MLP dense or with experts."""
+    m, j, s = t.model, t.job, t.layout
+    touched = distinct_experts(t, rows) / np.maximum(s.ep, 1)
+    routed_rows = rows * m.experts_per_token / np.maximum(touched * s.ep, 1e-9)
+    routed_moved = rows * m.experts_per_token * (2 * m.width + 3 * m.expert_ffn / s.tp) / s.ep
+    return {
+        "attention": Product(m.attention_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
+        "mlp": Product(m.dense_mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
+        "experts": Product(touched * m.expert_matrix / s.tp, routed_rows, routed_moved, j.linear_bytes),
+        "shared": Product((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.linear_bytes),
+    }
+
+
+def head_product(t: Table, head_rows: Floats) -> Product:
+    """The output head for `head_rows` tokens."""
+    m, s = t.model, t.layout
+    return Product(m.vocabulary * m.width / s.tp, head_rows, head_rows * m.vocabulary / s.tp, t.job.other_bytes)
+
+
+def product_s(t: Table, one: Product) -> tuple[Floats, Floats, Floats]:
+    """(seconds, seconds of its FLOPs alone, seconds of its bytes alone) of one product."""
+    j, c = t.job, t.chip
+    reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
+    flop_s = 2 * one.rows * one.weights / reached
+    bytes_s = one.weights * one.stored / c.weight_bandwidth_bytes_per_s + one.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    around = one.moved * CONVERSION_BYTES * t.engine.fp32_between
+    unpacked = t.engine.unpacks * j.weight_bits_packed
+    around = around + one.weights * (one.stored + UNPACKED_BYTES) * unpacked * (one.rows > FUSED_UNPACK_ROWS)
+    return soft_maximum(flop_s, bytes_s, c.knee) + around / c.bandwidth_bytes_per_s, flop_s, bytes_s
+
+
+def head_share(t: Table, head_rows: Floats) -> Floats:
+    """What of the head counts for one of the pipeline's stages."""
+    share: Floats = np.where(t.layout.pp > 1, 1 / t.layout.pp, 1.0) * (head_rows > 0)
+    return share
+
+
 def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: Floats) -> Pass:
     """One pass of `rows` tokens in sequences that attend to `context` tokens each (mean), `new` of them computed now.
 
     `head_rows`: rows the output head is applied to. Returns the stage's layers; the head counts where pp = 1, else as the
     last stage's share.
     """
-    m, j, s, c = t.model, t.job, t.layout, t.chip
+    m, s, c = t.model, t.layout, t.chip
     layers = m.layers / s.pp
     moe = m.moe_layers / m.layers
-    width2 = j.activation_bytes
-    reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
-    unpacked = t.engine.unpacks * j.weight_bits_packed
-
-    def product(matrix: Floats, product_rows: Floats, moved: Floats, stored: Floats = j.linear_bytes) -> tuple[Floats, Floats]:
-        flop_s = 2 * product_rows * matrix / reached
-        bytes_s = matrix * stored / c.weight_bandwidth_bytes_per_s + moved * width2 / c.bandwidth_bytes_per_s
-        around = moved * CONVERSION_BYTES * t.engine.fp32_between
-        around = around + matrix * (stored + UNPACKED_BYTES) * unpacked * (product_rows > FUSED_UNPACK_ROWS)
-        seconds = soft_maximum(flop_s, bytes_s, c.knee) + around / c.bandwidth_bytes_per_s
-        return seconds, np.where(flop_s > bytes_s, seconds, 0.0)
-
-    attention_matrix, attention_bound = product(m.attention_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp))
-    dense, dense_bound = product(m.dense_mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp))
-    touched = distinct_experts(t, rows) / np.maximum(s.ep, 1)
-    routed_rows = rows * m.experts_per_token / np.maximum(touched * s.ep, 1e-9)
-    routed = touched * m.expert_matrix / s.tp
-    experts, experts_bound = product(
-        routed, routed_rows, rows * m.experts_per_token * (2 * m.width + 3 * m.expert_ffn / s.tp) / s.ep
+    share = head_share(t, head_rows)
+    took, bound = {}, {}
+    for name, product in (*layer_products(t, rows).items(), ("head", head_product(t, head_rows))):
+        took[name], flop_s, bytes_s = product_s(t, product)
+        bound[name] = np.where(flop_s > bytes_s, took[name], 0.0)
+    per_layer, bound_layer = (
+        of["attention"] + (1 - moe) * of["mlp"] + moe * (of["experts"] + of["shared"]) for of in (took, bound)
     )
-    shared, shared_bound = product((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width)
-    head, head_bound = product(m.vocabulary * m.width / s.tp, head_rows, head_rows * m.vocabulary / s.tp, j.other_bytes)
-    head_share = np.where(s.pp > 1, 1 / s.pp, 1.0) * (head_rows > 0)
-    matmul = layers * (attention_matrix + (1 - moe) * dense + moe * (experts + shared))
-    bound = layers * (attention_bound + (1 - moe) * dense_bound + moe * (experts_bound + shared_bound)) + head_bound * head_share
-    attention = layers * _attention(t, rows, context, new)
-    quantise_s = np.where(
-        j.narrow_bytes > 0, rows * (3 * m.width + m.ffn / s.tp) * (2 + j.narrow_bytes) / c.quantise_bytes_per_s, 0.0
-    )
-    elementwise = layers * (_elementwise(t, rows) / c.bandwidth_bytes_per_s + quantise_s)
-    attention_latency = np.where(new > 1, c.attention_latency_s, c.decode_latency_s)
-    kernels = c.latency_s * (4 + 3 * moe) + attention_latency + np.maximum(t.engine.kernels_per_layer - 5, 0) * SMALL_KERNEL_S
+    scores_s, eager_s, _, _ = attention_s(t, rows, context, new)
+    elementwise = between_bytes(t, rows) / c.bandwidth_bytes_per_s + quantise_s(t, rows)
     factor = t.engine.device_factor
     return Pass(
-        matmul=matmul * factor,
-        attention=attention * factor,
-        elementwise=elementwise * factor,
-        head=head * head_share * factor,
-        communication=layers * _tensor_parallel(t, rows),
-        latency=layers * np.where(c.is_cpu > 0, 0.0, kernels),
-        host=layers * _host(t),
-        compute_bound=bound * factor,
+        matmul=layers * per_layer * factor,
+        attention=layers * (scores_s + eager_s) * factor,
+        elementwise=layers * elementwise * factor,
+        head=took["head"] * share * factor,
+        communication=layers * added(tensor_parallel_s(t, rows)),
+        latency=layers * added(latencies_s(t, new)),
+        host=layers * host_s(t),
+        compute_bound=(layers * bound_layer + bound["head"] * share) * factor,
     )
 
 
-def _host(t: Table) -> Floats:
+def latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
+    """Seconds one layer spends in starting and ending its products, its attention, and its small kernels."""
+    m, c = t.model, t.chip
+    on = np.where(c.is_cpu > 0, 0.0, 1.0)
+    attention = np.where(new > 1, c.attention_latency_s, c.decode_latency_s)
+    small = np.maximum(t.engine.kernels_per_layer - 5, 0) * SMALL_KERNEL_S
+    return c.latency_s * (4 + 3 * (m.moe_layers / m.layers)) * on, attention * on, small * on
+
+
+def quantise_s(t: Table, rows: Floats) -> Floats:
+    """Seconds one layer takes to round the inputs of its products where they compute below 16 bit."""
+    m, narrow = t.model, t.job.narrow_bytes
+    seconds = rows * (3 * m.width + m.ffn / t.layout.tp) * (2 + narrow) / t.chip.quantise_bytes_per_s
+    return np.where(narrow > 0, seconds, 0.0)
+
+
+def host_s(t: Table) -> Floats:
     """Seconds the host takes to launch one layer: operators, the loop over experts, and unpacking where no graph is replayed."""
     m, e = t.model, t.engine
     launches = e.launches_per_layer + e.launches_per_expert * m.experts * m.moe_layers / m.layers
@@ -134,11 +182,21 @@ def _host(t: Table) -> Floats:
     return seconds
 
 
-def _attention(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
-    """One layer: 4·q FLOP per token and attended token; the cache is read once a pass. Windows cut the context."""
-    m, j, s, c = t.model, t.job, t.layout, t.chip
+def attended_tokens(t: Table, context: Floats) -> Floats:
+    """Tokens one token attends to, the mean over the layers: windows cut the context."""
+    m = t.model
     window = np.where(m.window > 0, np.minimum(context, m.window), context)
-    seen = context + (window - context) * m.windowed_layers / m.layers
+    seen: Floats = context + (window - context) * m.windowed_layers / m.layers
+    return seen
+
+
+def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """One layer: (seconds, those of scores that go through memory, of its FLOPs alone, of its reads alone).
+
+    4·q FLOP per token and attended token; the cache is read once a pass.
+    """
+    m, j, s, c = t.model, t.job, t.layout, t.chip
+    seen = attended_tokens(t, context)
     flop_s = 4 * m.query / s.tp * seen * rows / c.attention_flop_per_s
     sequences = rows / np.maximum(new, 1.0)
     split = np.ceil(np.maximum(m.kv_heads, 1) / s.tp) / np.maximum(m.kv_heads, 1)
@@ -147,24 +205,41 @@ def _attention(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
         seen * m.cached_per_token * split * element / c.decode_bandwidth_bytes_per_s
         + m.kv_heads * split * c.decode_head_s * (new <= 1)
     )
-    eager_s = j.eager_attention * rows * seen * m.heads / s.tp * 28 / c.bandwidth_bytes_per_s
-    return soft_maximum(flop_s, read_s, c.knee) + eager_s
+    eager_s = j.eager_attention * rows * seen * m.heads / s.tp * SCORE_BYTES / c.bandwidth_bytes_per_s
+    return soft_maximum(flop_s, read_s, c.knee), eager_s, flop_s, read_s
 
 
-def _elementwise(t: Table, rows: Floats) -> Floats:
-    """Bytes of one layer outside products: two norms, two residual sums, rotary embedding, activation.
+@dataclass(frozen=True)
+class Between:
+    """Bytes per token of one kind of work between products, as multiples of h, q, k and f."""
 
-    Fused, in 16 bit: 20h + 4(q + k) + 6f. Operator by operator: 36h for a norm in FP32 (copy, square, mean, scale, copy back,
-    weight), 6h for a residual sum, 20(q + k) for the rotary embedding, 8k for the cache, 4q for attention's output, 10f for the
-    activation and its product (operators of Llama in transformers 5.23 on the meta device, bytes in and out).
-    """
+    fused: tuple[float, float, float, float]
+    """By fused kernels in 16 bit."""
+    each: tuple[float, float, float, float]
+    """Operator by operator: those of Llama in transformers 5.23 on the meta device, bytes in and out."""
+
+
+BETWEEN: Mapping[str, Between] = {
+    "norms": Between((8, 0, 0, 0), (72, 0, 0, 0)),
+    "residual sums": Between((12, 0, 0, 0), (12, 0, 0, 0)),
+    "rotary embedding": Between((0, 4, 4, 0), (0, 20, 20, 0)),
+    "copies into the cache": Between((0, 0, 0, 0), (0, 0, 8, 0)),
+    "copy of attention's output": Between((0, 0, 0, 0), (0, 4, 0, 0)),
+    "activation of the MLP": Between((0, 0, 0, 6), (0, 0, 0, 10)),
+}
+"""A norm in FP32 is copy, square, mean, scale, copy back and weight: 36h, and there are two of them."""
+_FUSED, _EACH = (tuple(map(sum, zip(*(getattr(of, way) for of in BETWEEN.values()), strict=True))) for way in ("fused", "each"))
+
+
+def between_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats:
+    """Bytes of one layer outside products, of one kind in `BETWEEN` or of all: 20h + 4(q + k) + 6f fused, 84h + 24q + 28k + 10f not."""
     m, j, s = t.model, t.job, t.layout
     moe = m.moe_layers / m.layers
     ffn = m.ffn * (1 - moe) + (m.experts_per_token * m.expert_ffn + m.shared_ffn) * moe
     fused = np.maximum(t.engine.fused_elementwise, j.compiled)
     scale = j.activation_bytes / 2 * np.where(j.autocast > 0, 1.6, 1.0) * (1 + t.engine.fp32_between)
-    one = 20 * m.width + (4 * (m.query + m.key) + 6 * ffn) / s.tp
-    each = 84 * m.width + (24 * m.query + 28 * m.key + 10 * ffn) / s.tp
+    ways = (BETWEEN[kind].fused, BETWEEN[kind].each) if kind else (_FUSED, _EACH)
+    one, each = (h * m.width + (q * m.query + k * m.key + f * ffn) / s.tp for h, q, k, f in ways)
     return rows * np.where(fused > 0, one, each) * scale
 
 
@@ -190,11 +265,11 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
     return np.where(ranks > 1, soft_maximum(latency, transfer, COLLECTIVE_KNEE), 0.0)
 
 
-def _tensor_parallel(t: Table, rows: Floats) -> Floats:
+def tensor_parallel_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     """One layer's two all-reduces of r·h elements (2(n-1)/n of them a rank), and two all-to-alls of routed tokens."""
     m, j, s = t.model, t.job, t.layout
     size = rows * m.width * j.activation_bytes
     reduce_s = 2 * collective_s(t, s.tp, 2 * (s.tp - 1) / s.tp * size, per_node=np.minimum(s.tp, s.gpus_per_node))
     routed = size * m.experts_per_token * (s.ep - 1) / np.maximum(s.ep, 1) / np.maximum(s.ep, 1)
     exchange_s = 2 * (m.moe_layers / m.layers) * collective_s(t, s.ep, routed, per_node=np.minimum(s.ep, s.gpus_per_node))
-    return reduce_s + exchange_s
+    return reduce_s, exchange_s
