@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -116,6 +117,14 @@ class Session:
             self._architectures[key] = read_architecture(config, where)
         return self._architectures[key]
 
+    def architecture_of(self, workload: Workload, where: str = "") -> Architecture:
+        """The architecture of the workload's model, with those of its companions; raises `UserError`."""
+        main = self.architecture(workload.model, where)
+        if not workload.companions:
+            return main
+        others = tuple(self.architecture(other.model or workload.model, where) for other in workload.companions)
+        return replace(main, companions=others)
+
     def plan(
         self,
         workload: Workload,
@@ -141,14 +150,14 @@ class Session:
             chip=self._chips(measured=basis == "measured"),
             spec_chip=self._chips(measured=False),
         )
-        return make_plan(workload, self.architecture(workload.model), sources, top=top, levers=levers, hints=hints)
+        return make_plan(workload, self.architecture_of(workload), sources, top=top, levers=levers, hints=hints)
 
     def memory_detail(self, workload: Workload, row: PlanRow) -> MemoryDetail | None:
         """What takes the memory of `row` of the plan for `workload`, item by item; None where its memory is not known."""
         from planner.engine.candidate import memory_detail
 
         gpu = next((local for local in self.machine.devices if row.here and local.name == row.gpu), None) or self.gpus.find(row.gpu)
-        return memory_detail(workload, self.architecture(workload.model), row, gpu, self._chips(measured=False))
+        return memory_detail(workload, self.architecture_of(workload), row, gpu, self._chips(measured=False))
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
         """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
@@ -166,7 +175,7 @@ class Session:
         from planner.engine.estimate import estimate
 
         return estimate(
-            requests, self.gpus.find, lambda request: self.architecture(request.model), self._chips(measured=basis == "measured")
+            requests, self.gpus.find, self.architecture_of, self._chips(measured=basis == "measured")
         )
 
     def refresh(self) -> None:
@@ -185,7 +194,7 @@ class Session:
     def _resolved(self, workload: Workload, where: str) -> None:
         from planner.engine.jobs import resolve
 
-        resolve(workload, self.architecture(workload.model, where), where)
+        resolve(workload, self.architecture_of(workload, where), where)
 
     def _local_counts(self) -> dict[str, int]:
         counts: dict[str, int] = {self.machine.cpu.name: 1}

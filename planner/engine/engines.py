@@ -67,6 +67,10 @@ class Engine:
     """Share of the GPU's memory it claims at start; None: it grows as needed."""
     prefill_chunk: int
     """Most prompt tokens in one forward pass; 0: the whole prompt of the whole batch."""
+    prompts_first: bool
+    """Running sequences wait while prompts are computed; else both share an iteration."""
+    reserves_output: bool
+    """A request is admitted only if the cache has room for its whole output."""
     fused_elementwise: bool
     """Norms, rotary embedding and activation are fused kernels."""
     source: str
@@ -88,9 +92,12 @@ _RECORDS: dict[str, Engine] = {
             context_bytes=0.5 * GIB,
             communicator_bytes=1.0 * GIB,
             slack=0.06,
+            device_factor=1.1,
             unpacks=True,
             pool_fraction=None,
             prefill_chunk=0,
+            prompts_first=True,
+            reserves_output=True,
             fused_elementwise=False,
             source=f"{_ATEN}; {_CONTEXT}; allocator slack: simulated median 6 %",
         ),
@@ -110,11 +117,13 @@ _RECORDS: dict[str, Engine] = {
             prompt_logits=True,
             gptq_scratch_tokens=16384,
             unpacks=True,
-            device_factor=1.45,
+            device_factor=1.46,
             layer_split=True,
             release="before 4.45",
             pool_fraction=None,
             prefill_chunk=0,
+            prompts_first=True,
+            reserves_output=True,
             fused_elementwise=False,
             source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {_CONTEXT}; device factor: scripts/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; {_LEGACY}",
         ),
@@ -128,6 +137,8 @@ _RECORDS: dict[str, Engine] = {
             slack=0.03,
             pool_fraction=None,
             prefill_chunk=0,
+            prompts_first=True,
+            reserves_output=True,
             fused_elementwise=True,
             source="torch.compile with CUDA graphs: four products, attention and fused remainders a layer",
         ),
@@ -147,6 +158,8 @@ _RECORDS: dict[str, Engine] = {
             layer_split=True,
             pool_fraction=None,
             prefill_chunk=512,
+            prompts_first=False,
+            reserves_output=True,
             fused_elementwise=True,
             source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512",
         ),
@@ -175,6 +188,8 @@ _RECORDS: dict[str, Engine] = {
             cache_block_tokens=16,
             pool_fraction=0.9,
             prefill_chunk=8192,
+            prompts_first=False,
+            reserves_output=False,
             fused_elementwise=True,
             source="gpu_memory_utilization 0.9 and max_num_batched_tokens 8192 are vLLM V1's defaults; 0.27 GiB outside "
             "torch at TP 1, 2.1 GiB at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
@@ -189,8 +204,10 @@ _RECORDS: dict[str, Engine] = {
             slack=0.02,
             pool_fraction=0.88,
             prefill_chunk=8192,
+            prompts_first=True,
+            reserves_output=False,
             fused_elementwise=True,
-            source="mem_fraction_static 0.88, chunked_prefill_size 8192: SGLang's defaults on 80 GB parts",
+            source="mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts",
         ),
         Engine(
             name="tensorrt-llm",
@@ -203,8 +220,10 @@ _RECORDS: dict[str, Engine] = {
             cache_block_tokens=32,
             pool_fraction=0.9,
             prefill_chunk=8192,
+            prompts_first=False,
+            reserves_output=True,
             fused_elementwise=True,
-            source="free_gpu_memory_fraction 0.9, max_num_tokens 8192: TensorRT-LLM's defaults",
+            source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, guaranteed no eviction: TensorRT-LLM's defaults",
         ),
         Engine(
             name="megatron",
@@ -216,6 +235,8 @@ _RECORDS: dict[str, Engine] = {
             slack=0.06,
             pool_fraction=None,
             prefill_chunk=0,
+            prompts_first=True,
+            reserves_output=True,
             fused_elementwise=True,
             source="fused softmax, norms and bias-activation kernels",
         ),

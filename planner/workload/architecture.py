@@ -85,6 +85,8 @@ class Architecture:
     """Biases of one expert."""
     router_vector: int = 0
     shared_gate: int = 0
+    companions: tuple[Architecture, ...] = ()
+    """Of the further models a workload holds, in its order."""
     dense_layers: int
     """Layers with a dense MLP (all of them without experts)."""
 

@@ -38,6 +38,17 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Storage format of the frozen base weights ('nf4': QLoRA)."""
 
 
+class Companion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A further model that the same GPUs hold: beside a policy in training with feedback, or as a draft in serving."""
+
+    role: Literal["reference", "reward", "critic", "draft"]
+    """'critic' is trained like the workload's own model; 'draft' proposes tokens while generating; the others are frozen."""
+    model: str | dict[str, Any] | None = None
+    """As the workload's; absent: the same model."""
+    weight_dtype: WeightDtype = "bf16"
+    """Storage format of frozen weights; a critic follows the recipe."""
+
+
 class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A distribution of token lengths; `mean` is required."""
 
@@ -79,6 +90,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     optimizer: Optimizer | None = None
     lora: Lora | None = None
     sharding: Sharding | None = None
+    companions: list[Companion] = []
+    """Further models on the same GPUs; their memory counts, their passes are not timed."""
+    adapters: int | None = None
+    """LoRA adapters (of the size `lora` says) loaded at once while generating or serving; absent with `lora`: one."""
     offload: Offload | None = None
     checkpointing: Checkpointing | None = None
     attention: Attention | None = None
