@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from textual.containers import VerticalScroll
 from textual.pilot import Pilot
@@ -18,6 +19,7 @@ from widgets.help import HelpScreen
 from widgets.itemised import ItemsScreen, lever_lines
 from widgets.lines import KeyLine
 from widgets.memory_bar import MemoryBar
+from widgets.panes import RankingView
 from widgets.symbols import UNICODE
 from widgets.why import WhyScreen
 
@@ -145,6 +147,27 @@ async def test_a_row_that_does_not_fit_is_told_what_would_change_it(tmp_path: Pa
         why = str(app.screen.query_one(Static).content)
         assert why.index("What would change it") < why.index("Memory")
         assert "31 % slower" in why
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_where_nothing_fits_the_levers_stand_below_the_table(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        assert app.plan is not None
+        levers = [Lever(change={}, text=f"change {n}: then it fits", gpu="L4", saves_bytes=2**30, slowdown=0.31) for n in range(7)]
+        lost = [row for row in app.plan.rows if row.rank is None]
+        view = app.main.query_one(RankingView)
+        view.explain(lost[0], msgspec.structs.replace(app.plan, rows=lost, levers=levers))
+        await pilot.pause()
+        reason = app.main.query_one("#reason", Static)
+        text = str(reason.content)
+        assert "→ change 0: then it fits (saves 1.0 GiB, 31 % slower)" in text
+        assert reason.size.height >= 6
+        assert app.table.size.height >= 4
+        view.explain(app.plan.rows[0], app.plan)
+        await pilot.pause()
+        assert reason.size.height <= 3
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -21,9 +21,11 @@ from .ranking import Ranking
 from .symbols import UNICODE, Symbols
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Lever, Plan, PlanRow
+    from planner.engine.answers import Lever, OfferAnswer, Plan, PlanRow
 
 DEFAULT_HEADROOM = 0.1
+MOST_LEVERS = 5
+"""Named below the table where nothing fits; enter shows all."""
 OBJECTIVE_WORDS = {
     "cheapest": "cheapest first",
     "fastest": "fastest first",
@@ -117,15 +119,22 @@ class RankingView(Vertical):
         if row is None:
             self.query_one("#reason", Static).update(Content(""), layout=False)
             return
-        offer = row.offer
-        levers = [self._lever(lever) for lever in plan.levers[:2]] if plan is not None and row.rank is None else []
         lines = [Content.assemble(("this machine: " if row.here else "", "bold $accent"), row.why)]
-        if offer is not None:
-            instances = f"{offer.instances} × " if offer.instances > 1 else ""
-            text = f"{usd_text(offer.usd_per_h)} $/h · {instances}{offer.provider} {offer.instance} · {offer.region} · {offer.market} · {offer.as_of}"
-            lines.append(Content.styled(shorten_end(text, max(20, self.size.width - 2), self._symbols.ellipsis), "$quiet"))
-        lines += [Content.styled(text, "$text-warning") for text in levers]
-        self.query_one("#reason", Static).update(Content("\n").join(lines), layout=False)
+        levers = plan.levers[:MOST_LEVERS] if plan is not None and row.rank is None and not row.here else []
+        lines += [
+            Content.styled(self._lever(lever), "$text-success" if lever.gpu else "$text-warning" if number == 0 else "$quiet")
+            for number, lever in enumerate(levers)
+        ]
+        if row.offer is not None:
+            lines.append(self._offer(row.offer))
+        reason = self.query_one("#reason", Static)
+        reason.set_class(bool(levers), "-levers")
+        reason.update(Content("\n").join(lines), layout=bool(levers))
+
+    def _offer(self, offer: OfferAnswer) -> Content:
+        instances = f"{offer.instances} × " if offer.instances > 1 else ""
+        text = f"{usd_text(offer.usd_per_h)} $/h · {instances}{offer.provider} {offer.instance} · {offer.region} · {offer.market} · {offer.as_of}"
+        return Content.styled(shorten_end(text, max(20, self.size.width - 2), self._symbols.ellipsis), "$quiet")
 
     def _lever(self, lever: Lever) -> str:
         cost = f" ({lever.cost_text})" if lever.cost_text else ""
