@@ -1,0 +1,116 @@
+"""The matrix products of a forward or backward pass, one by one: m × k by k × n, how often, and their FLOPs.
+
+A product of m × k by k × n is 2·m·n·k FLOP, as `torch.utils.flop_counter` counts it; norms, softmax, activations and the
+optimizer count as none. The backward pass of a product is two of the same size, for its input and for its weights; of two
+attention products four, and the fused kernels compute the scores once more. Attention is counted for the tokens that are
+attended to: all of them as PyTorch's counter does (`attended` = sequence), the causal half as MFU does (sequence ÷ 2), less
+where a window cuts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from planner.workload.architecture import Architecture
+from planner.workload.matrices import Matrix, Part, Role, matrices
+
+BACKWARD = 2.0
+"""Products of a backward pass over those of the forward pass."""
+FUSED_ATTENTION_BACKWARD = 2.5
+"""With the scores, which fused kernels do not keep: five products for two."""
+
+_NAMES: dict[Role, str] = {
+    "q": "q projection",
+    "k": "k projection",
+    "v": "v projection",
+    "qkv": "q, k, v projection",
+    "q_a": "q to its latent",
+    "q_b": "q from its latent",
+    "kv_a": "k, v to their latent",
+    "kv_b": "k, v from their latent",
+    "o": "o projection",
+    "gate": "gate",
+    "up": "up",
+    "gate_up": "gate and up",
+    "down": "down",
+    "router": "router",
+    "shared_gate": "gate of the shared expert",
+}
+_PARTS: dict[Part, str] = {"mlp": "MLP ", "experts": "experts, ", "shared": "shared expert, "}
+_GROUPS: dict[Part, str] = {"attention": "attention", "mlp": "mlp", "experts": "experts", "shared": "shared", "router": "shared"}
+_BY_ROWS: frozenset[Role] = frozenset({"o", "down"})
+"""Tensor parallelism divides the inputs of these and the outputs of all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """`count` products of m × k by k × n."""
+
+    name: str
+    group: str
+    """What it is timed with: "attention", "mlp", "experts", "shared" (`operators.layer_products`), "head" or "scores"."""
+    m: float
+    """Rows: tokens, or tokens routed to one expert (mean)."""
+    n: float
+    k: float
+    count: float
+    weights: bool = True
+    """k × n are weights; else both sides are activations."""
+
+    @property
+    def flop(self) -> float:
+        """Of all of them."""
+        return 2 * self.n * self.k * (self.m * self.count)
+
+
+def pass_products(
+    a: Architecture,
+    tokens: float,
+    attended: float,
+    *,
+    head_rows: float,
+    new: float | None = None,
+    touched: float | None = None,
+    tp: int = 1,
+) -> list[Gemm]:
+    """The products of one forward pass of `tokens` through all layers, each of which attends to `attended` tokens (mean).
+
+    `head_rows`: tokens the output head is applied to. `new`: tokens of each sequence computed now (all of one sequence
+    unless said). `touched`: experts of a layer that get a token (all of them). `tp`: ranks that share every product.
+    """
+    weighted = [_weighted(one, tokens, a, touched or a.experts, tp) for one in matrices(a)]
+    return [*weighted, *_attention(a, tokens, attended, new or tokens, tp), *_head(a, tokens, head_rows, tp)]
+
+
+def flop_per_token(a: Architecture, attended: float) -> float:
+    """Of one token forward: 2·N for the matrices it is multiplied with, head included, and attention over `attended` tokens.
+
+    The model FLOPs of training are three times that with the causal half of the sequence, whatever is recomputed: 6·N + …
+    """
+    return sum(one.flop for one in pass_products(a, 1, attended, head_rows=1, touched=a.experts_per_token))
+
+
+def _weighted(one: Matrix, tokens: float, a: Architecture, touched: float, tp: int) -> Gemm:
+    inputs, outputs = (one.inputs / tp, one.outputs) if one.role in _BY_ROWS else (one.inputs, one.outputs / tp)
+    name = _PARTS.get(one.part, "") + _NAMES[one.role]
+    if one.part == "experts":
+        rows, count = tokens * a.experts_per_token / touched, one.layers * touched
+    else:
+        rows, count = tokens, one.layers * one.copies
+    return Gemm(name, _GROUPS[one.part], rows, outputs, inputs, count)
+
+
+def _attention(a: Architecture, tokens: float, attended: float, new: float, tp: int) -> Iterator[Gemm]:
+    each = a.layers * a.heads / tp * tokens / new
+    yield Gemm("attention scores", "scores", new, attended, a.head_dim, each, weights=False)
+    yield Gemm("attention values", "scores", new, a.value_dim or a.head_dim, attended, each, weights=False)
+
+
+def _head(a: Architecture, tokens: float, head_rows: float, tp: int) -> Iterator[Gemm]:
+    width = a.embedding_width or a.width
+    if a.input_matrix:
+        yield Gemm("embedding to the layers' width", "head", tokens, a.width / tp, width, 1)
+    if a.output_matrix:
+        yield Gemm("layers' width to the head", "head", head_rows, width / tp, a.width, 1)
+    yield Gemm("output head", "head", head_rows, a.vocabulary / tp, width, 1)
