@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table, added
 from planner.engine.memory.stages import micro_batches, stage_parameters
-from planner.engine.operators import collective_s, forward
+from planner.engine.operators import Pass, collective_s, forward
 
 BACKWARD_LAUNCHES = 113 / 64
 """ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
@@ -39,6 +39,14 @@ class StepColumns:
     compute_bound: Floats
     model_flop: Floats
     """6·N·tokens + causal attention."""
+    one: Pass
+    """Forward pass of one micro batch."""
+    count: Floats
+    """Micro batches."""
+    exposed: dict[str, Floats]
+    """What of the communication is outside forward and backward passes."""
+    update: dict[str, Floats]
+    """What the optimizer's step takes."""
 
 
 def step_of(t: Table) -> StepColumns:
@@ -47,40 +55,75 @@ def step_of(t: Table) -> StepColumns:
     tokens = s.micro_batch * j.sequence / s.cp
     half = j.sequence / 2
     one = forward(t, tokens, half, j.sequence, head_rows=tokens)
-    adapter = j.adapters > 0
-    recompute = (s.checkpointing > 1) * 1.0
-    products = 1 + np.where(adapter, 1.0, 2.0) + recompute
-    head_products = np.where(adapter, 2.0, 3.0)
+    factors = phase_factors(t)
+    passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
     device = {
-        "matmul": one.matmul * products,
-        "attention": one.attention * (1 + ATTENTION_BACKWARD + recompute + 0.5 * (s.checkpointing == 1)),
-        "elementwise": one.elementwise * (3 + recompute) + losses,
-        "head": one.head * head_products,
-        "communication": one.communication * (2 + recompute),
-        "latency": one.latency * (1 + BACKWARD_LAUNCHES + recompute),
+        "matmul": one.matmul * passes["matmul"],
+        "attention": one.attention * passes["attention"],
+        "elementwise": one.elementwise * passes["elementwise"] + losses,
+        "head": one.head * passes["head"],
+        "communication": one.communication * passes["communication"],
+        "latency": one.latency * passes["latency"],
     }
     device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
     busy = added(device.values())
-    host = one.host * (1 + BACKWARD_LAUNCHES + recompute)
+    host = one.host * passes["launch"]
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
     per_micro = busy + exposed_host
     bubble = (s.pp - 1) / np.maximum(s.virtual_stages, 1) * per_micro
-    update, gradients = _update(t), _gradient_traffic(t, per_micro * count)
     by_class = {name: value * count for name, value in device.items()}
     stage = stage_parameters(t)
     fetched = (stage.linear * j.linear_bytes + stage.other * j.other_bytes) * 2 / HOST_LINK_BYTES_PER_S * j.offload_parameters
-    by_class["communication"] = by_class["communication"] + fetched * count + gradients + _stage_traffic(t, tokens) * count
-    by_class |= {"launch": exposed_host * count, "optimizer": update, "bubble": bubble}
+    exposed = {
+        "weights from host memory": fetched * count,
+        "gradients and weights between ranks": _gradient_traffic(t, per_micro * count),
+        "activations between stages": _stage_traffic(t, tokens) * count,
+    }
+    by_class["communication"] = by_class["communication"] + added(exposed.values())
+    update = update_s(t)
+    by_class |= {"launch": exposed_host * count, "optimizer": added(update.values()), "bubble": bubble}
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     step = added(by_class.values())
     total = tokens * s.cp * s.dp * count
     per_token = 6 * (m.active - m.embedding * (m.tied == 0)) + 6 * m.layers * m.query * j.sequence
-    bound = one.compute_bound * np.broadcast_to(products, (t.rows,)) * count
+    bound = one.compute_bound * np.broadcast_to(passes["matmul"], (t.rows,)) * count
     return StepColumns(
-        step_s=step, tokens=np.broadcast_to(total, (t.rows,)), by_class=by_class, compute_bound=bound, model_flop=total * per_token
+        step_s=step,
+        tokens=np.broadcast_to(total, (t.rows,)),
+        by_class=by_class,
+        compute_bound=bound,
+        model_flop=total * per_token,
+        one=one,
+        count=count,
+        exposed=exposed,
+        update=update,
     )
+
+
+def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
+    """Phase -> operator class -> what it takes of a forward pass's time; "launch" is that of the host's launches.
+
+    Full checkpointing runs the layers again, selective the attention's scores; the base under adapters gets no gradients of
+    its weights.
+    """
+    again = (t.layout.checkpointing > 1) * 1.0
+    products = np.where(t.job.adapters > 0, 1.0, 2.0)
+    one, two, none = np.ones(1), np.full(1, 2.0), np.zeros(1)
+    classes = ("matmul", "attention", "elementwise", "head", "communication", "latency", "launch")
+    recompute = dict.fromkeys(classes, again) | {"attention": again + 0.5 * (t.layout.checkpointing == 1), "head": none}
+    launches = np.full(1, BACKWARD_LAUNCHES)
+    backward = {
+        "matmul": products,
+        "attention": np.full(1, ATTENTION_BACKWARD),
+        "elementwise": two,
+        "head": products,
+        "communication": one,
+        "latency": launches,
+        "launch": launches,
+    }
+    return {"forward": dict.fromkeys(classes, one), "recompute": recompute, "backward": backward}
 
 
 def _trained(t: Table) -> Floats:
@@ -89,15 +132,19 @@ def _trained(t: Table) -> Floats:
     return np.where(t.job.adapters > 0, adapters, stage.linear + stage.other)
 
 
-def _update(t: Table) -> Floats:
+def update_s(t: Table) -> dict[str, Floats]:
     """The optimizer moves its states, the gradients and the weights once; sharded states divide the work."""
     j, s, c = t.job, t.layout, t.chip
     parameters = _trained(t) / np.where(s.zero >= 1, s.shard, 1.0)
     moved = parameters * (j.state_traffic + j.cast_bytes)
     host_link = np.where(j.offload_optimizer > 0, parameters * 8 / HOST_LINK_BYTES_PER_S, 0.0)
     tensors = 11 * t.model.layers / s.pp * (j.adapters == 0) + 14 * t.model.layers / s.pp * (j.adapters > 0)
-    seconds: Floats = moved / c.bandwidth_bytes_per_s + host_link + tensors * 2 * c.launch_s * (j.state_traffic > 0)
-    return seconds
+    launches = tensors * 2 * c.launch_s * (j.state_traffic > 0)
+    return {
+        "states, gradients and weights": moved / c.bandwidth_bytes_per_s,
+        "states in host memory": host_link,
+        "launches": launches,
+    }
 
 
 def _gradient_traffic(t: Table, compute_s: Floats) -> Floats:
@@ -118,7 +165,8 @@ def _gradient_traffic(t: Table, compute_s: Floats) -> Floats:
     beside = np.where(s.zero >= 3, compute_s, compute_s / np.maximum(micro_batches(t), 1) * 2 / 3)
     after = np.where((s.zero == 1) | (s.zero == 2), 0.5, 0.0)
     during = seconds * (1 - after)
-    return np.maximum(0.1 * during, during - OVERLAP * beside) + seconds * after
+    left: Floats = np.maximum(0.1 * during, during - OVERLAP * beside) + seconds * after
+    return left
 
 
 def _stage_traffic(t: Table, tokens: Floats) -> Floats:
