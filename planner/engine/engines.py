@@ -174,6 +174,8 @@ _RECORDS: dict[str, Engine] = {
             unpacks=True,
             pool_fraction=0.9,
             prefill_chunk=8192,
+            prompts_first=False,
+            reserves_output=True,
             fused_elementwise=True,
             source=f"where no engine was named: fused kernels replayed as CUDA graphs; {_CONTEXT}; a tenth of the GPU is left alone",
         ),
