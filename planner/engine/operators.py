@@ -46,6 +46,8 @@ class Pass:
     """Time the host needs to launch it; hides behind the device while shorter."""
     compute_bound: Floats
     """Part of matmul and head whose FLOPs take longer than their bytes."""
+    shape: tuple[Floats, Floats, Floats, Floats]
+    """What it was asked for: rows, context, new, head_rows."""
 
     @property
     def device(self) -> Floats:
@@ -153,6 +155,7 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
         latency=layers * added(latencies_s(t, new)),
         host=layers * host_s(t),
         compute_bound=(layers * bound_layer + bound["head"] * share) * factor,
+        shape=(rows, context, new, head_rows),
     )
 
 
