@@ -19,6 +19,18 @@ drifted apart. Fitted by eye on 579 published times to first token at concurrenc
 
 
 @dataclass(frozen=True)
+class Passes:
+    """One phase of generating, shape [rows]."""
+
+    one: Pass
+    """Through one stage of the pipeline."""
+    count: Floats
+    """How many of them every stage sees."""
+    by_class: dict[str, Floats]
+    """Seconds of all of them through all stages."""
+
+
+@dataclass(frozen=True)
 class ServeColumns:
     """Shape [rows]; a replica is one tp·pp group, the deployment has dp of them."""
 
@@ -37,10 +49,12 @@ class ServeColumns:
     by_class: dict[str, Floats]
     compute_bound: Floats
     flop_per_token: Floats
+    phases: dict[str, Passes]
+    """"prefill" of the batch, or of one request of those served; and "decode"."""
 
 
-def _classes(t: Table, one: Pass, times: Floats) -> dict[str, Floats]:
-    """Seconds by class of `times` passes over all pipeline stages."""
+def _classes(t: Table, one: Pass, times: Floats, iterations: Floats | float) -> dict[str, Floats]:
+    """Seconds by class of `times` passes over all pipeline stages, in `iterations` of the engine."""
     scale = times * t.layout.pp
     device = one.device
     return {
@@ -51,6 +65,7 @@ def _classes(t: Table, one: Pass, times: Floats) -> dict[str, Floats]:
         "communication": one.communication * scale,
         "latency": one.latency * scale,
         "launch": np.maximum(0.0, one.host - device) * scale,
+        "host": t.engine.host_step_s * iterations,
     }
 
 
@@ -68,15 +83,12 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     decode = forward(t, batch, context, np.ones_like(batch), head_rows=batch)
     step_s = decode.total * s.pp + t.engine.host_step_s
     steps = np.maximum(j.output_tokens - 1, 0.0)
-    by_class = {
-        name: a + b
-        for (name, a), b in zip(
-            _classes(t, prefill, passes * stages / s.pp / (prompts if continuous else 1.0)).items(),
-            _classes(t, decode, steps).values(),
-            strict=True,
-        )
+    shared = prompts if continuous else np.ones(1)
+    phases = {
+        "prefill": Passes(prefill, passes / shared, _classes(t, prefill, passes * stages / s.pp / shared, 1.0)),
+        "decode": Passes(decode, steps, _classes(t, decode, steps, steps)),
     }
-    by_class["host"] = t.engine.host_step_s * (1 + steps)
+    by_class = {name: a + phases["decode"].by_class[name] for name, a in phases["prefill"].by_class.items()}
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     bound = prefill.compute_bound * passes * stages + decode.compute_bound * steps * s.pp
     # 2·N per token and causal attention; one output token carries its share of the prompt
@@ -85,7 +97,11 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     times = _continuous(t, batch, prefill_s, step_s, decode) if continuous else _fixed(batch, prefill_s, step_s, steps)
     full = {name: np.broadcast_to(value, (t.rows,)) for name, value in (common | times).items()}
     return ServeColumns(
-        **full, by_class=by_class, compute_bound=np.broadcast_to(bound, (t.rows,)), flop_per_token=np.broadcast_to(flop, (t.rows,))
+        **full,
+        by_class=by_class,
+        compute_bound=np.broadcast_to(bound, (t.rows,)),
+        flop_per_token=np.broadcast_to(flop, (t.rows,)),
+        phases=phases,
     )
 
 
