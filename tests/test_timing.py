@@ -58,7 +58,7 @@ def only_arithmetic() -> Chip:
 
 def forward_flop(model: str | dict[str, Any], batch: int, sequence: int) -> float:
     """Of one pass over whole sequences, attention counted in full as torch does."""
-    table = candidate(only_arithmetic(), model=model, task="train", micro_batch=batch, sequence=sequence).table()
+    table = candidate(only_arithmetic(), model=model, task="train", engine="megatron", micro_batch=batch, sequence=sequence).table()
     rows, length = np.array([float(batch * sequence)]), np.array([float(sequence)])
     one = forward(table, rows, length, length, head_rows=rows)
     return float(one.matmul[0] + one.attention[0] + one.head[0])
