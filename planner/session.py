@@ -18,7 +18,10 @@ from planner.errors import UserError
 if TYPE_CHECKING:
     from planner.engine.answers import Answer, Lever, MemoryDetail, Plan, PlanRow
     from planner.engine.chips import Chip
-    from planner.hardware.ceilings import Ceilings
+    from planner.engine.price_sets import PriceSet
+    from planner.engine.study_answers import StudyAnswer
+    from planner.engine.study_sizes import Study
+    from planner.hardware.ceilings import Ceilings, TrainPoint
     from planner.hardware.gpus import Gpu, GpuCatalogue
     from planner.hardware.measurements import Store
     from planner.hardware.offers import Offer
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from planner.observe.machine import Machine
     from planner.workload.architecture import Architecture
     from planner.workload.presets import ModelShelf, PresetShelf
+    from planner.workload.studies import PublishedStudy
     from planner.workload.tasks import Request, Workload
 
 DEFAULT_PRESET = "llama-3.1-70b-chat-service"
@@ -174,14 +178,73 @@ class Session:
         """One answer a request, in order."""
         from planner.engine.estimate import estimate
 
-        return estimate(
-            requests, self.gpus.find, self.architecture_of, self._chips(measured=basis == "measured")
+        return estimate(requests, self.gpus.find, self.architecture_of, self._chips(measured=basis == "measured"))
+
+    def study(
+        self,
+        study: Study | None = None,
+        *,
+        gpus: Sequence[str] = (),
+        prices: str = "",
+        given: Mapping[str, float] | None = None,
+        basis: BasisChoice = "measured",
+    ) -> StudyAnswer:
+        """The study of compute per dollar on `gpus` ('all': the whole catalogue); none named: the usual ones, and this machine's.
+
+        `given`: USD an hour of a GPU that go before the price set's. Raises `UserError`.
+        """
+        import msgspec
+
+        from planner.engine.price_sets import price_set
+        from planner.engine.study import run_study
+        from planner.engine.study_published import compared
+        from planner.engine.study_sizes import DEFAULT_PRICES, Study
+
+        named = tuple((self.gpus.find(name).name, usd) for name, usd in (given or {}).items())
+        chosen = price_set(prices or DEFAULT_PRICES, self.offers, named, self.published_study)
+        points = {device.name: self._train_points(device) for device in self.machine.devices} if basis == "measured" else {}
+        found = run_study(
+            study or Study(),
+            self._studied(gpus, chosen, points),
+            prices=chosen.name,
+            price_of=chosen.of,
+            architecture=self.architecture,
+            chip=self._chips(measured=basis == "measured"),
+            measured=points,
+            here=frozenset(device.name for device in self.machine.devices),
         )
+        return msgspec.structs.replace(found, published=compared(found, self.published_study))
+
+    @cached_property
+    def published_study(self) -> PublishedStudy:
+        """The study that ours is held against."""
+        from planner.workload.studies import load_study
+
+        return load_study(paths.presets_folder() / "studies" / "compute-per-dollar.toml")
 
     def refresh(self) -> None:
         """Forget what was read of measurements, so that the next plan sees new ones."""
         self._ceilings.clear()
         self._chip_cache.clear()
+
+    def _studied(self, names: Sequence[str], prices: PriceSet, points: Mapping[str, Sequence[TrainPoint]]) -> list[Gpu]:
+        """The GPUs of a study: those named, or the usual ones in the form that has a price, and what this machine measured."""
+        from planner.engine.study_sizes import DEFAULT_GPUS
+
+        local = {device.name: device for device in self.machine.devices}
+        if names:
+            every = [gpu for gpu in self.gpus.all if gpu.kind == "gpu"] if "all" in names else []
+            return every or [local.get(name) or self.gpus.find(name) for name in names]
+        forms = [[self.gpus.find(name) for name in family] for family in DEFAULT_GPUS]
+        usual = [next((gpu for gpu in family if prices.of(gpu).usd_per_gpu_h is not None), family[0]) for family in forms]
+        own = [device for device in local.values() if device.kind == "gpu" or points.get(device.name)]
+        return [*usual, *(device for device in own if device.name not in {gpu.name for gpu in usual})]
+
+    def _train_points(self, gpu: Gpu) -> tuple[TrainPoint, ...]:
+        """Training steps measured on `gpu`."""
+        from planner.hardware.calibration import ceilings_of
+
+        return ceilings_of(gpu, self.priors, self.store.latest(gpu.name)).train_points
 
     @cached_property
     def _ceilings(self) -> dict[tuple[str, bool], Ceilings]:

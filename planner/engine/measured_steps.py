@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from planner.engine.chips import Chip
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate import Candidates
 from planner.engine.jobs import resolve
+from planner.engine.study_sizes import study_config
 from planner.engine.training import step_of
 from planner.errors import UserError
 from planner.hardware.ceilings import TrainPoint
@@ -23,7 +25,9 @@ TRANSFER_SPREAD = 0.25
 _RECIPES: dict[str, Recipe] = {"amp": "amp", "fp32": "fp32", "bf16": "bf16", "mixed": "mixed"}
 
 
-def with_measured_steps(chip: Chip, points: tuple[TrainPoint, ...], architecture: Callable[[str], Architecture]) -> Chip:
+def with_measured_steps(
+    chip: Chip, points: tuple[TrainPoint, ...], architecture: Callable[[str | dict[str, Any]], Architecture]
+) -> Chip:
     """`chip` with the ratio of measured to predicted step time, the geometric mean over its points of the same dtype."""
     ratios = [ratio for point in points if (ratio := _ratio(chip, point, architecture)) is not None]
     if not ratios:
@@ -32,7 +36,16 @@ def with_measured_steps(chip: Chip, points: tuple[TrainPoint, ...], architecture
     return replace(chip, train_factor=factor, train_spread=TRANSFER_SPREAD)
 
 
-def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str], Architecture]) -> float | None:
+def _model(given: dict[str, object]) -> str | dict[str, Any]:
+    """The model of a step: by its shape where the point states that, else by its name. Raises `KeyError`."""
+    width, depth, vocabulary = (given.get(name) for name in ("width", "depth", "vocabulary"))
+    ours = str(given["model"]).startswith("qwen3-study-")
+    if ours and isinstance(width, int) and isinstance(depth, int) and isinstance(vocabulary, int):
+        return study_config(width, depth, vocabulary)
+    return str(given["model"])
+
+
+def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str, Any]], Architecture]) -> float | None:
     """Measured ÷ predicted seconds of one step; None when the point is of another dtype or not described."""
     given = point.parameters
     batch, sequence, recipe = given.get("batch"), given.get("sequence"), _RECIPES.get(str(given.get("recipe")))
@@ -45,7 +58,7 @@ def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str], Architec
     ):
         return None
     try:
-        model = architecture(str(given["model"]))
+        model = architecture(_model(given))
     except (UserError, KeyError):
         return None
     workload = Workload(

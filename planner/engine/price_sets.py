@@ -1,0 +1,95 @@
+"""What a GPU costs an hour by one list of prices: a provider's, one tier of it, or the cheapest anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from planner.errors import Problem, UserError, nearest_names
+from planner.hardware.gpus import Gpu
+from planner.hardware.offers import Offer
+from planner.workload.studies import PublishedPrice, PublishedStudy
+
+CHEAPEST = "cheapest"
+"""The lowest price of all providers and tiers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What one GPU costs; `usd_per_gpu_h` None: not known, and `text` says why."""
+
+    usd_per_gpu_h: float | None
+    text: str
+    as_of: str | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSet:
+    """A named choice among the offers."""
+
+    name: str
+    offers: tuple[Offer, ...]
+    given: tuple[tuple[str, float], ...] = ()
+    """Canonical GPU name and USD an hour, said by the user; they go before the others."""
+    past: tuple[PublishedPrice, ...] = ()
+    """Of the time of a published study, in place of offers."""
+
+    def of(self, gpu: Gpu) -> Price:
+        """The lowest on-demand price of one `gpu`; instances of a single GPU go before larger ones."""
+        for name, usd in self.given:
+            if name == gpu.name:
+                return Price(usd_per_gpu_h=usd, text="as given")
+        for price in self.past:
+            if price.gpu == gpu.name:
+                return Price(usd_per_gpu_h=price.usd_per_gpu_h, text=self.name, as_of=price.as_of, source=price.source)
+        found = [
+            (offer.gpus > 1, offer.on_demand_usd_per_h / offer.gpus, offer)
+            for offer in self.offers
+            if offer.gpu == gpu.name and offer.on_demand_usd_per_h is not None
+        ]
+        if not found:
+            where = "no provider offers" if self.name == CHEAPEST else f"{self.name} has no price of"
+            return Price(usd_per_gpu_h=None, text=f"{where} {gpu.name}")
+        several, usd, offer = min(found, key=lambda entry: entry[:2])
+        size = f", sold by the {offer.gpus}" if several else ""
+        return Price(
+            usd_per_gpu_h=usd,
+            text=f"{offer.provider} {offer.instance}{size}, {offer.tier}",
+            as_of=offer.as_of,
+            source=offer.source,
+        )
+
+
+def price_set_names(offers: Iterable[Offer], study: PublishedStudy | None = None) -> tuple[str, ...]:
+    """Every price set there is: 'cheapest', each provider, each tier of providers that have several, and a study's."""
+    tiers: dict[str, dict[str, None]] = {}
+    for offer in offers:
+        tiers.setdefault(offer.provider, {})[offer.tier] = None
+    names = [CHEAPEST]
+    for provider in sorted(tiers):
+        names.append(provider)
+        if len(tiers[provider]) > 1:
+            names += [f"{provider}-{tier}" for tier in sorted(tiers[provider]) if " " not in tier]
+    return (*names, study.price_set) if study else tuple(names)
+
+
+def price_set(
+    name: str, offers: Sequence[Offer], given: Sequence[tuple[str, float]] = (), study: PublishedStudy | None = None
+) -> PriceSet:
+    """The price set called `name`; raises `UserError` with the nearest names when there is none."""
+    known = price_set_names(offers, study)
+    if study and name == study.price_set:
+        return PriceSet(name, (), tuple(given), study.price)
+    if name not in known:
+        raise UserError(
+            Problem("", "prices", f"{name!r} is not a known price set; known: {', '.join(known)}.", nearest_names(name, known))
+        )
+    provider, tier = (name, "")
+    if name not in {CHEAPEST, *(offer.provider for offer in offers)}:
+        provider, _, tier = name.rpartition("-")
+        while provider not in {offer.provider for offer in offers}:  # a tier with a dash in its name
+            provider, _, more = provider.rpartition("-")
+            tier = f"{more}-{tier}"
+    chosen = tuple(offer for offer in offers if name == CHEAPEST or (offer.provider == provider and tier in {"", offer.tier}))
+    return PriceSet(name, chosen, tuple(given))

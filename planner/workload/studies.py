@@ -1,0 +1,62 @@
+"""Published studies of compute per dollar, read from `presets/studies/`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from planner.schema import read_struct, read_toml
+
+Size = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class PublishedLead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a GPU gave the most FLOP per dollar; an absent end is open."""
+
+    gpu: str
+    """As the study calls it."""
+    parts: tuple[str, ...]
+    """Names in the catalogue that it may be."""
+    from_parameters: Size | None = None
+    to_parameters: Size | None = None
+
+
+class PublishedPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A GPU of the study that was hardly ever the best."""
+
+    gpu: str
+    parts: tuple[str, ...]
+
+
+class PublishedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a GPU cost at the time."""
+
+    gpu: str
+    """Canonical name."""
+    usd_per_gpu_h: Size
+    as_of: str
+    source: str
+
+
+class PublishedStudy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a study found, and how."""
+
+    title: str
+    source: str
+    retrieved: dt.date
+    conditions: str
+    prices: str
+    tokens_per_step: int
+    price_set: str
+    """Name of the prices of its time."""
+    price: tuple[PublishedPrice, ...]
+    lead: tuple[PublishedLead, ...]
+    rarely: tuple[PublishedPart, ...] = ()
+
+
+def load_study(path: Path) -> PublishedStudy:
+    """The study in a TOML file; raises `UserError` with one problem per fault."""
+    return read_struct(PublishedStudy, read_toml(path), str(path))
