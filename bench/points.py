@@ -30,7 +30,8 @@ class Bench:
     progress: Callable[[float, str], None]
     """Told the fraction done and a note; set anew for every point."""
     best_flop_per_s: dict[str, float] = field(default_factory=dict)
-    """Best GEMM rate seen so far per dtype: guards later points against calls that take minutes."""
+    """Best GEMM rate seen so far per dtype, and of training steps per 'train/dtype': guards later points against calls that take
+    minutes."""
 
     def time(self, call: Callable[[], Any], cap_s: float, *, whole: bool = True, timer: Timer | None = None) -> Timed:
         """Sample `call`; `whole`: it keeps every thread busy from end to end."""

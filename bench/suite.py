@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bench import bandwidth, launch, matmul, training
+from bench import bandwidth, launch, matmul, study, training
 from bench.environment import Device
 from bench.points import Bench
 from bench.protocol import Point, Result
 from bench.transformer import BATCH, CPU_SHAPE, GPU_SHAPE, SEQUENCE, SMOKE_SHAPE, Qwen3Shape
 
-SUITES = ("quick", "smoke")
-"""`quick` calibrates the planner in under a minute; `smoke` is the self-test: three tiny points, not used for planning."""
-WALL_CAP_S = {"quick": 300.0, "smoke": 60.0}
+SUITES = ("quick", "study", "smoke")
+"""`quick` calibrates the planner in under a minute; `study` measures training steps over model or batch sizes; `smoke` is the
+self-test: three tiny points, not used for planning."""
+WALL_CAP_S = {"quick": 300.0, "study": 900.0, "smoke": 60.0}
 """A run ends after this long whatever happens: no unbounded job is left behind on a rented box."""
-SOAK_S = {"quick": 10.0, "smoke": 0.0}
+SOAK_S = {"quick": 10.0, "study": 30.0, "smoke": 0.0}
 """Steady work on a GPU before the first figure."""
 TRAINING_ROOM_BYTES = 8 * 2**30
 """The GPU training point (0.22 B parameters, logits of 152 k entries) needs about 6 GiB."""
@@ -27,10 +28,15 @@ class Job:
 
     point: Point
     run: Callable[[Bench], Result]
+    needs_bytes: float = 0.0
+    """About the memory it takes; once a point ran out of it, those that need as much are not tried. 0: any has it."""
 
 
-def jobs(suite: str, device: Device) -> list[Job]:
-    """The points of `suite` on `device`, in order."""
+def jobs(suite: str, device: Device, wish: study.Wish = study.Wish()) -> list[Job]:  # noqa: B008  # frozen
+    """The points of `suite` on `device`, in order; `wish` is about the study."""
+    if suite == "study":
+        steps = study.steps(wish, on_cpu=device.is_cpu, memory_bytes=device.memory_bytes)
+        return [_study_step(device, step) for step in steps]
     if suite == "smoke":
         return [
             gemm(device, "fp32", 128, 128, 128, cap_s=0.3),
@@ -135,6 +141,13 @@ def kernel(device: Device) -> Job:
     label = "smallest parallel operator" if device.is_cpu else "smallest kernel"
     point = Point(id="launch/kernel", kind="launch", label=label, device=device.torch_name, expected_s=0.5, cap_s=0.6)
     return Job(point, lambda bench: launch.measure_kernel(bench, point))
+
+
+def _study_step(device: Device, step: study.Step) -> Job:
+    """One point of the study."""
+    job = train(device, step.shape, "bf16", step.batch, step.sequence, cap_s=study.CAP_S)
+    label = f"Qwen3 step w{step.shape.width} {step.shape.parameters / 1e6:,.0f} M, {step.batch}×{step.sequence}"
+    return replace(job, point=replace(job.point, label=label), needs_bytes=step.needs_bytes)
 
 
 def train(device: Device, shape: Qwen3Shape, dtype: str, batch: int = BATCH, sequence: int = SEQUENCE, cap_s: float = 4.0) -> Job:

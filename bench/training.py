@@ -147,6 +147,7 @@ def measure_step(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batc
     refuse_unsupported(device, dtype)
     flop = shape.step_flop(batch, sequence)
     bench.refuse_if_slow(flop, dtype, point.cap_s, efficiency=0.25)
+    bench.refuse_if_slow(flop, f"train/{dtype}", point.cap_s)
     step = training_step(shape, device.torch_name, batch, sequence, dtype)
 
     def finished_step() -> None:
@@ -155,8 +156,12 @@ def measure_step(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batc
             torch.cuda.synchronize(device.torch_name)
 
     timed = bench.time(finished_step, point.cap_s, whole=False, timer=CpuTimer())
+    bench.best_flop_per_s[f"train/{dtype}"] = max(flop / timed.median_s, bench.best_flop_per_s.get(f"train/{dtype}", 0.0))
     parameters = {
         "model": shape.name,
+        "width": shape.width,
+        "depth": shape.depth,
+        "vocabulary": shape.vocabulary,
         "parameters": shape.parameters,
         "embedding_parameters": shape.embedding_parameters,
         "batch": batch,

@@ -57,11 +57,16 @@ class Qwen3Shape:
         return self.step_flop(batch, sequence) - attention / 2
 
 
+CATALOGUED = ((256, 4, 32768), (1024, 5, 151936))
+"""Width, depth and vocabulary of the study's models that the planner's catalogue lists by name."""
+
+
 def study_shape(width: int, depth: int, vocabulary: int) -> Qwen3Shape:
     """The family of the width study: heads of 128, half as many key heads, feed-forward of three widths, tied."""
     heads = max(2, width // 128)
+    plain = (width, depth, vocabulary) in CATALOGUED
     return Qwen3Shape(
-        name=f"qwen3-study-w{width}",
+        name=f"qwen3-study-w{width}" if plain else f"qwen3-study-w{width}-d{depth}-v{vocabulary}",
         width=width,
         depth=depth,
         heads=heads,

@@ -17,7 +17,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from bench.channel import Channel
-from bench.protocol import METHOD, SCHEMA, Bye, Error, Heartbeat, Hello, Plan, Point, Progress, Skip, Start
+from bench.protocol import METHOD, SCHEMA, Bye, Error, Heartbeat, Hello, Plan, Point, Progress, Skip, Start, fingerprint
+from bench.study import AXES, DEPTH_LAWS, Wish
 
 if TYPE_CHECKING:
     from bench.environment import Device
@@ -107,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     threading.Thread(target=run.beat, name="heartbeat", daemon=True).start()
     if not os.isatty(0):
         threading.Thread(target=run.listen, name="orders", daemon=True).start()
-    failure = _measure(run, options.suite, options.device, frozenset(options.skip), options.wall_cap_s)
+    failure = _measure(run, options)
     if failure is not None:
         channel.send(failure)
     channel.send(Bye(reason="failed" if failure is not None else run.reason or "finished"))
@@ -116,18 +117,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure a device; JSON lines out, one message a line.")
-    parser.add_argument("--suite", default="quick", help="quick (under a minute, calibrates the planner) or smoke (self-test)")
+    parser.add_argument(
+        "--suite", default="quick", help="quick (calibrates the planner), study (training steps) or smoke (self-test)"
+    )
     parser.add_argument("--device", default="auto", help="cpu, cuda:N, or auto: the first GPU torch can use, else the CPU")
     parser.add_argument("--fd", type=int, help="descriptor for the messages; default: standard output")
     parser.add_argument("--journal", metavar="PATH", help="append every result here as it is taken")
     parser.add_argument("--skip", nargs="*", default=[], metavar="ID", help="points not to measure")
+    parser.add_argument("--skip-if", metavar="FINGERPRINT", help="skip them only where machine and software are these")
+    parser.add_argument("--axis", choices=AXES, default="width", help="of the study: the model grows, or the batch")
+    parser.add_argument(
+        "--depth-law", default="printed", type=_depth_law, help="of the study: printed, log2, or a number of layers"
+    )
+    parser.add_argument("--vocabulary", type=int, help="of the study's models (default: as fits the device)")
     parser.add_argument("--wall-cap-s", type=float, help="end after this many seconds (default: as the suite says)")
     parser.add_argument("--die-with-ui", action="store_true", help="stop when standard input ends")
     return parser.parse_args(arguments)
 
 
-def _measure(run: Run, suite_name: str, wanted: str, skipped: frozenset[str], wall_cap_s: float | None) -> Error | None:
+def _depth_law(text: str) -> str:
+    if text not in DEPTH_LAWS and not (text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"'{text}' is not {', '.join(DEPTH_LAWS)} or a number of layers")
+    return text
+
+
+def _measure(run: Run, options: argparse.Namespace) -> Error | None:
     """The whole run; what broke it, if anything did."""
+    suite_name: str = options.suite
     try:
         import torch
     except ImportError as missing:
@@ -136,14 +152,15 @@ def _measure(run: Run, suite_name: str, wanted: str, skipped: frozenset[str], wa
 
     if suite_name not in suite.SUITES:
         return Error(name="NoSuite", message=f"there is no suite '{suite_name}': use {' or '.join(suite.SUITES)}")
-    if wall_cap_s is None:
+    if options.wall_cap_s is None:
         run.wall_cap_s = suite.WALL_CAP_S[suite_name]
     try:
-        device = environment.find_device(wanted)
+        device = environment.find_device(options.device)
     except environment.NoDeviceError as missing:
         return Error(name="NoDevice", message=str(missing))
     if device.is_cpu:
         device = environment.within_quota(device)
+    machine, software = environment.machine_parts(device), environment.software_parts(device)
     run.channel.send(
         Hello(
             schema=SCHEMA,
@@ -151,15 +168,17 @@ def _measure(run: Run, suite_name: str, wanted: str, skipped: frozenset[str], wa
             pid=os.getpid(),
             device=device.torch_name,
             device_name=device.name,
-            machine=environment.machine_parts(device),
-            software=environment.software_parts(device),
+            machine=machine,
+            software=software,
             environment=environment.describe(device),
         )
     )
     torch.manual_seed(0)
-    jobs = suite.jobs(suite_name, device)
+    wish = Wish(axis=options.axis, depth_law=options.depth_law, vocabulary=options.vocabulary)
+    jobs = suite.jobs(suite_name, device, wish)
     run.channel.send(Plan(suite=suite_name, points=tuple(job.point for job in jobs)))
-    return _take(run, jobs, device, skipped, suite.SOAK_S[suite_name])
+    same = options.skip_if in {None, fingerprint(machine, software)}
+    return _take(run, jobs, device, frozenset(options.skip if same else ()), suite.SOAK_S[suite_name])
 
 
 def _take(run: Run, jobs: Sequence[Job], device: Device, skipped: frozenset[str], soak_s: float) -> Error | None:
@@ -168,6 +187,8 @@ def _take(run: Run, jobs: Sequence[Job], device: Device, skipped: frozenset[str]
 
     later_s = soak_s + sum(job.point.expected_s for job in jobs)
     bench: Bench | None = None
+    too_much = float("inf")
+    """Bytes of the smallest point that ran out of memory."""
     for job in jobs:
         point = job.point
         later_s -= point.expected_s
@@ -175,6 +196,9 @@ def _take(run: Run, jobs: Sequence[Job], device: Device, skipped: frozenset[str]
             return None
         if point.id in skipped:
             run.channel.send(Skip(point=point.id, reason="not asked for"))
+            continue
+        if job.needs_bytes >= too_much:
+            run.channel.send(Skip(point=point.id, reason="needs more memory than a point that ran out of it"))
             continue
         run.channel.send(Start(point=point.id))
         if bench is None:
@@ -186,9 +210,11 @@ def _take(run: Run, jobs: Sequence[Job], device: Device, skipped: frozenset[str]
             run.progress(point, fraction, later_s + point.expected_s * (1 - fraction), note)
 
         bench.progress = tell
-        broken = _one(run, job, bench)
-        if broken is not None:
-            return broken
+        status = _one(run, job, bench)
+        if isinstance(status, Error):
+            return status
+        if status == "oom" and job.needs_bytes:
+            too_much = min(too_much, job.needs_bytes)
     return None
 
 
@@ -206,28 +232,33 @@ def _soak(run: Run, device: Device, point: Point, soak_s: float, later_s: float)
     )
 
 
-def _one(run: Run, job: Job, bench: Bench) -> Error | None:
-    """Measure one point and say what came of it; an error only when the process cannot go on."""
+def _one(run: Run, job: Job, bench: Bench) -> Error | str:
+    """Measure one point, say what came of it and give its status; an error only when the process cannot go on."""
     from bench.points import TooSlowError, UnsupportedError, failed_result
     from bench.timing import Stopped
 
     point = job.point
+    status = "skipped"
     try:
-        run.channel.send(job.run(bench))
+        result = job.run(bench)
+        status = result.status
+        run.channel.send(result)
     except Stopped:
         run.channel.send(Skip(point=point.id, reason="stopped"))
     except TooSlowError as slow:
         run.channel.send(Skip(point=point.id, reason=str(slow)))
     except UnsupportedError as refused:
-        run.channel.send(failed_result(point, "unsupported", str(refused)))
+        status = "unsupported"
+        run.channel.send(failed_result(point, status, str(refused)))
     except Exception as failure:  # noqa: BLE001  # whatever torch raises is this point's result, and the others go on
         text = f"{type(failure).__name__}: {(str(failure).splitlines() or [''])[0]}"
         memory = isinstance(failure, MemoryError) or any(mark in str(failure).lower() for mark in OUT_OF_MEMORY)
-        run.channel.send(failed_result(point, "oom" if memory else "error", text))
+        status = "oom" if memory else "error"
+        run.channel.send(failed_result(point, status, text))
         if not memory and any(mark in str(failure) for mark in BROKEN_DEVICE):
             return Error(name=type(failure).__name__, message=text, retryable=True, point=point.id)
     if not bench.device.is_cpu:
         from bench import cuda
 
         cuda.release(bench.device.torch_name)
-    return None
+    return status

@@ -31,6 +31,10 @@ class BenchRequest:
     """None: the running interpreter."""
     skip: tuple[str, ...] = ()
     """Ids of points not to measure."""
+    skip_if: str | None = None
+    """Fingerprint under which they are left out; on another machine or software all are measured."""
+    options: tuple[str, ...] = ()
+    """Further arguments of the worker: what of the study to measure, a time limit."""
     silence_s: float = 10.0
     """Without a sign of life for this long, the worker counts as hung."""
 

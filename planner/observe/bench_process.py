@@ -171,6 +171,7 @@ class BenchRun:
         request = self.request
         arguments = ["--suite", request.suite, "--device", request.device]
         arguments += ["--journal", str(journal)] if journal is not None else []
+        arguments += [*(["--skip-if", request.skip_if] if request.skip_if else []), *request.options]
         return arguments + (["--skip", *request.skip] if request.skip else [])
 
     def _told(self, message: protocol.Message) -> Iterator[Event]:
