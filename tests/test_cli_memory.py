@@ -69,6 +69,6 @@ def test_levers_say_what_they_save_and_cost(run_planner: RunPlanner) -> None:
     asked = ("plan", PRESET, "--gpu", "RTX 4090", "--set", "max_gpus=1", "--set", "checkpointing=none", "--set", "lora.rank=16")
     done = run_planner(*asked, "--set", "micro_batch=4", "--set", "recipe=bf16", "--set", "sequence=4096")
     assert done.returncode == 1, done.stderr
-    levers = done.stdout.partition("What would change it")[2]
+    levers = " ".join(done.stdout.partition("What would change it")[2].split())
     assert re.search(r"fits \(saves [\d.,]+ GiB, \d+ % slower", levers), levers
     assert re.search(r"not enough alone .*\(saves [\d.,]+ GiB", levers)
