@@ -16,7 +16,7 @@ from planner import paths
 from planner.errors import UserError
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Answer, Lever, MemoryDetail, Plan, PlanRow
+    from planner.engine.answers import Answer, Lever, MemoryDetail, Plan, PlanRow, TimeDetail
     from planner.engine.chips import Chip
     from planner.engine.price_sets import PriceSet
     from planner.engine.study_answers import StudyAnswer
@@ -162,6 +162,17 @@ class Session:
 
         gpu = next((local for local in self.machine.devices if row.here and local.name == row.gpu), None) or self.gpus.find(row.gpu)
         return memory_detail(workload, self.architecture_of(workload), row, gpu, self._chips(measured=False))
+
+    def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
+        """Where the time of `row` of the plan for `workload` goes, operator by operator; None where it cannot be timed.
+
+        `basis`: the plan's.
+        """
+        from planner.engine.time_detail import time_detail
+
+        gpu = next((local for local in self.machine.devices if row.here and local.name == row.gpu), None) or self.gpus.find(row.gpu)
+        architecture, chips = self.architecture_of(workload), self._chips(measured=basis == "measured")
+        return time_detail(workload, architecture, row, gpu, self.offers, chips)
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
         """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
