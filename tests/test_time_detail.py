@@ -1,0 +1,184 @@
+"""Where the time goes: operators add up to what the row says, class by class, whatever the workload."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cache
+from typing import Any
+
+import pytest
+from engine_sample import chip, evaluated, plan, session, workload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.engine.answers import Operator, Plan, PlanRow, TimeDetail
+from planner.engine.evaluate import Evaluated
+from planner.engine.flops import pass_products
+from planner.engine.operator_times import CLASSES, _parts, number
+from planner.engine.operators import Pass
+from planner.engine.time_detail import detail_of
+from planner.workload.tasks import Workload
+
+PRESETS = session().presets.names()
+TASKS: dict[str, dict[str, Any]] = {
+    "as it ships": {},
+    "train": {"task": "train", "recipe": "amp", "micro_batch": 2, "checkpointing": "full"},
+    "lora": {"task": "finetune", "recipe": "bf16", "lora": {"rank": 8, "base": "nf4"}, "checkpointing": "selective"},
+    "prefill": {"task": "prefill", "batch": 2, "input_tokens": 3000},
+    "generate": {"task": "generate", "batch": 4, "engine": "transformers"},
+    "serve": {"task": "serve", "kv_dtype": "fp8"},
+}
+MODEL_ONLY = ("model", "max_gpus", "objective")
+
+
+@cache
+def asked(preset: str, task: str) -> tuple[Workload, Plan]:
+    """A shipped preset, or its model at another task."""
+    whole = workload(preset)
+    if task != "as it ships":
+        kept = {name: getattr(whole, name) for name in MODEL_ONLY}
+        whole = session().workload(kept | TASKS[task], "test")
+    return whole, session().plan(whole, basis="spec", levers=False)
+
+
+def detail(of: Workload, row: PlanRow) -> TimeDetail:
+    found = session().time_detail(of, row, basis="spec")
+    assert found is not None
+    return found
+
+
+def by_kind(operators: list[Operator]) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for one in operators:
+        found[one.kind] += one.seconds
+    return found
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(preset=st.sampled_from(PRESETS), task=st.sampled_from(sorted(TASKS)), place=st.floats(0, 1, exclude_max=True))
+def test_operators_add_up_to_the_row_class_by_class(preset: str, task: str, place: float) -> None:
+    of, found = asked(preset, task)
+    rows = [row for row in found.rows if row.answer.seconds_by_class]
+    row = rows[int(place * len(rows))]
+    told = detail(of, row)
+    assert by_kind(told.operators) == pytest.approx(row.answer.seconds_by_class, rel=1e-9)
+    assert told.total_s == pytest.approx(sum(row.answer.seconds_by_class.values()), rel=1e-9)
+    assert all(one.seconds > 0 and one.name for one in told.operators)
+    phases = told.phases()
+    assert sum(phase.seconds for phase in phases) == pytest.approx(told.total_s)
+    assert all(0 < phase.bound_share <= 1 + 1e-12 for phase in phases)
+    assert len({(one.phase, one.name) for one in told.operators}) == len(told.operators)
+
+
+GPU = "H100 SXM5 80GB"
+LAYOUTS = {"one": {}, "ranks": {"tp": 4.0, "gpus": 4.0}, "stages": {"pp": 4.0, "gpus": 4.0}, "experts": {"ep": 4.0, "gpus": 4.0}}
+MODELS = ("llama-3.1-8b", "qwen3-30b-a3b", "deepseek-v3", "gemma-3-27b")
+
+
+def of_one(layout: str = "one", **fields: Any) -> Evaluated:
+    return evaluated(chip(GPU), LAYOUTS[layout], **fields)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("task", ["train", "generate"])
+def test_parts_are_the_pass_before_anything_is_shared_out(model: str, layout: str, task: str) -> None:
+    """Nothing is scaled to fit: each class of a pass is the sum of its own operators."""
+    lengths = {"sequence": 2048} if task == "train" else {"input_tokens": 700, "output_tokens": 50}
+    e = of_one(layout, model=model, task=task, **lengths)
+    passes: list[Pass] = [e.step.one] if e.step else [phase.one for phase in e.serve.phases.values()] if e.serve else []
+    assert passes
+    for one in passes:
+        weights: dict[str, float] = defaultdict(float)
+        for part in _parts(e.table, e.candidates.jobs[0], one):
+            weights[part.kind] += part.weight
+        for name in CLASSES:
+            factor = number(e.table.engine.device_factor) if name not in {"communication", "latency"} else 1.0
+            assert weights[name] * factor == pytest.approx(number(getattr(one, name)), rel=1e-9), name
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b"])
+def test_products_do_the_flops_that_are_timed(model: str) -> None:
+    """FLOPs of the list ÷ rate = the FLOP side of the formulas, where nothing else is in the way."""
+    e = of_one(model=model, task="prefill", input_tokens=8192, batch=1)
+    a = e.candidates.jobs[0].architecture
+    told = detail_of(e)
+    listed = sum(one.flop for one in told.operators)
+    assert listed == sum(one.flop for one in pass_products(a, 8192, 4096, head_rows=1))
+    assert told.flop == listed
+    matrix = sum(one.flop for one in told.operators if one.kind == "matmul")
+    assert matrix == pytest.approx(2 * 8192 * (a.active_matrix - a.token_matrix))
+
+
+def operators(**fields: Any) -> dict[tuple[str, str], Operator]:
+    return {(one.phase, one.name): one for one in detail_of(of_one(**fields)).operators}
+
+
+TRAINED: dict[str, Any] = {"model": "llama-3.2-1b", "task": "train", "sequence": 1024, "micro_batch": 2}
+
+
+def test_phases_of_a_training_step() -> None:
+    plain, full, lora = (
+        operators(**TRAINED),
+        detail_of(of_one(**TRAINED)),
+        operators(**TRAINED | {"task": "finetune", "lora": {"rank": 8}}),
+    )
+    assert [phase.name for phase in full.phases()] == ["forward", "backward", "update"]
+    forward, backward = plain["forward", "MLP up"], plain["backward", "MLP up"]
+    assert backward.flop == 2 * forward.flop
+    assert lora["backward", "MLP up"].flop == lora["forward", "MLP up"].flop
+    assert plain["backward", "attention scores"].flop == 2.5 * plain["forward", "attention scores"].flop
+    assert forward.flop == 2 * 2048 * 2048 * 8192 * 16
+    assert (forward.m, forward.n, forward.k, forward.count) == (2048, 8192, 2048, 16)
+    assert forward.bound == "compute"
+    assert plain["update", "states, gradients and weights"].bound == "bandwidth"
+
+
+def test_recomputed_products_are_a_phase_without_the_head() -> None:
+    e = evaluated(chip(GPU), {"checkpointing": 2.0}, **TRAINED)
+    told = {(one.phase, one.name): one for one in detail_of(e).operators}
+    assert told["recompute", "MLP up"].flop == told["forward", "MLP up"].flop
+    assert ("recompute", "output head") not in told
+    assert ("forward", "output head") in told
+
+
+def test_decoding_waits_for_memory_and_prompts_for_arithmetic() -> None:
+    told = detail_of(of_one(model="llama-3.1-8b", task="generate", batch=4, input_tokens=4000, output_tokens=200))
+    bounds = {phase.name: phase.bound for phase in told.phases()}
+    assert bounds == {"prefill": "compute", "decode": "bandwidth"}
+    by_name = {(one.phase, one.name): one for one in told.operators}
+    up = by_name["decode", "MLP up"]
+    assert (up.m, up.count) == (4, 32 * 199)
+    assert up.intensity is not None
+    assert up.intensity == pytest.approx(4, rel=0.02), "two FLOP a weight of two bytes, and four rows"
+    assert up.intensity < told.ridge
+    prompt = by_name["prefill", "MLP up"].intensity
+    assert prompt is not None
+    assert prompt > told.ridge
+    assert 200 < told.peak_ridge < 400
+
+
+def test_ranks_share_flops_and_talk() -> None:
+    one, four = ({(x.phase, x.name): x for x in detail_of(of_one(layout, **TRAINED)).operators} for layout in ("one", "ranks"))
+    assert four["forward", "MLP up"].flop == one["forward", "MLP up"].flop / 4
+    assert four["forward", "MLP up"].n == 8192 / 4
+    assert four["forward", "MLP down"].k == 8192 / 4
+    talk = four["forward", "all-reduce of activations"]
+    assert (talk.bound, talk.count) == ("link", 2 * 16)
+    assert talk.bytes == pytest.approx(2 * 16 * 2 * 3 / 4 * 2048 * 2048 * 2)
+    assert ("forward", "all-reduce of activations") not in one
+
+
+def test_a_row_that_is_not_supported_has_no_time() -> None:
+    of = workload("llama-3.1-8b-lora", dtype="bf16", gpus_considered=["T4"])
+    (row,) = (row for row in session().plan(of, basis="spec").rows if not row.here)
+    assert session().time_detail(of, row, basis="spec") is None
+
+
+def test_roofs_are_those_of_the_gpu() -> None:
+    of = workload("llama-3.1-8b-full-finetune", gpus_considered=["A100 80GB SXM"])
+    told = detail(of, plan("llama-3.1-8b-full-finetune", gpus_considered=["A100 80GB SXM"]).rows[0])
+    assert told.peak_flop_per_s == 312e12
+    assert told.peak_ridge == pytest.approx(312e12 / 2.039e12)
+    assert told.flop_per_s < told.peak_flop_per_s
+    assert told.bytes_per_s < told.peak_bytes_per_s
