@@ -97,10 +97,6 @@ def test_numbers_of_the_user_stand_in_the_formulas() -> None:
     assert "{" not in formulas
 
 
-IN_WORDS = {"the prompt in its largest layer", "reserved by the allocator and not used"}
-"""Items whose formula names their largest part alone."""
-
-
 def worked_out(found: Term) -> float:
     """The formula of a term of one row as Python's own arithmetic has it, words left out."""
     parts = []
@@ -120,7 +116,7 @@ def test_formulas_give_the_bytes_they_stand_for(preset: str, task: str) -> None:
         chip = session()._chips(measured=False)(session().gpus.find(row.gpu), job.dtype, job.stored)
         assert row.answer.layout is not None
         for part in terms_of(candidate_of(job, chip, row.answer.layout).table()):
-            if cell(part.bytes, 0) > 0 and part.name not in IN_WORDS:
+            if cell(part.bytes, 0) > 0:
                 assert worked_out(part) == pytest.approx(cell(part.bytes, 0), rel=1e-9), (part.name, part.formula, row.gpu)
 
 

@@ -8,15 +8,17 @@ Symbols: h width · f feed-forward width of the MLP or the experts a token passe
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from planner.engine.columns import Floats, Table
 from planner.engine.memory.stages import stage_parameters
 from planner.engine.memory.terms import Term, at_peak
 
-MLP_COPIES, RESIDUAL_COPIES = 6, 8
+MLP_COPIES, RESIDUAL_COPIES, SCORE_BYTES = 6, 8, 4
 """Bytes a token needs per f and per h while it passes a layer in 16 bit: gate, up and their product; the residual stream, its
-norm, and attention's output before and after projection."""
+norm, and attention's output before and after projection; and of one eager attention score and its softmax."""
 LOGIT_BYTES = 6
 """16-bit logits and the FP32 copy they are sampled from."""
 
@@ -33,22 +35,37 @@ def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
     return whole * (full + windowed) * m.cached_per_token * split * t.job.kv_bytes / s.cp
 
 
-def prompt_pass(t: Table) -> tuple[Floats, Floats]:
-    """(tokens of the largest forward pass on one GPU, bytes of its temporaries)."""
+@dataclass(frozen=True)
+class PromptPass:
+    """The largest forward pass over a prompt on one GPU."""
+
+    tokens: Floats
+    per_token: Floats
+    """Bytes of its temporaries in its largest layer: 6f + 8h, scores where attention is eager, twice that in FP32."""
+
+    @property
+    def bytes(self) -> Floats:
+        """Of all tokens."""
+        return self.tokens * self.per_token
+
+
+def prompt_pass(t: Table) -> PromptPass:
+    """See `PromptPass`; tensor parallelism splits the temporaries."""
     j, s, m = t.job, t.layout, t.model
     whole = s.sequences * (j.input_tokens - j.prefix_tokens)
     tokens = np.where(t.engine.prefill_chunk > 0, np.minimum(whole, t.engine.prefill_chunk), whole) / s.cp
     moe = m.moe_layers / m.layers
     ffn = m.ffn * (1 - moe) + (m.experts_per_token * m.expert_ffn + m.shared_ffn) * moe
     wide = np.where(j.activation_bytes > 2, 2.0, 1.0)
-    scores = 4 * m.heads * j.input_tokens * j.eager_attention
-    return tokens, tokens * (MLP_COPIES * ffn + RESIDUAL_COPIES * m.width + scores) / s.tp * wide
+    scores = SCORE_BYTES * m.heads * j.input_tokens * j.eager_attention
+    return PromptPass(tokens, (MLP_COPIES * ffn + RESIDUAL_COPIES * m.width + scores) / s.tp * wide)
 
 
 def inference_terms(t: Table) -> list[Term]:
     """Terms at the peak of serving or generating."""
     j, s, m, e = t.job, t.layout, t.model, t.engine
-    tokens, temporaries = prompt_pass(t)
+    largest = prompt_pass(t)
+    tokens = largest.tokens
     wide = np.where(j.activation_bytes > 2, 2.0, 1.0)
     every = np.where(e.prompt_logits > 0, tokens, s.sequences)
     before = _cache(t, "keys and values of the prompt", j.input_tokens)
@@ -57,10 +74,10 @@ def inference_terms(t: Table) -> list[Term]:
     passing = Term(
         "activations",
         "the prompt in its largest layer",
-        temporaries,
-        f"{{tokens}} · ({MLP_COPIES} · f + {RESIDUAL_COPIES} · h) ÷ {{tp}}",
-        {"tokens": tokens, "tp": s.tp},
-        "gate, up and product of the MLP beside the residual stream",
+        largest.bytes,
+        "{tokens} tokens · {per_token}",
+        {"tokens": tokens, "per_token": largest.per_token},
+        f"{MLP_COPIES} B · feed-forward width (gate, up and product) + {RESIDUAL_COPIES} B · width (residual stream and norm), and eager scores",
     )
     prompt_logits = Term(
         "logits",

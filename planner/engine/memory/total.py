@@ -104,16 +104,18 @@ def _training_slack(t: Table, terms: list[Term]) -> Term:
 
 
 def _inference_slack(t: Table, terms: list[Term]) -> Term:
-    """Blocks left behind by a cache that grows, and by the largest layer when the peak is later."""
+    """Blocks left behind by a cache that grows, and by the largest layer: all of them when the peak comes later."""
     e = t.engine
     cache = component_bytes(terms, "kv_cache", t.rows)
-    temporaries = prompt_pass(t)[1]
+    temporaries = prompt_pass(t).bytes
     later = np.maximum(0.0, temporaries - component_bytes(terms, "activations", t.rows))
+    left = np.where(e.kept_activations > 0, later, temporaries)
+    kept = np.where(e.kept_activations > 0, e.kept_activations, e.slack)
     return Term(
         "overhead",
         UNUSED,
-        e.cache_slack * cache + e.kept_activations * later + e.slack * (e.kept_activations == 0) * temporaries,
-        "{cache_slack} · {cache} + {kept} · {temporaries}",
-        {"cache_slack": e.cache_slack, "cache": cache, "kept": e.kept_activations, "temporaries": later},
+        e.cache_slack * cache + kept * left,
+        "{cache_slack} · {cache:bytes} + {kept} · {left:bytes}",
+        {"cache_slack": e.cache_slack, "cache": cache, "kept": kept, "left": left},
         "the engine's record",
     )
