@@ -16,11 +16,12 @@ from planner import paths
 from planner.errors import UserError
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Answer, Lever, MemoryDetail, Plan, PlanRow, TimeDetail
+    from planner.engine.answers import Answer, Lever, MemoryDetail, Plan, PlanRow
     from planner.engine.chips import Chip
     from planner.engine.price_sets import PriceSet
     from planner.engine.study_answers import StudyAnswer
     from planner.engine.study_sizes import Study
+    from planner.engine.time_answers import TimeDetail
     from planner.hardware.ceilings import Ceilings, TrainPoint
     from planner.hardware.gpus import Gpu, GpuCatalogue
     from planner.hardware.measurements import Store

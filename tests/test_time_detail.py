@@ -11,11 +11,12 @@ from engine_sample import chip, evaluated, plan, session, workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.engine.answers import Operator, Plan, PlanRow, TimeDetail
+from planner.engine.answers import Plan, PlanRow
 from planner.engine.evaluate import Evaluated
 from planner.engine.flops import pass_products
 from planner.engine.operator_times import CLASSES, _parts, number
 from planner.engine.operators import Pass
+from planner.engine.time_answers import Operator, TimeDetail
 from planner.engine.time_detail import detail_of
 from planner.workload.tasks import Workload
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from planner.engine.time_answers import TimeDetail
 from planner.units import bytes_text, digits, percent_text
 
 Basis = Literal["spec", "public", "transferred", "measured"]
@@ -95,99 +96,6 @@ class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
             steps.append(("to be used", self.usable_bytes, f"{percent_text(self.headroom)} kept free (targets.headroom)"))
         steps.append(("needed", self.total_bytes, f"{percent_text(self.total_bytes / self.usable_bytes)} of that"))
         return [*steps, ("left" if self.left_bytes >= 0 else "too little by", abs(self.left_bytes), "")]
-
-
-Bound = Literal["compute", "bandwidth", "latency", "launch", "link", "host", "bubble"]
-"""What an operator waits for: arithmetic, memory, its own start, the host that launches it, other GPUs, the engine, or the rest of a
-pipeline."""
-
-
-class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One kind of operator in one phase of a step or request, on one GPU; sums are of all of its runs."""
-
-    phase: str
-    kind: str
-    """One of the classes of `Answer.seconds_by_class`; the operators of a class add up to it."""
-    name: str
-    """What it is, in words."""
-    seconds: float
-    bound: Bound
-    count: float = 0.0
-    """How often it runs; 0: as one."""
-    m: float | None = None
-    """A product of m × k by k × n, where it is one."""
-    n: float | None = None
-    k: float | None = None
-    dtype: str = ""
-    """What it computes in."""
-    flop: float = 0.0
-    """Of matrix products alone; other operators count as none."""
-    bytes: float = 0.0
-    """Read and written; over a link: sent by one GPU."""
-
-    @property
-    def intensity(self) -> float | None:
-        """FLOP per byte; None where it is no product."""
-        return self.flop / self.bytes if self.flop and self.bytes else None
-
-
-class PhaseTime(msgspec.Struct, frozen=True):
-    """One phase of a step or request."""
-
-    name: str
-    seconds: float
-    flop: float
-    bound: Bound
-    """What its operators wait for most of the time."""
-    bound_share: float
-    """How much of the time."""
-
-
-class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time of one candidate goes, operator by operator, and the roofs above them."""
-
-    work: str
-    """What the time is of: "one optimizer step", "one request", …"""
-    operators: list[Operator]
-    total_s: float
-    """The operators' sum."""
-    dtype: str
-    """What the products compute in."""
-    flop_per_s: float
-    """Reached by large products."""
-    peak_flop_per_s: float
-    """On the data sheet, dense."""
-    bytes_per_s: float
-    """Memory bandwidth that is reached."""
-    peak_bytes_per_s: float
-    basis: Basis
-
-    @property
-    def ridge(self) -> float:
-        """FLOP per byte from which on arithmetic binds, by what is reached."""
-        return self.flop_per_s / self.bytes_per_s
-
-    @property
-    def peak_ridge(self) -> float:
-        """The same by the data sheet."""
-        return self.peak_flop_per_s / self.peak_bytes_per_s
-
-    @property
-    def flop(self) -> float:
-        """Of one GPU, recomputed ones included."""
-        return sum(one.flop for one in self.operators)
-
-    def phases(self) -> list[PhaseTime]:
-        """In the order in which they happen."""
-        found = []
-        for name in dict.fromkeys(one.phase for one in self.operators):
-            own = [one for one in self.operators if one.phase == name]
-            waits: dict[Bound, float] = {}
-            for one in own:
-                waits[one.bound] = waits.get(one.bound, 0.0) + one.seconds
-            seconds, bound = sum(waits.values()), max(waits, key=waits.__getitem__)
-            found.append(PhaseTime(name, seconds, sum(one.flop for one in own), bound, waits[bound] / seconds))
-        return found
 
 
 class ParameterCounts(msgspec.Struct, frozen=True, kw_only=True):

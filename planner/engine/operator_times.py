@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.engine.answers import Bound, Operator
 from planner.engine.columns import Floats, Table
 from planner.engine.flops import BACKWARD, FUSED_ATTENTION_BACKWARD, Gemm, pass_products
 from planner.engine.jobs import Job
@@ -33,6 +32,7 @@ from planner.engine.operators import (
     tensor_parallel_s,
 )
 from planner.engine.serving import ServeColumns
+from planner.engine.time_answers import Bound, Operator
 from planner.engine.training import LOSS_TRAFFIC_BYTES, StepColumns, phase_factors
 
 LOSS_FORWARD = 10 / 24

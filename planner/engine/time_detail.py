@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from planner.engine.answers import PlanRow, TimeDetail
+from planner.engine.answers import PlanRow
 from planner.engine.candidate import candidate_of, job_of
 from planner.engine.chips import Chip
 from planner.engine.evaluate import Evaluated, evaluate
 from planner.engine.operator_times import serve_operators, step_operators
+from planner.engine.time_answers import TimeDetail
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
 from planner.workload.architecture import Architecture
@@ -51,7 +52,6 @@ def detail_of(e: Evaluated) -> TimeDetail:
         peak_flop_per_s=chip.peak_flop_per_s,
         bytes_per_s=chip.bandwidth_bytes_per_s,
         peak_bytes_per_s=chip.gpu.memory_bandwidth_bytes_per_s,
-        basis=chip.basis,
     )
 
 

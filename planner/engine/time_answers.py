@@ -1,0 +1,122 @@
+"""What the engine says of time: every operator of a candidate, its phases, and the roofs above them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from planner.units import digits
+
+Bound = Literal["compute", "bandwidth", "latency", "launch", "link", "host", "bubble"]
+"""What an operator waits for: arithmetic, memory, its own start, the host that launches it, other GPUs, the engine, or the rest of a
+pipeline."""
+
+
+BOUND_WORDS: Mapping[Bound, str] = {
+    "compute": "compute",
+    "bandwidth": "bandwidth",
+    "latency": "kernel latency",
+    "launch": "host launches",
+    "link": "link",
+    "host": "engine overhead",
+    "bubble": "pipeline bubble",
+}
+"""How they read; the words of `Answer.bottleneck`."""
+
+
+def _size_text(size: float) -> str:
+    return f"{size:,.0f}" if size == round(size) or size >= 1000 else digits(size)
+
+
+class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One kind of operator in one phase of a step or request, on one GPU; sums are of all of its runs."""
+
+    phase: str
+    kind: str
+    """One of the classes of `Answer.seconds_by_class`; the operators of a class add up to it."""
+    name: str
+    """What it is, in words."""
+    seconds: float
+    bound: Bound
+    count: float = 0.0
+    """How often it runs; 0: as one."""
+    m: float | None = None
+    """A product of m × k by k × n, where it is one."""
+    n: float | None = None
+    k: float | None = None
+    dtype: str = ""
+    """What it computes in."""
+    flop: float = 0.0
+    """Of matrix products alone; other operators count as none."""
+    bytes: float = 0.0
+    """Read and written; over a link: sent by one GPU."""
+
+    @property
+    def shape_text(self) -> str:
+        """'8,192·14,336·4,096': m·n·k; empty where it is no product."""
+        return "" if self.m is None or self.n is None or self.k is None else "·".join(map(_size_text, (self.m, self.n, self.k)))
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOP per byte; None where it is no product."""
+        return self.flop / self.bytes if self.flop and self.bytes else None
+
+
+class PhaseTime(msgspec.Struct, frozen=True):
+    """One phase of a step or request."""
+
+    name: str
+    seconds: float
+    flop: float
+    bound: Bound
+    """What its operators wait for most of the time."""
+    bound_share: float
+    """How much of the time."""
+
+
+class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the time of one candidate goes, operator by operator, and the roofs above them."""
+
+    work: str
+    """What the time is of: "one optimizer step", "one request", …"""
+    operators: list[Operator]
+    total_s: float
+    """The operators' sum."""
+    dtype: str
+    """What the products compute in."""
+    flop_per_s: float
+    """Reached by large products."""
+    peak_flop_per_s: float
+    """On the data sheet, dense."""
+    bytes_per_s: float
+    """Memory bandwidth that is reached."""
+    peak_bytes_per_s: float
+
+    @property
+    def ridge(self) -> float:
+        """FLOP per byte from which on arithmetic binds, by what is reached."""
+        return self.flop_per_s / self.bytes_per_s
+
+    @property
+    def peak_ridge(self) -> float:
+        """The same by the data sheet."""
+        return self.peak_flop_per_s / self.peak_bytes_per_s
+
+    @property
+    def flop(self) -> float:
+        """Of one GPU, recomputed ones included."""
+        return sum(one.flop for one in self.operators)
+
+    def phases(self) -> list[PhaseTime]:
+        """In the order in which they happen."""
+        found = []
+        for name in dict.fromkeys(one.phase for one in self.operators):
+            own = [one for one in self.operators if one.phase == name]
+            waits: dict[Bound, float] = {}
+            for one in own:
+                waits[one.bound] = waits.get(one.bound, 0.0) + one.seconds
+            seconds, bound = sum(waits.values()), max(waits, key=waits.__getitem__)
+            found.append(PhaseTime(name, seconds, sum(one.flop for one in own), bound, waits[bound] / seconds))
+        return found
