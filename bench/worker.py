@@ -195,7 +195,7 @@ def _take(run: Run, jobs: Sequence[Job], device: Device, skipped: frozenset[str]
         if run.stopping():
             return None
         if point.id in skipped:
-            run.channel.send(Skip(point=point.id, reason="not asked for"))
+            run.channel.send(Skip(point=point.id, reason="measured before"))
             continue
         if job.needs_bytes >= too_much:
             run.channel.send(Skip(point=point.id, reason="needs more memory than a point that ran out of it"))

@@ -16,10 +16,11 @@ from planner.units import UNKNOWN, duration_text, si_text
 
 if TYPE_CHECKING:
     from planner.hardware.measurement import Measurement
+    from planner.hardware.measurements import Store
     from planner.observe.bench_events import Event, Failed, Finished, PointProgress
     from planner.observe.bench_process import BenchRun
 
-SUITES = ("quick", "smoke")
+SUITES = ("quick", "study", "smoke")
 UNITS = {"gemm": "FLOP/s", "train": "FLOP/s", "copy": "B/s", "gemv": "B/s", "launch": "s"}
 """Kind of a measurement -> unit of its value."""
 WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite"}
@@ -32,7 +33,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     type=click.Choice(SUITES),
     default="quick",
     show_default=True,
-    help="quick: under a minute; smoke: a self-test, not used by plans.",
+    help="quick: under a minute; study: training steps over model sizes (minutes); smoke: a self-test, not used by plans.",
 )
 @click.option(
     "--device", default="auto", show_default=True, metavar="NAME", help="cpu, cuda:0, cuda:1, …; auto: the first GPU, else the CPU."
@@ -43,9 +44,27 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     metavar="PATH",
     help="Interpreter whose torch is measured (or its environment's folder).",
 )
+@click.option("--axis", type=click.Choice(["width", "batch"]), help="Of the study: what grows, the model (default) or the batch.")
+@click.option("--depth-law", metavar="LAW", help="Of the study: printed (default), log2, or a number of layers.")
+@click.option("--vocabulary", type=click.IntRange(min=1), metavar="N", help="Of the study's models.")
+@click.option("--cap", "cap_s", type=click.FloatRange(min=1), metavar="SECONDS", help="End after this time with what there is.")
+@click.option(
+    "--resume", is_flag=True, help="Leave out what the last run of this suite measured with the same machine and software."
+)
 @json_option
 @pass_invocation
-def bench(invocation: Invocation, suite: str, device: str, python: Path | None, as_json: bool) -> int:
+def bench(
+    invocation: Invocation,
+    suite: str,
+    device: str,
+    python: Path | None,
+    axis: str | None,
+    depth_law: str | None,
+    vocabulary: int | None,
+    cap_s: float | None,
+    resume: bool,
+    as_json: bool,
+) -> int:
     """Measure this machine with torch. Plans rest on the results from then on.
 
     Every result is kept as it arrives, so a run that is interrupted (Ctrl+C) has not been for nothing. With --json a line is
@@ -55,8 +74,25 @@ def bench(invocation: Invocation, suite: str, device: str, python: Path | None, 
     from planner.observe.bench_process import BenchRun
     from planner.paths import state_folder
 
+    of_study = {"--axis": axis, "--depth-law": depth_law, "--vocabulary": vocabulary}
+    if suite != "study" and (given := [name for name, value in of_study.items() if value is not None]):
+        raise click.UsageError(f"{', '.join(given)} concern the suite study only.")
     session = invocation.session()
-    request = BenchRequest(state=invocation.state or state_folder(), suite=suite, device=device, python=python)
+    if depth_law is not None:
+        from planner.engine.study_sizes import depth_of
+
+        depth_of(256, depth_law)
+    options = {**of_study, "--wall-cap-s": cap_s}
+    skip, skip_if = _measured_before(session.store, suite) if resume else ((), None)
+    request = BenchRequest(
+        state=invocation.state or state_folder(),
+        suite=suite,
+        device=device,
+        python=python,
+        skip=skip,
+        skip_if=skip_if,
+        options=tuple(word for name, value in options.items() if value is not None for word in (name, str(value))),
+    )
 
     def canonical(driver_name: str) -> str | None:
         part = session.gpus.find_nvml(driver_name)
@@ -66,6 +102,15 @@ def bench(invocation: Invocation, suite: str, device: str, python: Path | None, 
     for warning in session.store.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return _exit_code(last)
+
+
+def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | None]:
+    """(points, fingerprint): what runs of `suite` under the fingerprint of the last one have measured."""
+    runs = [run for run in store.runs() if run.suite == suite]
+    if not runs:
+        return (), None
+    latest = store.latest(runs[0].device, runs[0].fingerprint, suite=suite)
+    return tuple(one.point for one in latest if one.solid), runs[0].fingerprint
 
 
 async def _follow(run: BenchRun, narrator: Narrator) -> Finished | Failed:

@@ -22,6 +22,9 @@ COMMANDS = {
     "plan": LazyCommand("planner.cli.plan", "plan", "Rank GPUs, counts and layouts for one workload."),
     "estimate": LazyCommand("planner.cli.estimate", "estimate", "Evaluate fully given candidates: JSON lines in, JSON lines out."),
     "bench": LazyCommand("planner.cli.bench", "bench", "Measure this machine; results are kept and used by plan."),
+    "study": LazyCommand(
+        "planner.cli.study", "study", "Compute per dollar over model or batch sizes, and where the best GPU changes."
+    ),
     "watch": LazyCommand("planner.cli.watch", "watch", "Telemetry of this machine's GPUs."),
     "gpus": LazyCommand("planner.cli.catalogue", "gpus", "List GPUs, or show one."),
     "models": LazyCommand("planner.cli.catalogue", "models", "List models, or show one."),

@@ -6,7 +6,7 @@ import json
 
 import click
 
-SUBJECTS = ("request", "answer", "plan", "preset", "measurement")
+SUBJECTS = ("request", "answer", "plan", "preset", "measurement", "study")
 
 
 @click.command()
@@ -15,11 +15,12 @@ def schema(subject: str) -> int:
     """Print the JSON Schema of SUBJECT.
 
     request: a line of `estimate`; answer: what it says; plan: what `plan --json` says; preset: a workload file;
-    measurement: one point of a benchmark.
+    measurement: one point of a benchmark; study: what `study --json` says.
     """
     import msgspec
 
     from planner.engine.answers import Answer, Plan
+    from planner.engine.study_answers import StudyAnswer
     from planner.hardware.measurements import Measurement
     from planner.workload.tasks import Request, Workload
 
@@ -29,6 +30,7 @@ def schema(subject: str) -> int:
         "plan": Plan,
         "preset": Workload,
         "measurement": Measurement,
+        "study": StudyAnswer,
     }
     document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(described[subject])}
     click.echo(json.dumps(document, indent=2))

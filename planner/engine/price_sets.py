@@ -49,7 +49,7 @@ class PriceSet:
             if offer.gpu == gpu.name and offer.on_demand_usd_per_h is not None
         ]
         if not found:
-            where = "no provider offers" if self.name == CHEAPEST else f"{self.name} has no price of"
+            where = "no provider offers" if self.name == CHEAPEST else f"{self.name} has no price for"
             return Price(usd_per_gpu_h=None, text=f"{where} {gpu.name}")
         several, usd, offer = min(found, key=lambda entry: entry[:2])
         size = f", sold by the {offer.gpus}" if several else ""

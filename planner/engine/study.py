@@ -17,7 +17,7 @@ from planner.engine.answers import Answer, Figure
 from planner.engine.estimate import PoseChip, estimate
 from planner.engine.money import scaled
 from planner.engine.price_sets import Price
-from planner.engine.study_answers import StudyAnswer, StudyCurve, StudyPoint
+from planner.engine.study_answers import FEW, StudyAnswer, StudyCurve, StudyPoint
 from planner.engine.study_leads import WEAKEST, leading_price, leads_of, pairs_of
 from planner.engine.study_sizes import MOST_PARAMETERS, Size, Study, sizes_of, study_config
 from planner.errors import UserError
@@ -182,12 +182,15 @@ def _curve(gpu: Gpu, price: Price, points: list[StudyPoint], *, here: bool) -> S
 
 
 def _notes(curves: Sequence[StudyCurve], other_shapes: int) -> list[str]:
-    notes = [f"{curve.gpu}: {curve.price}; its FLOP per dollar is not known." for curve in curves if curve.usd_per_gpu_h is None]
+    unpriced = [curve for curve in curves if curve.usd_per_gpu_h is None]
+    notes = [f"{curve.gpu} has no FLOP per dollar: {curve.price}." for curve in unpriced]
+    if len(unpriced) > FEW:
+        notes = [f"No price, so no FLOP per dollar: {', '.join(curve.gpu for curve in unpriced)}."]
     if not any(curve.measured_points for curve in curves):
         notes.append("Nothing of this was measured here: `gpu-planner bench --suite study` measures this machine's part of it.")
     if other_shapes:
         plural = "s were" if other_shapes > 1 else " was"
         notes.append(
-            f"{other_shapes} training step{plural} measured here at other sizes, vocabularies or depths, and calibrate{'' if other_shapes > 1 else 's'} only."
+            f"{other_shapes} training step{plural} measured here at other sizes, vocabularies or depths, and only calibrate the predictions."
         )
     return notes

@@ -10,6 +10,8 @@ from planner.engine.answers import Basis, Figure
 from planner.units import count_text, usd_text
 
 Axis = Literal["width", "batch"]
+FEW = 5
+"""GPUs that are worth a sentence each."""
 
 
 class StudyPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -107,6 +109,17 @@ def size_of(crossover: Crossover, axis: Axis) -> Figure:
     return crossover.parameters if axis == "width" else crossover.tokens_per_step
 
 
+def place_of(axis: Axis, point: StudyPoint) -> float:
+    """Where a point stands on the axis: parameters, or tokens a step."""
+    return float(point.parameters if axis == "width" else point.tokens_per_step)
+
+
+def round_text(text: str) -> str:
+    """A round number without its empty decimals: '50.0 M' -> '50 M'."""
+    number, blank, unit = text.partition(" ")
+    return (number.rstrip("0").rstrip(".") if "." in number else number) + blank + unit
+
+
 def size_text(value: float | None, axis: Axis) -> str:
     """A size along the axis: '420 M', or '4,096'."""
     if axis == "width":
@@ -136,7 +149,7 @@ def story(answer: StudyAnswer) -> list[str]:
     if answer.leads and not answer.crossovers:
         lines.append(f"{answer.leads[0].gpu} gives the most FLOP per dollar at every size studied.")
     leading = {lead.gpu for lead in answer.leads}
-    for curve in answer.curves:
+    for curve in answer.curves if len(answer.curves) <= FEW else ():
         price, enough = curve.usd_per_gpu_h, curve.leads_below_usd_per_gpu_h
         if curve.gpu not in leading and price is not None and enough is not None:
             lines += [f"{curve.gpu} leads nowhere at {usd_text(price)} $/h; below {usd_text(enough)} $/h it would."]

@@ -7,16 +7,11 @@ from collections.abc import Sequence
 
 from planner.engine.answers import Basis, Figure
 from planner.engine.crossings import Change, highest, reach
-from planner.engine.study_answers import Axis, Crossover, Lead, StudyCurve, StudyPoint
+from planner.engine.study_answers import Crossover, Lead, StudyCurve, place_of
 from planner.engine.study_sizes import Study
 from planner.units import SECONDS_PER_HOUR
 
 WEAKEST: tuple[Basis, ...] = ("spec", "public", "transferred", "measured")
-
-
-def place_of(study_axis: Axis, point: StudyPoint) -> float:
-    """Where a point stands on the axis: parameters, or tokens a step."""
-    return float(point.parameters if study_axis == "width" else point.tokens_per_step)
 
 
 def _line(curve: StudyCurve) -> list[float | None]:
