@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,21 +16,23 @@ from planner.units import bytes_text, percent_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from planner.session import Session
+    from planner.engine.time_answers import TimeDetail
     from planner.workload.tasks import Workload
 
 FORMULA_WIDTH, SOURCE_WIDTH = 30, 18
 """Cells to which formulas and sources are folded at least."""
 
 
-def itemised(found: Plan, session: Session, workload: Workload, *, each: bool) -> Plan:
-    """`found` with the items of `each` row, or of the best row of every GPU asked for; of the first row where none was."""
+def detailed(
+    found: Plan, workload: Workload, tell: Callable[[PlanRow], Mapping[str, MemoryDetail | TimeDetail | None]], *, each: bool
+) -> Plan:
+    """`found` with what `tell` says of `each` row, or of the best row of every GPU asked for; of the first row where none was."""
     named = bool(workload.gpus_considered)
     rows: list[PlanRow] = []
     seen: set[str] = set()
     for row in found.rows:
         if each or (row.gpu not in seen and not row.here and (named or not seen)):
-            row = msgspec.structs.replace(row, memory_detail=session.memory_detail(workload, row))  # noqa: PLW2901  (the same row, told in full)
+            row = msgspec.structs.replace(row, **tell(row))  # noqa: PLW2901  (the same row, told in full)
             seen.add(row.gpu)
         rows.append(row)
     return msgspec.structs.replace(found, rows=rows)

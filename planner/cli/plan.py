@@ -11,7 +11,8 @@ from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.levers import AskedPlan
 from planner.cli.settings import fields_of, name_sources, parse_settings
-from planner.engine.answers import Plan
+from planner.engine.answers import MemoryDetail, Plan, PlanRow
+from planner.engine.time_answers import TimeDetail
 from planner.errors import UserError
 from planner.workload.tasks import Objective
 
@@ -39,6 +40,7 @@ DEFAULT_ROWS = 20
     help="Use measurements, or vendor figures alone.",
 )
 @click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
+@click.option("--time", "operators", is_flag=True, help="Tell where the time goes, operator by operator: of the same rows.")
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table.")
@@ -52,14 +54,15 @@ def plan(
     top: int | None,
     basis: Literal["measured", "spec"],
     memory: bool,
+    operators: bool,
     form: str | None,
 ) -> int:
     """Rank GPUs, counts and layouts for the workload PRESET: a preset's name, or the path of a .toml file.
 
     Exits with 0 when something fits and 1 when nothing does; the levers that would change that are named.
     """
-    if memory and form in {"csv", "markdown"}:
-        raise click.UsageError(f"--memory goes with the table or --json, not with --{form}.")
+    if (memory or operators) and form in {"csv", "markdown"}:
+        raise click.UsageError(f"--{'memory' if memory else 'time'} goes with the table or --json, not with --{form}.")
     changes = parse_settings(settings)
     session = invocation.session()
     from planner.session import DEFAULT_PRESET
@@ -78,10 +81,14 @@ def plan(
             found = session.plan(workload, basis=basis, top=most, hints=True)
     except UserError as wrong:
         raise name_sources(wrong, settings, gpus, where) from wrong
-    if memory:
-        from planner.cli.memory import itemised
+    if memory or operators:
+        from planner.cli.memory import detailed
 
-        found = itemised(found, session, workload, each=form == "json")
+        def tell(row: PlanRow) -> dict[str, MemoryDetail | TimeDetail | None]:
+            time = session.time_detail(workload, row, basis=basis) if operators else None
+            return {"memory_detail": session.memory_detail(workload, row) if memory else None, "time_detail": time}
+
+        found = detailed(found, workload, tell, each=form == "json")
     _write(found, form, AskedPlan(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config))
     return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
 
@@ -108,6 +115,7 @@ def _print_for_people(found: Plan, asked: AskedPlan) -> None:
     from planner.cli import listing, table
     from planner.cli.levers import lever_lines
     from planner.cli.memory import print_memory
+    from planner.cli.operators import print_time
 
     console = listing.console()
     console.print(Text(_heading(found), style="bold"))
@@ -115,6 +123,8 @@ def _print_for_people(found: Plan, asked: AskedPlan) -> None:
     for row in found.rows:
         if row.memory_detail is not None:
             print_memory(row, row.memory_detail, console)
+        if row.time_detail is not None:
+            print_time(row, row.time_detail, console)
     if found.levers:
         console.print(Text("\nWhat would change it", style="bold"))
     for told, command in lever_lines(found.levers, asked):

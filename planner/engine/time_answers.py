@@ -26,6 +26,10 @@ BOUND_WORDS: Mapping[Bound, str] = {
 """How they read; the words of `Answer.bottleneck`."""
 
 
+LEAST_SHARE = 0.005
+"""Operators of less of their phase are told together."""
+
+
 def _size_text(size: float) -> str:
     return f"{size:,.0f}" if size == round(size) or size >= 1000 else digits(size)
 
@@ -120,3 +124,9 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
             seconds, bound = sum(waits.values()), max(waits, key=waits.__getitem__)
             found.append(PhaseTime(name, seconds, sum(one.flop for one in own), bound, waits[bound] / seconds))
         return found
+
+    def longest(self, phase: PhaseTime) -> tuple[list[Operator], list[Operator]]:
+        """(operators to tell one by one, those too short for that), both the longest first."""
+        own = sorted((one for one in self.operators if one.phase == phase.name), key=lambda one: -one.seconds)
+        kept = sum(1 for one in own if one.seconds >= LEAST_SHARE * phase.seconds)
+        return (own[:kept], own[kept:]) if len(own) > kept + 1 else (own, [])
