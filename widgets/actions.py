@@ -98,6 +98,14 @@ ACTIONS: tuple[Action, ...] = (
         rank=5,
     ),
     Action(
+        id="time",
+        keys="T",
+        label="time",
+        description="Where the time of the highlighted row goes: phases, roofline, every operator.",
+        group="Plan",
+        rank=5,
+    ),
+    Action(
         id="filter",
         keys="slash",
         label="filter",

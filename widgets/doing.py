@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Work = Coroutine[Any, Any, None]
 NEEDS_PLAN = ("sort", "reverse", "filter", "export", "copy-command", "save")
-NEEDS_ROW = ("why", "memory", "copy")
+NEEDS_ROW = ("why", "memory", "time", "copy")
 
 
 def why_not(app: PlannerApp, name: str) -> str | None:
@@ -30,6 +30,8 @@ def why_not(app: PlannerApp, name: str) -> str | None:
         return "No row is highlighted."
     if name == "memory" and app.table.highlighted is not None and app.table.highlighted.answer.memory_bytes is None:
         return "The memory of this row is not known: it is not supported."
+    if name == "time" and app.table.highlighted is not None and not app.table.highlighted.answer.seconds_by_class:
+        return "The time of this row is not known: it is not supported."
     if name == "benchmark" and app.measuring is None:
         return "Still opening."
     if name == "benchmark" and app.measures:
@@ -122,6 +124,20 @@ async def memory(app: PlannerApp) -> None:
         if row.rank is None:
             levers = await app.session_thread.ask(lambda session: session.levers(session.workload(workload, where), row))
             screen.show_levers(levers)
+
+
+async def time(app: PlannerApp) -> None:
+    """Where the time of the highlighted row goes, operator by operator."""
+    from .timed import TimeScreen
+
+    row = app.table.highlighted
+    if row is not None:
+        screen = TimeScreen(row, app.symbols)
+        await app.push_screen(screen)
+        (workload, where), basis = app.planned, app.basis
+        screen.show(
+            await app.session_thread.ask(lambda session: session.time_detail(session.workload(workload, where), row, basis=basis))
+        )
 
 
 def copy(app: PlannerApp, text: str, what: str) -> None:
@@ -287,6 +303,7 @@ DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
     "pause": pause,
     "why": why,
     "memory": memory,
+    "time": time,
     "filter": open_filter,
     "sort": lambda app: app.table.sort_next(),
     "reverse": lambda app: app.table.reverse(),

@@ -40,7 +40,8 @@ class WhyScreen(Overlay[None]):
         Binding("escape,q,enter", "dismiss", "back", show=False),
         Binding("j,down", "scroll(1)", "down", show=False),
         Binding("k,up", "scroll(-1)", "up", show=False),
-        Binding("M", "items", "memory", show=False),
+        Binding("M", "items('memory')", "memory", show=False),
+        Binding("T", "items('time')", "time", show=False),
     ]
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
@@ -52,7 +53,7 @@ class WhyScreen(Overlay[None]):
         with VerticalScroll(id="why", classes="box") as box:
             count = self._row.answer.layout.gpus if self._row.answer.layout else 1
             box.border_title = Content(f"Why · {count} × {device_name(self._row.gpu)}")
-            box.border_subtitle = Content("j k scroll · M memory · esc back")
+            box.border_subtitle = Content("j k scroll · M memory · T time · esc back")
             yield Static(Content("\n").join(explain(self._row, self._plan, self._symbols)))
 
     def show_levers(self, levers: Sequence[Lever]) -> None:
@@ -65,10 +66,10 @@ class WhyScreen(Overlay[None]):
             place = next((number for number, line in enumerate(lines) if not line.plain), len(lines) - 1) + 1
             text.update(Content("\n").join([*lines[:place], *told, *lines[place:]]))
 
-    def action_items(self) -> None:
-        """Itemise the memory instead."""
+    def action_items(self, of: str) -> None:
+        """Itemise the memory, or the time, instead."""
         self.dismiss()
-        self.app.call_later(self.app.run_action, "act('memory')")
+        self.app.call_later(self.app.run_action, f"act('{of}')")
 
     def action_scroll(self, step: int) -> None:
         """Scroll by a line."""
@@ -159,8 +160,8 @@ def _time(row: PlanRow, _plan: Plan, symbols: Symbols) -> Iterator[Content]:
     if not seconds:
         return
     whole = sum(seconds.values())
-    limit = f"bound by {row.answer.bottleneck}" if row.answer.bottleneck else ""
-    yield _heading("Time", f"{duration_text(whole)} in all, {limit}" if limit else f"{duration_text(whole)} in all")
+    limit = f", bound by {row.answer.bottleneck}" if row.answer.bottleneck else ""
+    yield _heading("Time", f"{duration_text(whole)} in all{limit}; T tells it operator by operator")
     for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
         yield Content.assemble(
             (f"  {name.replace('_', ' '):<{LABEL}}", "$quiet"),
