@@ -100,8 +100,12 @@ def telemetry_table(snapshot: Snapshot, width: int, stale_for_s: float | None = 
     from rich.text import Text
 
     lines: list[Table | Text] = []
+    if snapshot.badge is not None:
+        lines.append(Text.assemble((f" {snapshot.badge} ", "reverse bold"), f"  {snapshot.taken_at}"))
     if stale_for_s is not None:
-        lines.append(Text(f"No reading for {stale_for_s:.0f} s: the driver does not answer", style="bold"))
+        lines.append(
+            Text(f"No reading for {stale_for_s:.0f} s: {'it' if snapshot.source else 'the driver'} does not answer", style="bold")
+        )
     columns = [column for column in COLUMNS if width >= column.least_width]
     if snapshot.devices:
         table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
@@ -117,7 +121,8 @@ def telemetry_table(snapshot: Snapshot, width: int, stale_for_s: float | None = 
         lines.append(Text("The NVIDIA driver reports no GPU"))
     else:
         lines.append(Text(snapshot.nvml_detail))
-    lines.append(Text(host_line(snapshot.host)))
+    if snapshot.host.cpu_name:
+        lines.append(Text(host_line(snapshot.host)))
     lines += [Text(f"{UNKNOWN} {note}", style="dim") for note in missing_notes(snapshot, columns)]
     return Group(*lines)
 
@@ -127,7 +132,7 @@ def host_line(host: HostSnapshot) -> str:
     memory = UNKNOWN
     if host.memory_used_bytes is not None and host.memory_total_bytes is not None:
         memory = f"{bytes_text(host.memory_used_bytes, unit=False)} of {bytes_text(host.memory_total_bytes)}"
-    return f"CPU {host.cpu_name}: {percent_text(host.cpu_busy_fraction)} of {host.cpu_cores} logical CPUs busy, memory {memory}"
+    return f"CPU {host.cpu_name}: {percent_text(host.cpu_busy_fraction)} of {host.cpu_cores or UNKNOWN} logical CPUs busy, memory {memory}"
 
 
 def missing_notes(snapshot: Snapshot, columns: list[Column] | tuple[Column, ...] = COLUMNS) -> list[str]:

@@ -1,4 +1,4 @@
-"""`gpu-planner watch`: what this machine's GPUs and processor do, as a table, as JSON lines, or into a file."""
+"""`gpu-planner watch`: what this machine's GPUs and processor do, as a table, as JSON lines, as Prometheus text, or into a file."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import json_option
+from planner.cli.telemetry_source import Origin, origin_options
 from planner.errors import Problem, UserError
+from planner.units import MIB
 
 if TYPE_CHECKING:
+    from planner.observe.recording import Recorder
     from planner.observe.snapshot import Snapshot
-    from planner.observe.telemetry import Poller
+    from planner.observe.stream import Telemetry
 
 UNBOUNDED_WIDTH = 200
 """Columns when stdout is no terminal."""
 WAIT_S = 0.5
-"""How often the wait for a snapshot looks for a poller that stopped, and a table for one that went stale."""
+"""How often the wait for a snapshot looks for a source that stopped, and a table for one that went stale."""
 
 
 @click.command()
@@ -32,53 +35,80 @@ WAIT_S = 0.5
     "--interval", "interval_s", type=click.FloatRange(min=0.1, max=60), default=1.0, show_default=True, metavar="S", help="Seconds."
 )
 @json_option
+@click.option("--prometheus", is_flag=True, help="Print one reading in the text format of Prometheus, and end.")
+@origin_options
 @click.option(
     "--record", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Append every reading to FILE as JSON lines."
 )
-def watch(*, once: bool, interval_s: float, as_json: bool, record: Path | None) -> int:
+@click.option(
+    "--record-limit",
+    "limit_mib",
+    type=click.FloatRange(min=1),
+    default=256.0,
+    show_default=True,
+    metavar="MIB",
+    help="Of FILE and the parts before it (FILE.1 to FILE.3); the oldest go.",
+)
+def watch(
+    *,
+    once: bool,
+    interval_s: float,
+    as_json: bool,
+    prometheus: bool,
+    replay: Path | None,
+    demo: bool,
+    source: str | None,
+    speed: float,
+    record: Path | None,
+    limit_mib: float,
+) -> int:
     """Show what this machine's GPUs and processor do, until Ctrl+C.
 
     A value that is not known shows as — with its reason below. --json prints one line per reading: SI units, fractions of 1.
     """
+    if as_json and prometheus:
+        raise UserError(Problem("", "", "--json and --prometheus exclude each other; give one."))
+    origin = Origin(replay=replay, demo=demo, source=source, speed=speed)
     with ExitStack() as stack:
-        recording = stack.enter_context(_opened(record)) if record else None
-        if once:
-            from planner.observe.telemetry import read_once
-
-            snapshot = read_once()
-            _keep(snapshot, recording)
-            _print(snapshot, as_json=as_json)
+        recorder = stack.enter_context(_recorder(record, replay, limit_mib)) if record else None
+        if once or prometheus:
+            snapshot = origin.once()
+            _keep(snapshot, recorder)
+            _print(snapshot, as_json=as_json, prometheus=prometheus)
             return ExitCode.ANSWERED
         if as_json or not sys.stdout.isatty():
-            for snapshot in _snapshots(stack, interval_s):
-                _keep(snapshot, recording)
+            for snapshot in _snapshots(stack, origin, interval_s):
+                _keep(snapshot, recorder)
                 _print(snapshot, as_json=as_json)
                 sys.stdout.flush()
         else:
-            _show_live(stack, interval_s, recording)
+            _show_live(stack, origin, interval_s, recorder)
     return ExitCode.ANSWERED
 
 
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("ab")
-    except OSError as error:
-        raise UserError(Problem("--record", "", f"{path} cannot be written: {error.strerror}.")) from error
+def _recorder(path: Path, replayed: Path | None, limit_mib: float) -> Recorder:
+    from planner.observe.recording import Recorder
+
+    if replayed is not None and replayed.resolve() == path.resolve():
+        raise UserError(Problem("--record", "", f"{path} is being replayed; record into another file."))
+    return Recorder(path, limit_mib * MIB)
 
 
-def _keep(snapshot: Snapshot, recording: BinaryIO | None) -> None:
-    import msgspec
-
-    if recording is not None:
-        recording.write(msgspec.json.encode(snapshot) + b"\n")
-        recording.flush()
+def _keep(snapshot: Snapshot, recorder: Recorder | None) -> None:
+    if recorder is not None:
+        recorder.keep(snapshot)
 
 
-def _print(snapshot: Snapshot, *, as_json: bool) -> None:
+def _print(snapshot: Snapshot, *, as_json: bool, prometheus: bool = False) -> None:
     if as_json:
         import msgspec
 
         click.echo(msgspec.json.encode(snapshot))
+        return
+    if prometheus:
+        from planner.observe.exposition import prometheus_text
+
+        click.echo(prometheus_text(snapshot), nl=False)
         return
     from rich.console import Console
 
@@ -88,26 +118,30 @@ def _print(snapshot: Snapshot, *, as_json: bool) -> None:
     Console(width=width, highlight=False).print(telemetry_table(snapshot, width))
 
 
-def _started(stack: ExitStack, interval_s: float) -> tuple[Poller, queue.SimpleQueue[Snapshot]]:
-    from planner.observe.telemetry import Poller
-
+def _started(
+    stack: ExitStack, origin: Origin, interval_s: float, *, again: bool = False
+) -> tuple[Telemetry, queue.SimpleQueue[Snapshot]]:
     arrived: queue.SimpleQueue[Snapshot] = queue.SimpleQueue()
-    poller = Poller(arrived.put, interval_s=interval_s)
-    stack.callback(poller.stop)
-    poller.start()
-    return poller, arrived
+    telemetry = origin.stream(arrived.put, interval_s, again=again)
+    stack.callback(telemetry.stop)
+    telemetry.start()
+    return telemetry, arrived
 
 
-def _snapshots(stack: ExitStack, interval_s: float) -> Iterator[Snapshot]:
-    poller, arrived = _started(stack, interval_s)
+def _snapshots(stack: ExitStack, origin: Origin, interval_s: float) -> Iterator[Snapshot]:
+    """Readings to the end of the source; what ended it early is raised."""
+    telemetry, arrived = _started(stack, origin, interval_s)
     while True:
         try:
             yield arrived.get(timeout=WAIT_S)
         except queue.Empty:
-            _raise_if_ended(poller)
+            if telemetry.failure is not None:
+                raise telemetry.failure from None
+            if telemetry.ended and arrived.empty():
+                return
 
 
-def _show_live(stack: ExitStack, interval_s: float, recording: BinaryIO | None) -> None:
+def _show_live(stack: ExitStack, origin: Origin, interval_s: float, recorder: Recorder | None) -> None:
     from rich.console import Console
     from rich.live import Live
 
@@ -115,19 +149,17 @@ def _show_live(stack: ExitStack, interval_s: float, recording: BinaryIO | None) 
 
     console = Console(highlight=False)
     live = stack.enter_context(Live(console=console, auto_refresh=False))
-    poller, arrived = _started(stack, interval_s)
+    telemetry, arrived = _started(stack, origin, interval_s, again=True)
     while True:
         try:
             snapshot = arrived.get(timeout=WAIT_S)
-            _keep(snapshot, recording)
+            _keep(snapshot, recorder)
         except queue.Empty:
-            _raise_if_ended(poller)
-            if poller.stale_for_s() is None or poller.latest is None:
+            if telemetry.failure is not None:
+                raise telemetry.failure from None
+            if telemetry.ended and arrived.empty():
+                return
+            if telemetry.stale_for_s() is None or telemetry.latest is None:
                 continue
-            snapshot = poller.latest
-        live.update(telemetry_table(snapshot, console.width, stale_for_s=poller.stale_for_s()), refresh=True)
-
-
-def _raise_if_ended(poller: Poller) -> None:
-    if poller.failure is not None:
-        raise poller.failure
+            snapshot = telemetry.latest
+        live.update(telemetry_table(snapshot, console.width, stale_for_s=telemetry.stale_for_s()), refresh=True)

@@ -9,7 +9,8 @@ class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The computer around the GPUs."""
 
     cpu_name: str
-    cpu_cores: int
+    """Empty: not told (an exporter tells of GPUs alone)."""
+    cpu_cores: int | None
     """Logical CPUs the system runs."""
     cpu_busy_fraction: float | None = None
     """Of all logical CPUs, since the previous snapshot."""
@@ -140,6 +141,16 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     nvml_detail: str
     host: HostSnapshot
     devices: tuple[DeviceSnapshot, ...] = ()
+    source: str | None = None
+    """Where it comes from when that is not this machine now: 'demo', 'replay FILE', the address of an exporter."""
+
+    @property
+    def badge(self) -> str | None:
+        """`source` as it stands on a screen: 'DEMO', 'REPLAY run.jsonl'; None for this machine now."""
+        if self.source is None or self.source.startswith("http"):
+            return self.source
+        kind, space, rest = self.source.partition(" ")
+        return f"{kind.upper()}{space}{rest}"
 
     def age_s(self, now_s: float) -> float:
         """How long ago the tick began, given the monotonic clock's `now_s`."""

@@ -143,6 +143,11 @@ class Poller:
         """Whether nothing is read for now."""
         return self._paused
 
+    @property
+    def ended(self) -> bool:
+        """Whether no reading will follow."""
+        return self.failure is not None
+
     def start(self) -> None:
         """Begin polling; the driver is opened in the thread, since that may take seconds."""
         if self._thread is None:

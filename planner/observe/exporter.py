@@ -1,0 +1,224 @@
+"""Snapshots from an exporter in the Prometheus text format: NVIDIA's dcgm-exporter, or `gpu-planner watch --prometheus`.
+
+A counter that the exporter does not give is absent with that reason; it is never taken for 0.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, cast
+
+from planner.errors import Problem, UserError
+from planner.observe.counters import GPM_FIELDS, event_reason_names
+from planner.observe.exposition import DEVICE_METRICS, PREFIX, Sample, read_samples
+from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
+from planner.units import MEGA, MIB
+
+TIMEOUT_S = 5.0
+MOST_BYTES = 64 * MIB
+NOT_GIVEN = "the exporter does not give it"
+
+
+class Meaning(NamedTuple):
+    """What one metric fills."""
+
+    field: str
+    scale: float = 1.0
+
+
+DCGM = {
+    "PROF_SM_ACTIVE": Meaning("sm_active_fraction"),
+    "PROF_SM_UTIL_RATIO": Meaning("sm_active_fraction"),
+    "PROF_SM_OCCUPANCY": Meaning("sm_occupancy_fraction"),
+    "PROF_SM_OCCUPANCY_RATIO": Meaning("sm_occupancy_fraction"),
+    "PROF_PIPE_TENSOR_ACTIVE": Meaning("tensor_active_fraction"),
+    "PROF_TENSOR_UTIL_RATIO": Meaning("tensor_active_fraction"),
+    "PROF_DRAM_ACTIVE": Meaning("dram_bandwidth_fraction"),
+    "PROF_DRAM_UTIL_RATIO": Meaning("dram_bandwidth_fraction"),
+    "PROF_GR_ENGINE_ACTIVE": Meaning("graphics_active_fraction"),
+    "PROF_GR_ENGINE_UTIL_RATIO": Meaning("graphics_active_fraction"),
+    "PROF_PIPE_INT_ACTIVE": Meaning("integer_active_fraction"),
+    "PROF_INT_UTIL_RATIO": Meaning("integer_active_fraction"),
+    "PROF_PIPE_FP64_ACTIVE": Meaning("fp64_active_fraction"),
+    "PROF_FP64_UTIL_RATIO": Meaning("fp64_active_fraction"),
+    "PROF_PIPE_FP32_ACTIVE": Meaning("fp32_active_fraction"),
+    "PROF_FP32_UTIL_RATIO": Meaning("fp32_active_fraction"),
+    "PROF_PIPE_FP16_ACTIVE": Meaning("fp16_active_fraction"),
+    "PROF_FP16_UTIL_RATIO": Meaning("fp16_active_fraction"),
+    "PROF_PCIE_TX_BYTES": Meaning("pcie_tx_bytes_per_s"),
+    "PROF_PCIE_RX_BYTES": Meaning("pcie_rx_bytes_per_s"),
+    "PROF_NVLINK_TX_BYTES": Meaning("nvlink_tx_bytes_per_s"),
+    "PROF_NVLINK_RX_BYTES": Meaning("nvlink_rx_bytes_per_s"),
+    "DEV_GPU_UTIL": Meaning("kernel_resident_fraction", 0.01),
+    "DEV_MEM_COPY_UTIL": Meaning("memory_active_fraction", 0.01),
+    "DEV_FB_TOTAL": Meaning("memory_total_bytes", MIB),
+    "DEV_FB_RESERVED": Meaning("memory_reserved_bytes", MIB),
+    "DEV_FB_USED": Meaning("memory_used_bytes", MIB),
+    "DEV_FB_FREE": Meaning("memory_free_bytes", MIB),
+    "DEV_POWER_USAGE_INSTANT": Meaning("power_w"),
+    "DEV_BOARD_POWER_RAW_WATTS": Meaning("power_w"),
+    "DEV_POWER_USAGE": Meaning("power_average_w"),
+    "DEV_BOARD_POWER_WATTS": Meaning("power_average_w"),
+    "DEV_POWER_MGMT_LIMIT": Meaning("power_limit_w"),
+    "DEV_ENFORCED_POWER_LIMIT": Meaning("power_limit_w"),
+    "DEV_TOTAL_ENERGY_CONSUMPTION": Meaning("energy_j", 1e-3),
+    "DEV_SM_CLOCK": Meaning("sm_clock_hz", MEGA),
+    "DEV_MAX_SM_CLOCK": Meaning("max_sm_clock_hz", MEGA),
+    "DEV_MEM_CLOCK": Meaning("memory_clock_hz", MEGA),
+    "DEV_GPU_TEMP": Meaning("temperature_c"),
+    "DEV_MEMORY_TEMP": Meaning("memory_temperature_c"),
+}
+"""Name after 'DCGM_FI_' -> what it means. DCGM 4.6 renamed some; both names stand here."""
+DCGM_REASONS = ("DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCK_THROTTLE_REASONS")
+OWN = {name: Meaning(field) for field, name, _ in DEVICE_METRICS}
+READ_FIELDS = {meaning.field for meaning in (*DCGM.values(), *OWN.values())}
+
+
+class Place(NamedTuple):
+    """Which GPU, or slice of one, a sample is of."""
+
+    gpu: str
+    part: str
+    """Id of the GPU instance; empty: the whole GPU."""
+
+
+def read_exporter(url: str) -> Snapshot:
+    """What the exporter at `url` says now; raises `UserError` when it does not answer, or says nothing of GPUs."""
+    began_s = time.monotonic()
+    text = fetched(url, "--source")
+    devices = devices_of(read_samples(text, url))
+    if not devices:
+        raise UserError(
+            Problem(url, "", "answers, but has no metric of a GPU: neither dcgm-exporter's (DCGM_FI_…) nor ours (gpu_planner_…).")
+        )
+    return snapshot_of(devices, url, dt.datetime.now(tz=dt.UTC), began_s, time.monotonic() - began_s)
+
+
+def snapshot_of(
+    devices: tuple[DeviceSnapshot, ...], source: str, taken_at: dt.datetime, taken_at_s: float, collect_s: float = 0.0
+) -> Snapshot:
+    """A snapshot without a host: exporters tell of GPUs."""
+    return Snapshot(
+        taken_at=taken_at.isoformat(timespec="milliseconds"),
+        taken_at_s=taken_at_s,
+        collect_s=collect_s,
+        interval_s=0.0,
+        nvml_state="ready",
+        nvml_detail=source,
+        host=HostSnapshot(cpu_name="", cpu_cores=None),
+        devices=devices,
+        source=source,
+    )
+
+
+def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
+    """The text at `url`; raises `UserError` naming the option it was given with."""
+    import http.client
+    import urllib.error
+    import urllib.request
+
+    if not url.startswith(("http://", "https://")):
+        raise UserError(Problem(option, "", f"{url!r} is no address; it has to begin with http:// or https://."))
+    try:
+        with urllib.request.urlopen(url, timeout=timeout_s) as answer:  # noqa: S310 - the scheme was checked
+            body: bytes = answer.read(int(MOST_BYTES) + 1)
+    except urllib.error.HTTPError as error:
+        with error:
+            said = error.read(300).decode(errors="replace").strip()
+        raise UserError(Problem(option, "", f"{url} answers {error.code} {error.reason}: {said}")) from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise UserError(Problem(option, "", f"{url} does not answer: {reason}.")) from None
+    if len(body) > MOST_BYTES:
+        raise UserError(Problem(option, "", f"{url} answers with more than {MOST_BYTES // MIB} MiB."))
+    return body.decode(errors="replace")
+
+
+def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
+    """The GPUs the samples tell of, by index, then by name."""
+    labels: dict[Place, dict[str, str]] = {}
+    values: dict[Place, dict[str, float]] = {}
+    reasons: dict[Place, int | list[str]] = {}
+    for sample in samples:
+        place = place_of(sample.labels)
+        if place is None or not math.isfinite(sample.value):
+            continue
+        meaning = meaning_of(sample.name)
+        if meaning is not None:
+            values.setdefault(place, {})[meaning.field] = sample.value * meaning.scale
+        elif sample.name.removeprefix("DCGM_FI_") in DCGM_REASONS:
+            reasons[place] = int(sample.value)
+        elif sample.name == f"{PREFIX}clock_held_back":
+            named = reasons.setdefault(place, [])
+            if isinstance(named, list):
+                named.append(sample.labels.get("reason", ""))
+        elif sample.name != f"{PREFIX}up":
+            continue
+        labels.setdefault(place, {}).update(sample.labels)
+    gpus = sorted({place.gpu for place in labels}, key=lambda gpu: (not gpu.isdecimal(), int(gpu) if gpu.isdecimal() else 0, gpu))
+    return tuple(_device(position, gpu, labels, values, reasons) for position, gpu in enumerate(gpus))
+
+
+def meaning_of(name: str) -> Meaning | None:
+    """What the metric `name` fills; None: nothing we show."""
+    if name.startswith("DCGM_FI_"):
+        return DCGM.get(name.removeprefix("DCGM_FI_"))
+    return OWN.get(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else None
+
+
+def place_of(labels: Mapping[str, str]) -> Place | None:
+    """The GPU that labels name by its index or, without one, its UUID; None: no GPU."""
+    gpu = labels.get("gpu") or labels.get("UUID") or labels.get("uuid")
+    return Place(gpu, labels.get("GPU_I_ID") or labels.get("mig_gpu_instance") or "") if gpu else None
+
+
+def _device(
+    position: int,
+    gpu: str,
+    labels: Mapping[Place, Mapping[str, str]],
+    values: Mapping[Place, dict[str, float]],
+    reasons: Mapping[Place, int | list[str]],
+) -> DeviceSnapshot:
+    whole = Place(gpu, "")
+    known = values.get(whole, {})
+    _complete_memory(known)
+    said = reasons.get(whole)
+    parts = sorted(place for place in labels if place.gpu == gpu and place.part)
+    any_labels = labels.get(whole) or labels[parts[0]]
+    slices = tuple(_slice(place, labels[place], values.get(place, {})) for place in parts)
+    missing = dict.fromkeys(sorted(READ_FIELDS - known.keys()), NOT_GIVEN)
+    return DeviceSnapshot(
+        index=int(gpu) if gpu.isdecimal() else position,
+        uuid=any_labels.get("UUID") or any_labels.get("uuid") or None,
+        name=any_labels.get("modelName") or any_labels.get("name") or None,
+        state="ok",
+        event_reasons=event_reason_names(said) if isinstance(said, int) else None if said is None else tuple(said),
+        mig=slices,
+        mig_enabled=bool(slices) or None,
+        reasons=missing | ({} if said is not None else {"event_reasons": NOT_GIVEN}),
+        **cast("dict[str, Any]", known),
+    )
+
+
+def _slice(place: Place, labels: Mapping[str, str], known: dict[str, float]) -> MigSnapshot:
+    _complete_memory(known)
+    own = {name: value for name, value in known.items() if name in MigSnapshot.__struct_fields__}
+    return MigSnapshot(
+        uuid=labels.get("mig_uuid") or None,
+        profile=labels.get("GPU_I_PROFILE") or labels.get("mig_profile") or "unnamed slice",
+        gpu_instance=int(place.part) if place.part.isdecimal() else None,
+        reasons=dict.fromkeys(
+            (name for name in GPM_FIELDS if name in MigSnapshot.__struct_fields__ and name not in own), NOT_GIVEN
+        ),
+        **cast("dict[str, Any]", own),
+    )
+
+
+def _complete_memory(known: dict[str, float]) -> None:
+    """The total, where an exporter gives only what is used, free and (newer ones) reserved."""
+    if "memory_total_bytes" not in known and {"memory_used_bytes", "memory_free_bytes"} <= known.keys():
+        parts = ("memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes")
+        known["memory_total_bytes"] = sum(known.get(name, 0.0) for name in parts)

@@ -1,0 +1,154 @@
+"""The Prometheus text format (version 0.0.4): snapshots written in it, and its samples read.
+
+Names follow the format's own conventions: base units as a suffix, shares of 1 as `_ratio`, running totals as `_total`.
+A value that is not known has no line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from planner.errors import Problem, UserError
+from planner.observe.snapshot import DeviceSnapshot, MigSnapshot, Snapshot
+
+PREFIX = "gpu_planner_"
+
+DEVICE_METRICS: tuple[tuple[str, str, str], ...] = (
+    ("sm_active_fraction", "sm_active_ratio", "Cycles of the multiprocessors with at least one warp"),
+    ("sm_occupancy_fraction", "sm_occupancy_ratio", "Active warps of the most that could be"),
+    ("tensor_active_fraction", "tensor_active_ratio", "Cycles of the matrix pipes in use"),
+    ("dram_bandwidth_fraction", "dram_bandwidth_ratio", "Memory bandwidth in use, of the theoretical one"),
+    ("graphics_active_fraction", "graphics_active_ratio", "Time with any engine in use"),
+    ("integer_active_fraction", "integer_active_ratio", "Cycles of the integer pipes in use"),
+    ("fp64_active_fraction", "fp64_active_ratio", "Cycles of the FP64 pipes in use"),
+    ("fp32_active_fraction", "fp32_active_ratio", "Cycles of the FP32 pipes in use"),
+    ("fp16_active_fraction", "fp16_active_ratio", "Cycles of the FP16 pipes in use"),
+    ("pcie_tx_bytes_per_s", "pcie_transmit_bytes_per_second", "Sent over PCIe"),
+    ("pcie_rx_bytes_per_s", "pcie_receive_bytes_per_second", "Received over PCIe"),
+    ("nvlink_tx_bytes_per_s", "nvlink_transmit_bytes_per_second", "Sent over NVLink"),
+    ("nvlink_rx_bytes_per_s", "nvlink_receive_bytes_per_second", "Received over NVLink"),
+    ("kernel_resident_fraction", "kernel_resident_ratio", "Time with a kernel running (GPU-Util of nvidia-smi)"),
+    ("memory_active_fraction", "memory_active_ratio", "Time in which memory was read or written; no bandwidth"),
+    ("memory_total_bytes", "memory_total_bytes", "Memory of the GPU"),
+    ("memory_reserved_bytes", "memory_reserved_bytes", "Memory kept by the driver"),
+    ("memory_used_bytes", "memory_used_bytes", "Memory taken by programs"),
+    ("memory_free_bytes", "memory_free_bytes", "Memory left"),
+    ("power_w", "power_watts", "Power drawn at the moment"),
+    ("power_average_w", "power_average_watts", "Power drawn over the last second"),
+    ("power_limit_w", "power_limit_watts", "Power the board may draw"),
+    ("energy_j", "energy_joules_total", "Energy since the driver was loaded"),
+    ("sm_clock_hz", "sm_clock_hertz", "Clock of the multiprocessors"),
+    ("max_sm_clock_hz", "sm_clock_max_hertz", "Their highest clock"),
+    ("memory_clock_hz", "memory_clock_hertz", "Clock of the memory"),
+    ("temperature_c", "temperature_celsius", "Temperature of the GPU"),
+    ("memory_temperature_c", "memory_temperature_celsius", "Temperature of the memory"),
+)
+"""(field of a snapshot, metric name without the prefix, help)."""
+MIG_METRICS = tuple(metric for metric in DEVICE_METRICS if metric[0] in MigSnapshot.__struct_fields__)
+
+_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})?\s+(\S+)(?:\s+-?\d+)?\s*(?:#.*)?$")
+_LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*,?')
+_ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+
+
+class Sample(NamedTuple):
+    """One line of the format."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+def prometheus_text(snapshot: Snapshot) -> str:
+    """`snapshot` in the text format, a metric after the other."""
+    lines: list[str] = []
+    slices = [(device, part) for device in snapshot.devices for part in device.mig]
+    for field, name, words in DEVICE_METRICS:
+        found = [(device_labels(device), getattr(device, field)) for device in snapshot.devices]
+        if field in MigSnapshot.__struct_fields__:
+            found += [(slice_labels(device, part), getattr(part, field)) for device, part in slices]
+        lines += _metric(name, "counter" if name.endswith("_total") else "gauge", words, found)
+    reasons = [
+        ({**device_labels(device), "reason": reason}, 1.0) for device in snapshot.devices for reason in device.event_reasons or ()
+    ]
+    lines += _metric("clock_held_back", "gauge", "Why the clock is not at its highest at the moment", reasons)
+    throttled = [
+        ({**device_labels(device), "reason": reason}, seconds)
+        for device in snapshot.devices
+        for reason, seconds in (device.throttled_s or {}).items()
+    ]
+    lines += _metric("throttled_seconds_total", "counter", "Time held back since the driver was loaded", throttled)
+    up = [(device_labels(device), float(device.state == "ok")) for device in snapshot.devices]
+    lines += _metric("up", "gauge", "Whether the GPU answers", up)
+    lines += _metric("host_cpu_busy_ratio", "gauge", "Processors in use", [({}, snapshot.host.cpu_busy_fraction)])
+    return "".join(f"{line}\n" for line in lines)
+
+
+def device_labels(device: DeviceSnapshot) -> dict[str, str]:
+    """What tells one GPU from another."""
+    return {"gpu": str(device.index), "uuid": device.uuid or "", "name": device.name or ""}
+
+
+def slice_labels(device: DeviceSnapshot, part: MigSnapshot) -> dict[str, str]:
+    """What tells one slice from another."""
+    return {
+        **device_labels(device),
+        "mig_uuid": part.uuid or "",
+        "mig_profile": part.profile,
+        "mig_gpu_instance": str(part.gpu_instance),
+    }
+
+
+def _metric(name: str, kind: str, words: str, found: Iterable[tuple[Mapping[str, str], float | None]]) -> Iterator[str]:
+    told = [(labels, value) for labels, value in found if value is not None]
+    if not told:
+        return
+    yield f"# HELP {PREFIX}{name} {words}."
+    yield f"# TYPE {PREFIX}{name} {kind}"
+    for labels, value in told:
+        inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        yield f"{PREFIX}{name}{{{inner}}} {value!r}" if inner else f"{PREFIX}{name} {value!r}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def read_samples(text: str, where: str) -> list[Sample]:
+    """The samples of a text in the format; raises `UserError` naming `where` and the line that is none."""
+    samples = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        try:
+            samples.append(_sample(stripped))
+        except ValueError:
+            raise UserError(
+                Problem(
+                    where,
+                    f"line {number}",
+                    f"{stripped[:60]!r} is not the text format of Prometheus; is this address an exporter's?",
+                )
+            ) from None
+    return samples
+
+
+def _sample(line: str) -> Sample:
+    matched = _SAMPLE.match(line)
+    if matched is None:
+        raise ValueError(line)
+    return Sample(matched[1], _labels(matched[2] or "{}"), float(matched[3]))
+
+
+def _labels(braced: str) -> dict[str, str]:
+    inner, place, found = braced[1:-1], 0, {}
+    while place < len(inner.rstrip()):
+        matched = _LABEL.match(inner, place)
+        if matched is None:
+            raise ValueError(braced)
+        found[matched[1]] = re.sub(r"\\[\\n\"]", lambda escape: _ESCAPES[escape[0]], matched[2])
+        place = matched.end()
+    return found

@@ -1,0 +1,131 @@
+"""Recordings of telemetry: a file of JSON lines, one snapshot each, bounded in size; and how they are read again.
+
+A line that begins with # is a comment. When FILE is full it becomes FILE.1, FILE.1 becomes FILE.2, and the oldest part goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import msgspec
+
+from planner import paths
+from planner.errors import Problem, UserError
+from planner.observe.snapshot import Snapshot
+from planner.units import MIB
+
+DEFAULT_LIMIT_BYTES = 256 * MIB
+"""Of all parts together: about a day of one GPU at one reading a second, a quarter of it with eight."""
+PARTS = 4
+"""FILE and the parts before it."""
+
+
+def part_path(path: Path, number: int) -> Path:
+    """Where part `number` of the recording at `path` is; 0 is the newest, `path` itself."""
+    return path if number == 0 else path.with_name(f"{path.name}.{number}")
+
+
+class Recorder:
+    """Appends snapshots to a file; a context manager. All parts together stay below the limit, but for one line."""
+
+    def __init__(self, path: Path, limit_bytes: float = DEFAULT_LIMIT_BYTES) -> None:
+        """Open `path` for appending, or make it; raises `UserError` when it cannot be written."""
+        self._path = path
+        self._part_bytes = limit_bytes / PARTS
+        self._encoder = msgspec.json.Encoder()
+        self._file = self._opened()
+
+    def _opened(self) -> BinaryIO:
+        try:
+            file = self._path.open("ab")
+            if file.tell() and not self._ends_whole():
+                file.write(b"\n")  # what came before was cut off in the middle of a line
+        except OSError as error:
+            raise UserError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
+        return file
+
+    def _ends_whole(self) -> bool:
+        with self._path.open("rb") as file:
+            file.seek(-1, 2)
+            return file.read(1) == b"\n"
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """Write one snapshot; raises `UserError` when there is no room left to."""
+        line = self._encoder.encode(snapshot) + b"\n"
+        try:
+            if self._file.tell() and self._file.tell() + len(line) > self._part_bytes:
+                self._rotate()
+            self._file.write(line)
+            self._file.flush()
+        except OSError as error:
+            raise UserError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
+
+    def _rotate(self) -> None:
+        self._file.close()
+        for number in reversed(range(PARTS - 1)):
+            with contextlib.suppress(FileNotFoundError):
+                part_path(self._path, number).replace(part_path(self._path, number + 1))
+        self._file = self._path.open("ab")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with contextlib.suppress(OSError):  # every line was flushed already
+            self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording that was read whole."""
+
+    name: str
+    """What a badge calls it: 'demo', or the file's name."""
+    snapshots: tuple[Snapshot, ...]
+    """In the order in which they were taken; at least one."""
+    unreadable: tuple[int, ...] = ()
+    """Numbers of lines, over all parts, that are no snapshots: what a process that was killed left behind."""
+
+    @property
+    def seconds(self) -> float:
+        """From the first reading to the last."""
+        return max(0.0, self.snapshots[-1].taken_at_s - self.snapshots[0].taken_at_s)
+
+
+def read_recording(path: Path, name: str | None = None) -> Recording:
+    """The recording at `path`, its older parts before it; raises `UserError` when there is none or nothing in it is a snapshot."""
+    decoder = msgspec.json.Decoder(Snapshot)
+    label = name or f"replay {path.name}"
+    snapshots: list[Snapshot] = []
+    unreadable: list[int] = []
+    reason = "it is empty"
+    number = 0
+    for part in reversed(range(PARTS)):
+        older = part_path(path, part)
+        if part and not older.exists():
+            continue
+        try:
+            lines = older.read_bytes().splitlines()
+        except OSError as error:
+            raise UserError(Problem("", "", f"{older} cannot be read: {error.strerror}.")) from error
+        for line in lines:
+            number += 1
+            if not line.strip() or line.startswith(b"#"):
+                continue
+            try:
+                snapshots.append(msgspec.structs.replace(decoder.decode(line), source=label))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                reason = f"line {number}: {error}"
+                unreadable.append(number)
+    if not snapshots:
+        raise UserError(Problem(str(path), "", f"is no recording of telemetry: {reason}."))
+    return Recording(label, tuple(snapshots), tuple(unreadable))
+
+
+def read_demo() -> Recording:
+    """The recording that is shipped: composed by hand, not measured."""
+    return read_recording(paths.presets_folder() / "recordings" / "demo.jsonl", "demo")
