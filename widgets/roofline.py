@@ -14,8 +14,9 @@ from planner.units import digits, percent_text, si_text
 from .plot import LogAxis, Plot
 from .symbols import ASCII, Symbols
 
-BEYOND = 4.0
-"""How far past the ridge the compute roof is drawn at least, and how far before it the bandwidth roof."""
+BEFORE, BEYOND = 30.0, 6.0
+"""How far before the ridge the roof is drawn at least, and how far past it."""
+PROJECTION = " projection"
 PHASE_STYLES = ("bold $primary", "bold $warning", "bold $success")
 """Of the marks, by phase in order of time."""
 
@@ -31,10 +32,14 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """'MLP gate, up, down (backward, forward)'."""
+        """'MLP gate, up, down (backward, forward)', 'q, o projection (decode)'."""
         names = list(dict.fromkeys(one.name for one in self.operators))
-        start = names[0].split(" ")[0] + " "
-        short = [names[0], *(name.removeprefix(start) for name in names[1:])]
+        projected = [name.removesuffix(PROJECTION) for name in names if name.endswith(PROJECTION)]
+        others = [name for name in names if not name.endswith(PROJECTION)]
+        start = others[0].split(" ")[0] + " " if others else ""
+        short = [*others[:1], *(name.removeprefix(start) for name in others[1:])]
+        if projected:
+            short.append(", ".join(projected) + PROJECTION)
         phases = dict.fromkeys(one.phase for one in self.operators)
         return f"{', '.join(short)} ({', '.join(phases)})"
 
@@ -52,7 +57,8 @@ def chart(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> tupl
     plot = _plot(detail, products, symbols, width, height)
     _roof(plot, detail.peak_flop_per_s, detail.peak_bytes_per_s, "$quiet", every=3, sign=".")
     _roof(plot, detail.flop_per_s, detail.bytes_per_s, "$accent", every=1, sign="=")
-    plot.vertical(detail.ridge, f"ridge {digits(detail.ridge)}", "$quiet")
+    plot.vertical(detail.ridge, "", "$quiet")
+    plot.write(int(plot.x.place(detail.ridge) * plot.columns) + 1, plot.rows - 1, f"ridge {digits(detail.ridge)}", "$quiet")
     marks = list(_marks(plot, products))
     for mark in reversed(marks):
         first = mark.operators[0]
@@ -61,10 +67,10 @@ def chart(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> tupl
 
 
 def _plot(detail: TimeDetail, products: Sequence[Operator], symbols: Symbols, width: int, height: int) -> Plot:
-    across = [one.intensity or 1.0 for one in products]
-    up = [rate(one) for one in products]
-    x = LogAxis.around([*across, detail.ridge / BEYOND, detail.ridge * BEYOND], lambda value: digits(value, 1))
-    y = LogAxis.around([*up, detail.peak_flop_per_s], lambda value: si_text(value, significant=1))
+    across = [*(one.intensity or 1.0 for one in products), detail.ridge / BEFORE, detail.ridge * BEYOND]
+    up = [*map(rate, products), detail.peak_flop_per_s, detail.bytes_per_s * min(across)]
+    x = LogAxis.around(across, lambda value: digits(value, 1))
+    y = LogAxis.around(up, lambda value: si_text(value, significant=1))
     return Plot(width, height, x, y, ascii_only=symbols is ASCII)
 
 
@@ -97,6 +103,6 @@ def caption(detail: TimeDetail) -> list[tuple[str, str, str]]:
 
 
 def below_roof(detail: TimeDetail, one: Operator) -> str:
-    """How much of the reachable roof above it an operator gets."""
-    roof = min(detail.flop_per_s, detail.bytes_per_s * (one.intensity or 0.0))
+    """How much of the data sheet's roof above it an operator gets."""
+    roof = min(detail.peak_flop_per_s, detail.peak_bytes_per_s * (one.intensity or 0.0))
     return percent_text(rate(one) / roof) if roof else ""

@@ -122,7 +122,7 @@ class TimeScreen(Overlay[None]):
 def time_lines(detail: TimeDetail, symbols: Symbols, width: int, screen_height: int) -> list[Content]:
     """Everything there is to tell, in `width` cells; the chart leaves room for the phases on a screen of that height."""
     lines = [*_phases(detail, symbols, width), Content("")]
-    height = min(22, max(11, screen_height * 9 // 10 - len(lines) - 6))
+    height = min(22, max(9, screen_height * 92 // 100 - len(lines) - 5))
     roofline = list(_roofline(detail, symbols, width, height))
     lines += [*roofline, Content("")] if roofline else []
     for phase in detail.phases():
@@ -147,7 +147,7 @@ def _phases(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Conten
         yield Content.assemble(
             f"{phase.name:<{PHASE}}",
             (f"{duration_text(phase.seconds):>{SECONDS}}", "bold"),
-            (f"{percent_text(phase.seconds / detail.total_s):>{SHARE}}  ", "$quiet"),
+            (f"{_share(phase.seconds / detail.total_s):>{SHARE}}  ", "$quiet"),
             *bar,
             (" " * (room - used + 2) + word, "$secondary"),
         )
@@ -186,7 +186,7 @@ def _legend(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Conten
     line, cells = Content(""), 0
     for kind, seconds in sorted(_by_class(detail).items(), key=lambda item: -item[1]):
         pattern, style = _look(kind, symbols)
-        text = f" {CLASSES[kind][0]} {percent_text(seconds / detail.total_s)}   "
+        text = f" {CLASSES[kind][0]} {_share(seconds / detail.total_s)}   "
         if cells + 2 + len(text.rstrip()) > width:
             yield line
             line, cells = Content(""), 0
@@ -219,8 +219,8 @@ def _roofline(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> 
 
 def _mark(detail: TimeDetail, mark: Mark, width: int) -> Iterator[Content]:
     first = mark.operators[0]
-    share = percent_text(sum(one.seconds for one in mark.operators) / detail.total_s)
-    figures = f"{share} of the time, {below_roof(detail, first)} of the roof"
+    share = _share(sum(one.seconds for one in mark.operators) / detail.total_s)
+    figures = f"{share} of the time, {below_roof(detail, first)} of the data sheet"
     *lines, last = textwrap.wrap(mark.text, width - 2)
     signs = [(f"{mark.sign} ", mark.style), *[("  ", "")] * len(lines)]
     for line, sign in zip(lines, signs, strict=False):
@@ -238,7 +238,7 @@ def _operators(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, width: in
     columns = [column for column, least in COLUMNS if width >= least]
     right = sum(abs(cells) + 2 for _, cells, _ in columns)
     bar = BAR if width >= WIDE else 0
-    label = max(20, width - right - (bar + 2 if bar else 0))
+    label = min(44, max(20, width - right - (bar + 2 if bar else 0)))
     head = "".join(_cell(title, cells) for title, cells, _ in columns)
     yield Content.assemble((f"{phase.name:<{label}}", "bold $accent"), (head, "$quiet"))
     for one in told:
@@ -250,9 +250,13 @@ def _operators(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, width: in
         yield from (Content(f"  {line}") for line in more)
     if short:
         seconds = sum(one.seconds for one in short)
-        names = {"time": duration_text(seconds), "share": percent_text(seconds / phase.seconds)}
+        names = {"time": duration_text(seconds), "share": _share(seconds / phase.seconds)}
         cells = "".join(_cell(names.get(title, ""), cells) for title, cells, _ in columns)
         yield Content.styled(f"{f'{len(short)} shorter ones':<{label}}{cells}".rstrip(), "$quiet")
+
+
+def _share(share: float) -> str:
+    return "<1 %" if 0 < share < 0.005 else percent_text(share)
 
 
 def _cell(text: str, cells: int) -> str:
@@ -271,7 +275,7 @@ COLUMNS: tuple[tuple[Column, int], ...] = (
     (("FLOP", 6, lambda one, _: si_text(one.flop) if one.flop else ""), WIDE),
     (("FLOP/B", 7, _intensity), 0),
     (("time", 8, lambda one, _: duration_text(one.seconds)), 0),
-    (("share", 6, lambda one, phase: percent_text(one.seconds / phase.seconds)), 0),
+    (("share", 6, lambda one, phase: _share(one.seconds / phase.seconds)), 0),
     (("bound by", -15, lambda one, _: BOUND_WORDS[one.bound]), 0),
 )
 """(title, cells, text) and the width from which a column is there."""
