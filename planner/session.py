@@ -213,11 +213,12 @@ class Session:
         from planner.engine.study_sizes import DEFAULT_PRICES, Study
 
         named = tuple((self.gpus.find(name).name, usd) for name, usd in (given or {}).items())
+        asked = study or Study()
         chosen = price_set(prices or DEFAULT_PRICES, self.offers, named, self.published_study)
         points = {device.name: self._train_points(device) for device in self.machine.devices} if basis == "measured" else {}
         found = run_study(
-            study or Study(),
-            self._studied(gpus, chosen, points),
+            asked,
+            self._studied(gpus, chosen, asked, points),
             prices=chosen.name,
             price_of=chosen.of,
             architecture=self.architecture,
@@ -239,8 +240,14 @@ class Session:
         self._ceilings.clear()
         self._chip_cache.clear()
 
-    def _studied(self, names: Sequence[str], prices: PriceSet, points: Mapping[str, Sequence[TrainPoint]]) -> list[Gpu]:
-        """The GPUs of a study: those named, or the usual ones in the form that has a price, and what this machine measured."""
+    def _studied(
+        self, names: Sequence[str], prices: PriceSet, study: Study, points: Mapping[str, Sequence[TrainPoint]]
+    ) -> list[Gpu]:
+        """The GPUs of a study: those named, or the usual ones in the form that has a price, and this machine's.
+
+        Its CPU is one of them where it has measured models of the study's vocabulary.
+        """
+        from planner.engine.study import measured_sizes
         from planner.engine.study_sizes import DEFAULT_GPUS
 
         local = {device.name: device for device in self.machine.devices}
@@ -249,7 +256,12 @@ class Session:
             return every or [local.get(name) or self.gpus.find(name) for name in names]
         forms = [[self.gpus.find(name) for name in family] for family in DEFAULT_GPUS]
         usual = [next((gpu for gpu in family if prices.of(gpu).usd_per_gpu_h is not None), family[0]) for family in forms]
-        own = [device for device in local.values() if device.kind == "gpu" or points.get(device.name)]
+
+        def took_part(device: Gpu) -> bool:
+            sizes = measured_sizes(points.get(device.name, ()), study, self.architecture)
+            return any(vocabulary == study.vocabulary for _, vocabulary in sizes)
+
+        own = [device for device in local.values() if device.kind == "gpu" or took_part(device)]
         return [*usual, *(device for device in own if device.name not in {gpu.name for gpu in usual})]
 
     def _train_points(self, gpu: Gpu) -> tuple[TrainPoint, ...]:

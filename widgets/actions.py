@@ -98,6 +98,14 @@ ACTIONS: tuple[Action, ...] = (
         rank=5,
     ),
     Action(
+        id="study",
+        keys="f",
+        label="study",
+        description="Compute per dollar over model or batch sizes: which GPU leads where, measured and predicted.",
+        group="Plan",
+        rank=9,
+    ),
+    Action(
         id="time",
         keys="T",
         label="time",

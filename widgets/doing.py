@@ -126,6 +126,13 @@ async def memory(app: PlannerApp) -> None:
             screen.show_levers(levers)
 
 
+def study(app: PlannerApp) -> None:
+    """The study of compute per dollar."""
+    from .study import StudyScreen, export_study
+
+    app.push_screen(StudyScreen(app.session_thread.ask, partial(export_study, app), app.symbols))
+
+
 async def time(app: PlannerApp) -> None:
     """Where the time of the highlighted row goes, operator by operator."""
     from .timed import TimeScreen
@@ -304,6 +311,7 @@ DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
     "why": why,
     "memory": memory,
     "time": time,
+    "study": study,
     "filter": open_filter,
     "sort": lambda app: app.table.sort_next(),
     "reverse": lambda app: app.table.reverse(),

@@ -54,7 +54,7 @@ def run_study(
     answers = iter(estimate(requests, by_name.__getitem__, lambda request: architecture(request.model), chip))
     curves, other_shapes = [], 0
     for gpu in by_name.values():
-        steps = _steps(measured.get(gpu.name, ()), study, architecture)
+        steps = measured_sizes(measured.get(gpu.name, ()), study, architecture)
         price = price_of(gpu)
         points = [
             _point(study, size, models[size], next(answers), price.usd_per_gpu_h, steps.get((size, study.vocabulary)))
@@ -97,7 +97,9 @@ def _request(study: Study, size: Size, gpu: Gpu) -> Request:
     )
 
 
-def _steps(points: Sequence[TrainPoint], study: Study, architecture: FindArchitecture) -> dict[tuple[Size, int], TrainPoint]:
+def measured_sizes(
+    points: Sequence[TrainPoint], study: Study, architecture: FindArchitecture
+) -> dict[tuple[Size, int], TrainPoint]:
     """Measured steps in the conditions of the study, by size and vocabulary."""
     found: dict[tuple[Size, int], TrainPoint] = {}
     for point in points:
