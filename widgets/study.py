@@ -162,11 +162,10 @@ class StudyScreen(Overlay[None]):
         width, height = box.scrollable_content_region.size
         if answer is None or not self.is_mounted or width <= 0:
             return
-        beside = width >= BESIDE
         legend = legend_lines(answer, self._symbols, width)
         words = story_lines(answer, width - 1)
         room = max(8, height - len(legend) - min(len(words), max(3, height // 4)))
-        shown = CHARTS if beside else (CHARTS[self._chart],)
+        shown = CHARTS if width >= BESIDE else (CHARTS[self._chart],)
         charts = [
             chart_lines(answer, name, title, self._symbols, (width // len(shown), room), self._ranges % (len(answer.curves) + 2))
             for name, title in shown
@@ -174,12 +173,21 @@ class StudyScreen(Overlay[None]):
         self.query_one("#study-legend", Static).update(Content("\n").join(legend))
         self.query_one("#study-charts", Static).update(Content("\n").join(_side_by_side(charts, width // len(shown))))
         self.query_one("#study-story Static", Static).update(Content("\n").join(words))
-        law = f"depth {answer.depth_law}"
-        box.border_title = Content(
-            f"Compute per dollar · {answer.axis} · {law} · vocabulary {answer.vocabulary:,} · {answer.prices}"
-        )
-        other = "" if beside else " · c other chart"
-        box.border_subtitle = Content(f"a axis · p prices · l law · v vocabulary · r ranges{other} · e SVG · esc")
+        wide = width >= BESIDE
+        law, vocabulary = ("depth law ", "vocabulary ") if wide else ("", "")
+        title = f"{answer.axis} · {law}{answer.depth_law} · {vocabulary}{answer.vocabulary:,} · {answer.prices}"
+        box.border_title = Content(f"Compute per dollar · {title}")
+        keys = [
+            "a axis",
+            "p prices",
+            "l law",
+            "v vocabulary" if wide else "v vocab",
+            "r ranges",
+            "" if wide else "c chart",
+            "e SVG",
+            "esc",
+        ]
+        box.border_subtitle = Content(" · ".join(key for key in keys if key))
 
 
 def legend_lines(answer: StudyAnswer, symbols: Symbols, width: int) -> list[Content]:
