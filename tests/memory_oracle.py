@@ -1,25 +1,15 @@
-"""One training step of PyTorch without data or a GPU: which bytes live, and when.
-
-The step runs under `FakeTensorMode`: every operator runs for its shapes alone, so storages are made and freed exactly as
-eager PyTorch would, and a dispatch mode adds up those that live. Attention runs as CUDA's flash kernel (its own shapes:
-query, key, value, output and a statistic a head and token are kept), since the one of the CPU falls back to stored scores
-where there is dropout. What a kernel takes for itself and returns before it ends is not seen.
-"""
+"""One training step of PyTorch under fake tensors: which bytes live, and when."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from fake_torch import Living, as_on_cuda, bytes_of, flash, quiet, recomputed
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
@@ -65,105 +55,6 @@ class Seen:
     """The tensors behind `layer`."""
 
 
-class Living(TorchDispatchMode):
-    """Adds up the bytes of the storages that operators make, until they are freed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0
-        self.moment = "setup"
-        self.moments: dict[str, float] = {}
-        self.peak = 0.0
-        self.parts: dict[str, float] = {}
-        self.split: Callable[[], dict[str, float]] = dict
-        self.weights: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.casts: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Copies of the weights in another type."""
-        self._known: weakref.WeakSet[Any] = weakref.WeakSet()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten._to_copy.default and args[0].untyped_storage() in self.weights:
-            self.casts.add(out.untyped_storage())
-        for leaf in tree_leaves(out):
-            if isinstance(leaf, torch.Tensor):
-                self.watch(leaf)
-        return out
-
-    def watch(self, tensor: torch.Tensor) -> None:
-        """Count the storage of `tensor` from now until it is freed."""
-        storage = tensor.untyped_storage()
-        if storage in self._known:
-            return
-        size = storage.nbytes()
-        self._known.add(storage)
-        weakref.finalize(storage, self._freed, size)
-        self.now += size
-        if self.now > self.moments.get(self.moment, 0):
-            self.moments[self.moment] = self.now
-            if self.now > self.peak and self.moment != "setup":
-                self.peak = self.now
-                self.parts = self.split()
-
-    def _freed(self, size: int) -> None:
-        self.now -= size
-
-
-SINGLE = {
-    getattr(owner, name)
-    for name in ("pow", "rsqrt", "softmax", "log_softmax", "cumsum", "sum", "prod", "exp", "log", "norm")
-    for owner in (torch, torch.Tensor)
-} | {nn.functional.layer_norm, nn.functional.softmax}
-
-
-class OnCuda(TorchFunctionMode):
-    """Where CUDA differs from the CPU: dropout keeps a mask of one byte; autocast computes more operators in FP32."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func is nn.functional.dropout:
-            p = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
-            training = kwargs.get("training", args[2] if len(args) > 2 else True)
-            return torch.native_dropout(args[0] if args else kwargs["input"], p, True)[0] if training and p else args[0]
-        if torch.is_autocast_enabled("cpu") and func in SINGLE and "dtype" not in kwargs:
-            args = tuple(a.float() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args)
-        return func(*args, **kwargs)
-
-
-def bytes_of(tensors: Iterator[torch.Tensor] | list[torch.Tensor]) -> float:
-    """Of the storages behind `tensors`, each once."""
-    return float(sum({id(s): s.nbytes() for s in (t.untyped_storage() for t in tensors)}.values()))
-
-
-def flash(
-    module: nn.Module, query: Any, key: Any, value: Any, mask: Any, *, dropout: float = 0.0, scaling: float | None = None, **_: Any
-) -> Any:
-    """Attention by CUDA's flash kernel, which takes fewer key heads than query heads as they are."""
-    if torch.is_autocast_enabled("cpu"):  # SDPA is computed in 16 bit under autocast
-        query, key, value = (t.to(torch.get_autocast_dtype("cpu")) for t in (query, key, value))
-    if query.dtype == torch.float32:  # the flash kernel is 16-bit; the memory-efficient one keeps the same tensors
-        heads = query.shape[1] // key.shape[1]
-        key, value = (t.repeat_interleave(heads, 1) if heads > 1 else t for t in (key, value))
-    out = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, dropout, True, False, scale=scaling)[0]
-    return out.transpose(1, 2).contiguous(), None
-
-
-def recomputed(
-    module: nn.Module, query: Any, key: Any, value: Any, mask: Any, *, scaling: float, dropout: float = 0.0, **_: Any
-) -> Any:
-    """Attention with stored scores, which are computed again in backward (selective recomputation, arXiv:2205.05198)."""
-
-    def core(query: Any, key: Any, value: Any) -> Any:
-        heads = query.shape[1] // key.shape[1]
-        key, value = (t.repeat_interleave(heads, 1) if heads > 1 else t for t in (key, value))
-        scores = torch.matmul(query, key.transpose(2, 3)) * scaling + mask
-        share = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
-        share = nn.functional.dropout(share, p=dropout, training=module.training)
-        return torch.matmul(share, value).transpose(1, 2).contiguous()
-
-    return checkpoint(core, query, key, value, use_reentrant=False, preserve_rng_state=False), None
-
-
 def build(case: Case, dtype: torch.dtype) -> nn.Module:
     """The model of `case`, in training mode."""
     AttentionInterface.register(FLASH, flash)
@@ -178,7 +69,7 @@ def build(case: Case, dtype: torch.dtype) -> nn.Module:
     return model.train()
 
 
-class Adapted(nn.Module):
+class Adapted(nn.Module):  # type: ignore[misc]  # torch is not followed
     """A frozen linear layer with a low-rank adapter, computed as `peft` does: the input is cast to the adapter's type."""
 
     def __init__(self, base: nn.Module, rank: int, dtype: torch.dtype) -> None:
@@ -206,7 +97,7 @@ def adapt(model: nn.Module, case: Case, dtype: torch.dtype) -> None:
         for name, child in list(parent.named_children()):
             if name in wanted:
                 setattr(parent, name, Adapted(child, case.rank, dtype))
-    model.get_input_embeddings().register_forward_hook(lambda _m, _i, out: out.requires_grad_())  # type: ignore[operator]
+    model.get_input_embeddings().register_forward_hook(lambda _m, _i, out: out.requires_grad_())
 
 
 def layers_of(model: nn.Module) -> nn.ModuleList:
@@ -220,13 +111,13 @@ def recompute(model: nn.Module) -> None:
         inner = layer.forward
 
         def forward(*args: Any, _inner: Any = inner, **kwargs: Any) -> Any:
-            return checkpoint(_inner, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
+            return checkpoint(as_on_cuda(_inner), *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
 
         layer.forward = forward
 
 
 def _added_to(main: torch.Tensor, p: torch.Tensor) -> None:
-    main.add_(p.grad)  # type: ignore[arg-type]  # the hook runs once there is one
+    main.add_(p.grad)
     p.grad = None
 
 
@@ -297,36 +188,28 @@ class Optimizer:
 def chunked_loss(model: nn.Module, ids: torch.Tensor, chunks: int) -> torch.Tensor:
     """The loss of an eighth of the tokens at a time, each recomputed in its backward."""
     hidden = model.base_model(input_ids=ids).last_hidden_state
-    head = model.get_output_embeddings()  # type: ignore[operator]
+    head = model.get_output_embeddings()
 
     def part(h: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
         return nn.functional.cross_entropy(head(h).float().flatten(0, 1), t.flatten(), reduction="sum")
 
     pieces = zip(hidden.chunk(chunks, 1), ids.chunk(chunks, 1), strict=True)
-    total: torch.Tensor = sum(checkpoint(part, h, t, use_reentrant=False, preserve_rng_state=False) for h, t in pieces)  # type: ignore[assignment]
+    total: torch.Tensor = sum(checkpoint(as_on_cuda(part), h, t, use_reentrant=False, preserve_rng_state=False) for h, t in pieces)
     return total / ids.numel()
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Fake tensors, and no warning about what only a real device would mind."""
-    import warnings
-
-    with warnings.catch_warnings(), FakeTensorMode(), OnCuda():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def run(case: Case) -> Seen:
     """Two optimizer steps of `case`; the second, with its states there, is what is seen."""
     with quiet(), Living() as living:
-        dtype = torch.float32 if case.recipe in {"fp32", "amp"} else torch.bfloat16
+        wide = case.recipe == "fp32" or (case.recipe == "amp" and not case.rank)
+        dtype = torch.float32 if wide else torch.bfloat16
         model = build(case, dtype)
         if case.rank:
             adapt(model, case, torch.bfloat16 if case.recipe == "bf16" else torch.float32)
         if case.checkpointing == "full":
             recompute(model)
         living.weights.update(p.untyped_storage() for p in model.parameters())
+        living.shapes = {p.shape for p in model.parameters() if p.ndim > 1}
         trained = [p for p in model.parameters() if p.requires_grad]
         optimizer = Optimizer(case, trained)
         seen, layers = Seen(), layers_of(model)

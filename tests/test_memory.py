@@ -48,10 +48,10 @@ def test_state_by_kind() -> None:
     assert found["kv_cache"] == 0
 
 
-def test_autocast_keeps_a_16_bit_copy_of_the_layers_while_the_graph_lives() -> None:
+def test_autocast_keeps_a_16_bit_copy_of_layers_and_head_while_the_graph_lives() -> None:
     a = architecture("gpt2")
     found = training(model="gpt2", recipe="amp", micro_batch=8, sequence=1024)
-    assert found["buffers"] == exact(2 * a.layers_shared)
+    assert found["buffers"] == exact(2 * (a.layers_shared + 50257 * 768))
 
 
 def test_a_forward_pass_only_needs_its_weights() -> None:
@@ -60,21 +60,26 @@ def test_a_forward_pass_only_needs_its_weights() -> None:
 
 
 def test_activations_and_logits_of_gpt2_by_hand() -> None:
-    """58 bytes per width, layer and token with dropout; 14 per vocabulary entry and token as backward starts."""
+    """58 bytes per width, layer and token with dropout, statistics of norms and heads; 14 per vocabulary entry as backward starts."""
     tokens = 8 * 1024
+    layer = 58 * 768 + 2 * (2 + 2) + 4 * 12
+    head = 2 * 768 + 2 + 2 + 2 * 768  # input, mean and deviation of the last norm; input of the head
     found = training(model="gpt2", recipe="bf16", micro_batch=8, sequence=1024)
-    assert found["activations"] == exact(58 * 768 * 12 * tokens)
+    assert found["activations"] == exact((12 * layer + head) * tokens)
     assert found["logits"] == exact(14 * 50257 * tokens)
 
 
 def test_activations_of_llama_by_hand() -> None:
-    """16h + 8f + 4q + 4k, and 2h where everything is recomputed, beside one layer being recomputed."""
+    """16h + 8f + 4q + 4k and statistics of two norms and 32 heads; 2h where everything is recomputed."""
     tokens = 4 * 4096
-    layer = (16 * 4096 + 8 * 14336 + 4 * 4096 + 4 * 1024) * tokens
+    layer = 16 * 4096 + 8 * 14336 + 4 * 4096 + 4 * 1024 + 2 * 4 + 4 * 32
+    head = 4 * 4096 + 4 + 2 * 4096 + 2 * 4096  # the last norm in FP32, its statistic and result; input of the head
     fields = {"recipe": "bf16", "optimizer": "sgd", "micro_batch": 4, "sequence": 4096}
-    assert training(**fields)["activations"] == exact(32 * layer)
-    assert training(**fields, checkpointing="full")["activations"] == exact(32 * 2 * 4096 * tokens + layer)
-    assert training(**fields, attention="eager")["activations"] == exact(32 * (layer + 6 * 32 * 4096 * tokens))
+    assert training(**fields)["activations"] == exact((32 * layer + head) * tokens)
+    assert training(**fields, checkpointing="full")["activations"] == exact((32 * 2 * 4096 + head) * tokens)
+    softmax = (4 + 2) * 32 * 4096 - 4 * 32  # FP32 and its copy for each score, instead of a statistic a head
+    repeated = 2 * 2 * (4096 - 1024)  # keys and values for every query head
+    assert training(**fields, attention="eager")["activations"] == exact((32 * (layer + softmax + repeated) + head) * tokens)
 
 
 @pytest.mark.parametrize("loss", ["chunked", "fused"])

@@ -66,6 +66,9 @@ class ModelColumns(Columns):
     router_matrix: Floats
     cached_per_token: Floats
     qk_norm: Floats
+    norms: Floats
+    centred: Floats
+    rotary: Floats
     dropout: Floats
     window: Floats
     windowed_layers: Floats
@@ -91,6 +94,10 @@ class JobColumns(Columns):
     other_bytes: Floats
     weight_bits_packed: Floats
     unpack_host_s: Floats
+    frozen_bytes: Floats
+    trained_beside: Floats
+    draft_cached: Floats
+    adapter_bytes: Floats
     gptq: Floats
     kv_bytes: Floats
     activation_bytes: Floats
@@ -119,6 +126,31 @@ class JobColumns(Columns):
 
 
 @dataclass(frozen=True)
+class FootprintColumns(Columns):
+    """Numbers of a `memory.footprint.Footprint`; see there."""
+
+    norms: Floats
+    attention: Floats
+    attention_recomputed: Floats
+    scores: Floats
+    mlp: Floats
+    dropout: Floats
+    boundary: Floats
+    backward: Floats
+    head: Floats
+    logits_alive: Floats
+    logits_forward: Floats
+    logits_backward: Floats
+    logits_gradient: Floats
+    head_gradient: Floats
+    early_gradient: Floats
+    arriving_gradient: Floats
+    step: Floats
+    step_matrix: Floats
+    layer_matrix: Floats
+
+
+@dataclass(frozen=True)
 class EngineColumns(Columns):
     """Numbers of an `Engine`; see there."""
 
@@ -142,6 +174,8 @@ class EngineColumns(Columns):
     prompt_logits: Floats
     cache_block_tokens: Floats
     prefill_chunk: Floats
+    prompts_first: Floats
+    reserves_output: Floats
     fused_elementwise: Floats
 
 
@@ -215,6 +249,7 @@ class Table:
 
     model: ModelColumns
     job: JobColumns
+    kept: FootprintColumns
     engine: EngineColumns
     chip: ChipColumns
     layout: LayoutColumns
@@ -226,6 +261,5 @@ class Table:
 
     def take(self, keep: Flags | Rows) -> Table:
         """The candidates `keep`."""
-        return Table(
-            self.model.take(keep), self.job.take(keep), self.engine.take(keep), self.chip.take(keep), self.layout.take(keep)
-        )
+        parts = (self.model, self.job, self.kept, self.engine, self.chip, self.layout)
+        return Table(*(part.take(keep) for part in parts))  # type: ignore[arg-type]  # each stays of its class

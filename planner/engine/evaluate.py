@@ -11,7 +11,18 @@ import numpy as np
 import planner
 from planner.engine.answers import Answer, Basis, Figure, LayoutAnswer, MemoryBytes, ParameterCounts, Percentiles
 from planner.engine.chips import Chip
-from planner.engine.columns import ChipColumns, EngineColumns, Floats, JobColumns, LayoutColumns, ModelColumns, Rows, Table, added
+from planner.engine.columns import (
+    ChipColumns,
+    EngineColumns,
+    Floats,
+    FootprintColumns,
+    JobColumns,
+    LayoutColumns,
+    ModelColumns,
+    Rows,
+    Table,
+    added,
+)
 from planner.engine.jobs import Job
 from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.serving import ServeColumns, serve_of
@@ -55,6 +66,7 @@ class Candidates:
         return Table(
             model=ModelColumns.gather(models, self.job_index),
             job=JobColumns.gather(self.jobs, self.job_index),
+            kept=FootprintColumns.gather([job.kept for job in self.jobs], self.job_index),
             engine=EngineColumns.gather(engines, self.job_index),
             chip=ChipColumns.gather(self.chips, self.chip_index),
             layout=self.layout,

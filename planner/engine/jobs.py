@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from planner.engine.companions import Held, held
 from planner.engine.engines import Engine, find_engine
+from planner.engine.memory.activations import Manner
+from planner.engine.memory.footprint import NOTHING, Footprint, footprint
 from planner.errors import Problems, nearest_names
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import LORA_TARGETS, Lengths, Workload
@@ -45,6 +48,11 @@ class Job:
     """1 when linear weights are unpacked on the fly to the compute dtype."""
     unpack_host_s: float
     """Host time one product of packed weights adds in eager mode."""
+    frozen_bytes: float = 0.0
+    """Weights of further models, as the next three: see `companions.Held`."""
+    trained_beside: float = 0.0
+    draft_cached: float = 0.0
+    adapter_bytes: float = 0.0
     gptq: float
     """1 when linear weights are in GPTQ's format."""
     kv_bytes: float
@@ -91,6 +99,7 @@ class Job:
     engine: Engine
     workload: Workload
     architecture: Architecture
+    kept: Footprint = NOTHING
     assumed: dict[str, Any] = field(default_factory=dict)
 
 
@@ -127,30 +136,34 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     dtype = choose("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")
     parts = _training(workload, architecture, choose, problems) if train else _inference(architecture, choose, problems, dtype)
     lengths = _lengths(workload, choose, problems, train=train)
+    beside = held(workload, architecture, problems)
     problems.raise_if_any()
     fraction = workload.memory_fraction if workload.memory_fraction is not None else engine.pool_fraction
     if not train and fraction is not None and workload.memory_fraction is None:
         choose.assumed["memory_fraction"] = fraction
     asked = workload.targets.headroom
+    eager = choose("attention", "eager" if engine.eager_attention else "flash") == "eager"
     return Job(
         task=workload.task,
         train=float(train),
         dtype=dtype,
         activation_bytes=DTYPE_BYTES[dtype] if dtype in {"fp32", "tf32"} else 2.0,
         narrow_bytes=DTYPE_BYTES[dtype] if dtype in {"fp8", "int8", "fp4"} else 0.0,
-        eager_attention=float(choose("attention", "eager" if engine.eager_attention else "flash") == "eager"),
+        eager_attention=float(eager),
         compiled=float(choose("compile", default=False)) if train else float(bool(workload.compile)),
         memory_fraction=1.0 if train or fraction is None else fraction,
         headroom=headroom if asked is None else asked,
         engine=engine,
         workload=workload,
         architecture=architecture,
+        kept=_footprint(workload, architecture, choose, engine, parts | {"eager": eager}) if train else NOTHING,
         assumed=choose.assumed,
         stored=workload.lora.base
         if train and workload.lora
         else "bf16"
         if train
         else workload.weight_dtype or choose.assumed["weight_dtype"],
+        **_beside(beside),
         **parts,
         **lengths,
     )
@@ -198,10 +211,22 @@ def _check_numbers(workload: Workload, problems: Problems) -> None:
             problems.add(f"targets.{name}", f"{value} is not accepted; it has to be above 0.")
 
 
+def _beside(found: Held) -> dict[str, float]:
+    return {
+        "frozen_bytes": found.frozen_bytes,
+        "trained_beside": found.trained,
+        "draft_cached": found.cached_per_token,
+        "adapter_bytes": found.adapter_bytes,
+    }
+
+
 def _usual_engine(workload: Workload) -> str:
-    """What runs a workload that does not say: PEFT on transformers tunes adapters and runs bitsandbytes' formats, vLLM serves."""
+    """What runs a workload that does not say.
+
+    PEFT on transformers tunes adapters and runs bitsandbytes' formats, Transformer Engine (in Megatron) trains in FP8, vLLM serves.
+    """
     if workload.task in {"train", "finetune"}:
-        return "transformers" if workload.lora else "torch"
+        return "transformers" if workload.lora else "megatron" if workload.dtype == "fp8" else "torch"
     if workload.weight_dtype in UNPACK_HOST_S:
         return "transformers"
     return "vllm" if workload.task == "serve" else "generic"
@@ -266,8 +291,32 @@ def _training(workload: Workload, architecture: Architecture, choose: _Chooser, 
     }
 
 
+def _footprint(
+    workload: Workload, architecture: Architecture, choose: _Chooser, engine: Engine, parts: dict[str, float]
+) -> Footprint:
+    """What the job keeps; adapters on a packed base are FP32 and multiplied under autocast, as `peft` prepares them."""
+    recipe, lora = choose("recipe", choose.assumed.get("recipe")), workload.lora
+    packed = parts["weight_bits_packed"] > 0
+    manner = Manner(
+        wide=4.0 if recipe == "fp32" else 2.0,
+        residual=4.0 if recipe == "fp32" or (recipe == "amp" and lora is None) else 2.0,
+        autocast=recipe == "amp" or packed,
+        fused=engine.fused_elementwise or bool(workload.compile),
+        eager=bool(parts["eager"]),
+        sequence=float(choose("sequence", 2048)),
+        adapted=None if lora is None else frozenset(LORA_TARGETS if lora.targets == "all-linear" else lora.targets),
+        rank=float(lora.rank if lora else 0),
+        adapter_bytes=parts["gradient_bytes"] if lora else 2.0,
+    )
+    optimizer, loss = (choose(name, choose.assumed.get(name)) for name in ("optimizer", "loss"))
+    return footprint(architecture, manner, recipe=recipe, optimizer=optimizer, loss=loss)
+
+
 def _optimizer(name: str, width: float, architecture: Architecture) -> tuple[float, float]:
-    """(state bytes, bytes moved by one step) per trained parameter; `width`: bytes of a full state."""
+    """(state bytes, bytes moved by one step) per trained parameter; `width`: bytes of a full state.
+
+    Muon keeps a momentum of the layers' matrices and leaves embedding and head to AdamW.
+    """
     factored = width * (1 / architecture.width + 1 / max(1, architecture.ffn))
     states = {
         "adamw": 2 * width,
@@ -276,7 +325,7 @@ def _optimizer(name: str, width: float, architecture: Architecture) -> tuple[flo
         "adafactor": factored,
         "sgd": 0.0,
         "sgd-momentum": width,
-        "muon": width,
+        "muon": width * (1 + (architecture.embedding + architecture.head) / architecture.total),
         "none": 0.0,
     }[name]
     return states, 0.0 if name == "none" else 2 * states + 3 * width

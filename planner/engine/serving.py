@@ -12,10 +12,11 @@ import numpy as np
 from planner.engine.columns import Floats, Table
 from planner.engine.operators import Pass, forward
 
-LOCKSTEP_POWER = 0.62
-"""A prompt of a closed loop waits for (B - 1)^0.62 others: all of them in the first wave (B - 1)/2, few once the requests have
-drifted apart. Fitted by eye on 579 published times to first token at concurrency 4 to 128 (aiconfigurator's silicon sample),
-2026-11-21."""
+ROUNDS = 10.0
+"""Requests that a load generator sends for each of its concurrent clients, all of which start together; ten is the usual setting."""
+GROUP = 3.0
+"""Prompts after the first round that end up waiting for each other, one's own included, where prompts share iterations with running
+sequences. `scripts/fit_first_token.py` finds it from published times to first token; see there."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,12 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     # 2·N per token and causal attention; one output token carries its share of the prompt
     flop = 2 * (m.active - m.embedding * (m.tied == 0)) + 4 * m.layers * m.query * context
     common = {"prefill_s": prefill_s, "step_s": step_s}
-    times = _continuous(t, batch, prefill_s, step_s, decode) if continuous else _fixed(batch, prefill_s, step_s, steps)
+    if continuous:
+        chunks, single = _prompt(t, np.ones_like(batch), fresh)
+        alone_s = single.total * chunks * s.pp + t.engine.host_step_s
+        times = _continuous(t, batch, prompts, (prefill_s, alone_s, step_s), decode)
+    else:
+        times = _fixed(batch, prefill_s, step_s, steps)
     full = {name: np.broadcast_to(value, (t.rows,)) for name, value in (common | times).items()}
     return ServeColumns(
         **full,
@@ -128,24 +134,45 @@ def _fixed(batch: Floats, prefill_s: Floats, step_s: Floats, steps: Floats) -> d
     }
 
 
-def _continuous(t: Table, batch: Floats, prefill_s: Floats, step_s: Floats, decode: Pass) -> dict[str, Floats]:
+def _first_token(t: Table, batch: Floats, prompts: Floats, prefill_s: Floats, alone_s: Floats) -> tuple[Floats, Floats, Floats]:
+    """(mean, 95th percentile, position in passes of prompts) of a closed loop of B requests of one length.
+
+    All start together, so in the first round the middle one waits for (B + n)/2 prompts, n of which share a pass. Engines that
+    put prompts first keep them in step: running sequences stand still until all have their first token, so all end together and
+    every round is like the first. They hand a token over while the next pass runs, so that it appears one pass of n later.
+    Where prompts share iterations, sequences drift apart, and later rounds wait for few.
+    """
+    first = (batch + prompts) / 2
+    few = np.minimum(GROUP, first)
+    drifting = first / ROUNDS * prefill_s + (1 - 1 / ROUNDS) * few * alone_s
+    in_step = prefill_s * (first + prompts * (1 - prompts / batch))
+    waits = t.engine.prompts_first > 0
+    # a tenth of the requests are of the first round: the 95th percentile is its middle
+    late = np.where(waits, prefill_s * batch, np.maximum(first * prefill_s, few * alone_s))
+    return np.where(waits, in_step, drifting), late, first
+
+
+def _continuous(t: Table, batch: Floats, prompts: Floats, times: tuple[Floats, Floats, Floats], decode: Pass) -> dict[str, Floats]:
     """A closed loop of B requests: while one lives, every other is prefilled once, so it lasts B·prefill + o·step.
 
-    Requests of one length at a fixed concurrency start and end together at first (lockstep); independent ones wait as in a queue with the share of time that prefills take.
-
-    The 95th percentile takes the load seen by an unlucky request: with many independent users the number in flight is
-    Poisson, so B + 1.645·sqrt(B); the time that grows with B is the prefills and the reading of the caches.
+    `times`: seconds of a prompt among those it shares a pass with, of a prompt alone in its pass, and of a decoding step. Requests
+    of one length at a fixed concurrency start together (`_first_token`); independent ones wait as in a queue with the share of
+    time that prefills take. The 95th percentile takes the load seen by an unlucky request: with many independent users the
+    number in flight is Poisson, so B + 1.645·sqrt(B); the time that grows with B is the prefills and the reading of the caches.
     """
+    prefill_s, alone_s, step_s = times
     output = np.maximum(t.job.output_tokens, 1.0)
     cycle = batch * prefill_s + output * step_s
     share = np.minimum(0.95, batch * prefill_s / cycle)
-    alone = prefill_s * np.minimum(batch / 2, 0.5 * share / (1 - share))
-    wait = np.where(t.job.lockstep > 0, prefill_s * np.maximum(batch - 1, 0.0) ** LOCKSTEP_POWER, alone)
-    ttft = prefill_s + 0.5 * step_s + wait
-    tpot = (cycle - ttft) / np.maximum(output - 1, 1.0)
+    queued = prefill_s * (1 + np.minimum(batch / 2, 0.5 * share / (1 - share)))
+    together, late, first = _first_token(t, batch, prompts, prefill_s, alone_s)
+    in_step = (t.job.lockstep > 0) & (t.engine.prompts_first > 0)
+    ttft = np.where(t.job.lockstep > 0, together, queued) + 0.5 * step_s
+    # in step, a sequence waits for the prompts after its own and then decodes undisturbed
+    tpot = np.where(in_step, (batch - first) * prefill_s + (output - 1) * step_s, cycle - ttft) / np.maximum(output - 1, 1.0)
     more = 1.645 * np.sqrt(batch)
     growing = prefill_s + output * decode.attention * t.layout.pp / batch
-    ttft_p95 = prefill_s + step_s + np.minimum(batch * prefill_s, np.where(t.job.lockstep > 0, 1.9, 3.0) * wait)
+    ttft_p95 = step_s + np.where(t.job.lockstep > 0, late, prefill_s + np.minimum(batch * prefill_s, 3.0 * (queued - prefill_s)))
     request_p95 = cycle + more * growing
     return {
         "ttft_s": ttft,

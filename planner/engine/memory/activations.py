@@ -1,41 +1,209 @@
-"""Bytes a layer keeps for its backward pass.
+"""Bytes a token leaves behind in one layer for its backward pass: a sum over the operators of the layer.
 
-Symbols: h width · q, k query and key elements of a token · f feed-forward width of the experts or MLP a token passes.
+Symbols: h width · q, k query and key elements of a token · f feed-forward width · H heads · w bytes of an element that
+products compute in · r bytes of an element of the residual stream (4 under autocast and in FP32). A tensor that several
+operators keep counts once. Products of frozen weights keep nothing of their input; adapters keep theirs.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from planner.engine.columns import Floats, Table
+from planner.engine.memory.blocks import Block, block_of
+from planner.workload.architecture import Architecture
 
-FP32_GROWTH = 1.8
-"""Saved bytes in FP32 over 16 bit: what is 16-bit doubles, statistics and masks stay. An assumption."""
+STATISTIC = 4.0
+"""Bytes of one FP32 number a row: the root mean square of a norm, the logarithm of a softmax's sum."""
+ROUTING = 40.0
+"""Bytes a chosen expert: indices before, while and after tokens are sorted by expert, and weights."""
 
 
-def saved_per_token(t: Table) -> Floats:
-    """Bytes one layer saves per token for backward.
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How a layer is computed, as far as it decides what is kept."""
 
-    Gated blocks (RMSNorm, rotary, SwiGLU, flash attention): 16h + 8f + 4q + 4k in 16 bit, 26h + … under autocast, where the
-    residual stream is FP32; q/k norms make it 10q + 10k. Plain blocks: 28h + 4f + 4q + 4k and 6h of dropout masks and
-    outputs (58h for GPT-2; 86h under autocast). Eager attention adds 6·heads·sequence. Routed experts save their f.
+    wide: float
+    """w: bytes of an element of products' inputs and outputs."""
+    residual: float
+    """r."""
+    autocast: bool = False
+    fused: bool = False
+    """Norms, rotary embedding and activation are fused kernels that keep their inputs alone."""
+    eager: bool = False
+    recomputed: bool = False
+    """Scores are computed again in backward, from the attention's inputs."""
+    sequence: float = 0.0
+    """Keys a query attends to, where scores are stored."""
+    adapted: frozenset[str] | None = None
+    """Projections with adapters on frozen weights; None: every weight is trained."""
+    rank: float = 0.0
+    adapter_bytes: float = 2.0
+    """Bytes of an adapter's weight."""
+
+    @property
+    def trained(self) -> bool:
+        """The weights of the model itself are trained."""
+        return self.adapted is None
+
+    def inputs(self, names: Iterable[str], size: float, *, wide: bool, kept: bool = False) -> float:
+        """What the projections `names` keep of one common input of `size` elements.
+
+        `wide`: the input is as wide as the residual stream (autocast casts it for every projection); `kept`: another
+        operator keeps it already.
+        """
+        count = len(list(names)) if self.adapted is None else sum(1 for name in names if name in self.adapted)
+        if not count:
+            return 0.0
+        inner = 0.0 if self.trained else count * self.rank * (self.wide if self.autocast else self.adapter_bytes)
+        if self.autocast and (wide or not self.trained):
+            return count * 2.0 * size + inner
+        if not self.trained and self.adapter_bytes != self.wide:
+            return count * self.adapter_bytes * size + inner
+        return (0.0 if kept else self.wide * size) + inner
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """Bytes per token; means over the layers."""
+
+    norms: float
+    attention: float
+    """Without stored scores."""
+    scores: float
+    """What selective recomputation does not keep."""
+    mlp: float
+    """MLP, or router and experts."""
+    dropout: float
+    head: float
+    """After the last layer: final norm and the head's input."""
+    boundary: float
+    """A layer's input: all that full checkpointing keeps."""
+    backward: float
+    """Temporaries of a layer's backward beyond what it has freed by then."""
+
+
+def kept_by(a: Architecture, manner: Manner) -> Kept:
+    """What one token leaves behind in a layer of `a`."""
+    block = block_of(a)
+    dense = a.dense_layers / a.layers
+    scores = _scores(a, block, manner)
+    routed = _experts(a, block, manner) if a.moe_layers else 0.0
+    mlp = _mlp(a, block, manner, a.ffn) if a.dense_layers else 0.0
+    width = max(a.ffn if a.dense_layers else 0, a.experts_per_token * a.expert_ffn + a.shared_ffn if a.moe_layers else 0)
+    return Kept(
+        norms=_norms(a, block, manner),
+        attention=_attention(a, block, manner),
+        scores=scores,
+        mlp=dense * mlp + (1 - dense) * routed,
+        dropout=2.0 * a.width * a.dropout,
+        head=_norm(a, block, manner, a.width) + (manner.wide * a.width if manner.trained else 0.0),
+        boundary=manner.residual * a.width,
+        backward=_backward(a, block, manner, width, scores),
+    )
+
+
+def _norm(a: Architecture, block: Block, how: Manner, size: float, *, rows: float = 1.0, element: float = 0.0) -> float:
+    """A norm over `size` elements of `element` bytes (0: of the residual stream), but for its output.
+
+    LayerNorm is one kernel: its input, mean and deviation. RMSNorm is written out: its input in FP32, one statistic a row, and
+    the normalised input where its weight is trained.
     """
-    m, j = t.model, t.job
-    moe = m.moe_layers / m.layers
-    routed = m.experts_per_token * m.expert_ffn + m.shared_ffn
-    ffn = m.ffn * (1 - moe) + routed * moe
-    heads = np.where(m.qk_norm > 0, 10.0, 4.0) * (m.query + m.key)
-    gated = np.where(j.autocast > 0, 26.0, 16.0) * m.width + 8 * ffn
-    plain = np.where(j.autocast > 0, 50.0, 28.0) * m.width + np.where(j.autocast > 0, 6.0, 4.0) * ffn + 6 * m.width * m.dropout
-    block = np.where(m.gated > 0, gated, plain) + heads + 4 * moe * m.experts_per_token * m.width
-    return (block + eager_scores_per_token(t)) * np.where(j.activation_bytes > 2, FP32_GROWTH, 1.0)
+    element = element or how.residual
+    if a.centred:
+        return element * size + 2 * element * rows
+    if how.fused:
+        return element * size + STATISTIC * rows
+    normalised = 4.0 if block.wide_norms else element
+    return 4 * size + STATISTIC * rows + normalised * size * how.trained
 
 
-def eager_scores_per_token(t: Table) -> Floats:
-    """Bytes of the attention scores that eager attention keeps per token: 6·heads·sequence; flash attention keeps none."""
-    return 6 * t.model.heads * t.job.sequence * t.job.eager_attention
+def _norms(a: Architecture, block: Block, how: Manner) -> float:
+    """Norms around attention and MLP."""
+    one = _norm(a, block, how, a.width)
+    shared = block.parallel and a.centred and a.norms == 2
+    if shared:
+        return 2 * one - how.residual * a.width
+    branches = 2 if block.branch_norms else 0
+    return (a.norms - branches) * one + branches * _norm(a, block, how, a.width, element=how.wide)
 
 
-def boundary_per_token(t: Table) -> Floats:
-    """Bytes of one layer's input, all that full checkpointing keeps: 2h, or 4h where autocast leaves the residual in FP32."""
-    return t.model.width * np.where(t.job.autocast > 0, 4.0, 2.0)
+def _attention(a: Architecture, block: Block, how: Manner) -> float:
+    """Inputs of the projections, q/k norms, and what the attention kernel itself keeps."""
+    names = ("q",) if a.fused_qkv else ("q", "k", "v")
+    if block.parallel and a.norms == 1:  # the MLP reads the same input
+        names = (*names, "up", "gate") if a.gated else (*names, "up")
+    projected = how.inputs(names, a.width, wide=True)
+    if a.latent_rank:
+        return projected + _latent(a, how)
+    w, q, k = how.wide, a.query, a.key
+    normed = 0.0
+    if a.qk_norm:
+        whole = a.attention_norm > 2 * a.head_dim and not a.centred
+        rows = (1, 1) if whole else (a.heads, a.kv_heads)
+        normed = sum(_norm(a, block, how, size, rows=row, element=w) for size, row in zip((q, k), rows, strict=True))
+    fused = a.fused_qkv and a.rotary and not how.fused  # the value is a view that keeps the whole product
+    repeated = how.eager or (w > 2 and not how.recomputed)  # keys and values, for each query head
+    tensors = 2.0 * q + 2 * (max(q, k) if repeated else k)
+    if not how.eager:
+        tensors += (q + k) * (fused and (q == k or not repeated)) + q * (block.joined_rotary and not (how.fused or how.recomputed))
+    rotated = (4.0 - w) * (q + k) * (how.recomputed and how.autocast and a.rotary and not block.plain_input)  # not yet cast
+    out = how.inputs(("o",), q, wide=False, kept=True)
+    statistics = 0.0 if how.eager or how.recomputed else STATISTIC * a.heads
+    return projected + normed + w * tensors + rotated + statistics + out
+
+
+def _latent(a: Architecture, how: Manner) -> float:
+    """Multi-head latent attention: compressed query and key/value with their norms, then full heads."""
+    w, value = how.wide, a.heads * a.value_dim
+    compressed = a.query_rank + a.latent_rank
+    norms = sum(_norm(a, Block(), how, size, element=w) for size in (a.query_rank, a.latent_rank) if size)
+    expanded = a.heads * (a.head_dim - a.rotary_dim) + value
+    inputs = w * compressed * how.trained
+    return norms + inputs + w * (2 * a.query + expanded + value) + STATISTIC * a.heads
+
+
+def _scores(a: Architecture, block: Block, how: Manner) -> float:
+    """Stored attention scores: their softmax in FP32, its 16-bit copy, and a mask and a product where there is dropout."""
+    if not how.eager:
+        return 0.0
+    w = how.wide
+    softmax = w if block.narrow_softmax and not how.autocast else 4.0
+    copy = 0.0 if softmax == w else w
+    product = 1.0 + w if block.attention_dropout else copy
+    return a.heads * how.sequence * (softmax + product + (w if block.capped_scores else 0.0))
+
+
+def _mlp(a: Architecture, block: Block, how: Manner, width: float) -> float:
+    """An MLP of `width`: its input, what its activation keeps, and the input of the last product."""
+    w = how.wide
+    shared = block.parallel and a.norms == 1
+    names = ("up",) if block.fused_gate or not a.gated else ("gate", "up")
+    entered = 0.0 if shared else how.inputs(names, a.width, wide=True)
+    if a.gated:
+        inner = (2.0 if how.fused else 3.0) * w * width
+    elif block.activation == "gelu-new" and not how.fused:
+        inner = (14.0 if how.autocast else 4 * w) * width
+    else:
+        inner = 0.0 if block.activation == "relu" else w * width
+    relu = not a.gated and block.activation == "relu"
+    left = how.inputs(("down",), width, wide=False, kept=relu and not how.trained)
+    return entered + inner + left
+
+
+def _experts(a: Architecture, block: Block, how: Manner) -> float:
+    """Router and the experts a token is sent to: gathered inputs, gate and up, activation, product, weighted outputs."""
+    w, chosen = how.wide, a.experts_per_token
+    router = STATISTIC * a.experts + ROUTING * chosen
+    entered = w * a.width if how.trained else 0.0
+    gathered = how.inputs(("up",), a.width, wide=False) if how.trained else how.inputs(("gate", "up"), a.width, wide=False)
+    inner = (2.0 if how.fused else 3.0) * w * a.expert_ffn + how.inputs(("down",), a.expert_ffn, wide=False)
+    routed = chosen * (gathered + inner + w * a.width)
+    shared = _mlp(a, block, how, a.shared_ffn) - w * a.width * how.trained if a.shared_ffn else 0.0
+    return router + entered + routed + shared
+
+
+def _backward(a: Architecture, block: Block, how: Manner, width: float, scores: float) -> float:
+    """Gradients alive at once as a layer's backward begins: of the residual stream and of the MLP's inner tensors."""
+    inner = 2.0 * how.wide * width if a.gated or block.activation == "gelu-new" else how.wide * width
+    return how.residual * a.width + max(inner, scores - 4.0 * how.wide * width)

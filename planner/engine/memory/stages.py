@@ -31,6 +31,11 @@ def stage_parameters(t: Table) -> Stage:
     return Stage(linear=linear, other=other + m.final_vector, layers=layers)
 
 
+def adapters_held(t: Table) -> Floats:
+    """Parameters of the adapters on one GPU of the fullest stage."""
+    return t.job.adapters / t.model.layers * np.ceil(t.model.layers / t.layout.pp) / t.layout.tp
+
+
 def micro_batches(t: Table) -> Floats:
     """Micro batches a step: from the global batch, or as many as keep a pipeline's bubble at a fifth (4·pp)."""
     s = t.layout

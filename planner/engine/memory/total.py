@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.engine.answers import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Table, added
+from planner.engine.memory.companions import companion_terms
 from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence, prompt_pass
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
@@ -46,7 +47,7 @@ class MemoryColumns:
 def terms_of(t: Table) -> list[Term]:
     """Everything that takes memory; all rows train, or none does."""
     terms = training_terms(t) if t.job.train[0] else inference_terms(t)
-    return terms + _overhead(t, terms)
+    return terms + companion_terms(t) + _overhead(t, terms)
 
 
 def memory_of(t: Table) -> MemoryColumns:

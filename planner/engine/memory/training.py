@@ -1,149 +1,216 @@
 """What training keeps on the fullest GPU, at the moment it keeps most.
 
-What PyTorch holds peaks at the start of backward (all saved activations and the logits), at its end (all gradients), or
-in the optimizer step.
+Each candidate goes through the moments of a step (`moments`), on the first and on the last pipeline stage; the terms are
+those of the moment with the largest sum.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
-from planner.engine.columns import Floats, Table
-from planner.engine.memory.activations import boundary_per_token, eager_scores_per_token, saved_per_token
-from planner.engine.memory.stages import micro_batches, stage_parameters
-from planner.engine.memory.terms import Term, at_peak
+from planner.engine.columns import Floats, Rows, Table, added
+from planner.engine.memory.moments import Moment, moments_of
+from planner.engine.memory.stages import adapters_held
+from planner.engine.memory.terms import Term
 
 BUCKET_ELEMENTS = 5e8
 """Gradients gathered before they are reduced: DeepSpeed's default reduce_bucket_size."""
-OFFLOADED_SHARE = 0.9
-"""Of the saved activations that offloading keeps on the host at the peak: an assumption (the last layers are still on the GPU)."""
 
 _STATES = "ZeRO (arXiv:1910.02054) §3: bytes per parameter of the recipe and the optimizer"
-_SAVED = "saved tensors of PyTorch 2.13's autograd, operator by operator"
+_SAVED = "tensors autograd keeps, operator by operator (PyTorch 2.13, transformers 5.23)"
+_SHARDED = "PyTorch FSDP: the layer at work, the prefetched one, and the root's own parameters"
 
 
 def training_terms(t: Table) -> list[Term]:
     """Terms at the peak of one optimizer step."""
-    fixed, phases = _states(t)
-    return fixed + at_peak(phases, t.rows)
+    return terms_at(t, peak_of(t))
 
 
-def _states(t: Table) -> tuple[list[Term], list[list[Term]]]:
+def peak_of(t: Table) -> Moment:
+    """The fullest moment of every candidate."""
+    every = moments_of(t)
+    totals = np.stack([np.broadcast_to(added(term.bytes for term in terms_at(t, moment)), (t.rows,)) for moment in every])
+    fullest: Rows = np.argmax(totals, axis=0)
+    columns = {}
+    for item in fields(Moment):
+        values = [getattr(moment, item.name) for moment in every]
+        stacked = np.stack([np.broadcast_to(value, (t.rows,)) for value in values])
+        columns[item.name] = np.take_along_axis(stacked, fullest[None], axis=0)[0]
+    return Moment(**columns)
+
+
+def terms_at(t: Table, at: Moment) -> list[Term]:
+    """Everything that takes memory at one moment."""
+    return [*_weights(t, at), *_gradients(t, at), *_activations(t, at), *_logits(t, at), *_buffers(t, at)]
+
+
+def trained_of(t: Table, at: Moment) -> Floats:
+    """Parameters one GPU trains, before ZeRO."""
+    return np.where(t.job.adapters > 0, adapters_held(t), at.linear + at.other)
+
+
+def _weights(t: Table, at: Moment) -> list[Term]:
     j, s, m = t.job, t.layout, t.model
-    stage = stage_parameters(t)
-    adapters = j.adapters / m.layers * stage.layers / s.tp
-    trained = np.where(j.adapters > 0, adapters, stage.linear + stage.other)
-    over_states, over_gradients, over_weights = (np.where(s.zero >= level, s.shard, 1.0) for level in (1, 2, 3))
-    resident = np.where(j.offload_parameters > 0, np.minimum(1.0, 2 / stage.layers), 1.0)
-    weights = Term(
-        "weights",
-        "weights",
-        (stage.linear * j.linear_bytes + stage.other * j.other_bytes) / over_weights * resident,
-        "({linear} · {linear_bytes} + {other} · {other_bytes}) ÷ {ranks} · {resident}",
-        {
-            "linear": stage.linear,
-            "linear_bytes": j.linear_bytes,
-            "other": stage.other,
-            "other_bytes": j.other_bytes,
-            "ranks": over_weights,
-            "resident": resident,
-        },
-        _STATES,
-    )
-    states = Term(
-        "optimizer",
-        "optimizer states and master weights",
-        trained * (j.state_bytes + j.master_bytes) / over_states * (1 - j.offload_optimizer),
-        "{trained} · ({states} + {master}) ÷ {ranks}",
-        {"trained": trained, "states": j.state_bytes, "master": j.master_bytes, "ranks": over_states},
-        _STATES,
-    )
-    whole = trained * j.gradient_bytes / over_gradients * (1 - j.in_backward)
-    kept = (micro_batches(t) > 1) | (j.gradient_bytes * j.master_bytes > 0) & (j.adapters == 0)
-    gradients = _gradients(trained, j.gradient_bytes, over_gradients, whole)
-    tokens = s.micro_batch * j.sequence / s.cp
-    activations, one_layer = _activations(t, tokens, stage.layers)
-    around = _around(t, stage.linear / stage.layers, trained)
-    casts = Term(
-        "buffers",
-        "16-bit copies of the weights under autocast",
-        j.cast_bytes * stage.linear,
-        "{linear} · {cast_bytes}",
-        {"linear": stage.linear, "cast_bytes": j.cast_bytes},
-        "autocast's weight cache (torch.amp)",
-    )
-    logits = Term(
-        "logits",
-        "logits and their loss",
-        tokens * m.vocabulary / s.tp * j.logits_saved,
-        "{tokens} · {vocabulary} ÷ {tp} · {logit_bytes}",
-        {"tokens": tokens, "vocabulary": m.vocabulary, "tp": s.tp, "logit_bytes": j.logits_saved},
-        _SAVED,
-    )
-    foreach = np.where(j.state_bytes > 2.5, trained * j.gradient_bytes / np.maximum(over_states, over_gradients), 0.0)
-    step = Term(
-        "buffers",
-        "temporaries of the optimizer step",
-        foreach * (1 - j.in_backward),
-        "{trained} · {gradient_bytes} ÷ {ranks}",
-        {"trained": trained, "gradient_bytes": j.gradient_bytes, "ranks": np.maximum(over_states, over_gradients)},
-        "torch.optim foreach implementation",
-    )
-    start = [gradients.times(kept * 1.0), activations, logits, *around, casts]
-    end = [gradients, one_layer, *around]
-    return [weights, states], [start, end, [gradients, step]]
+    states_over, weights_over = (np.where(s.zero >= level, s.shard, 1.0) for level in (1, 3))
+    resident = np.where(j.offload_parameters > 0, np.minimum(1.0, 2 / np.ceil(m.layers / s.pp)), 1.0)
+    trained = trained_of(t, at)
+    return [
+        Term(
+            "weights",
+            "weights",
+            (at.linear * j.linear_bytes + at.other * j.other_bytes) / weights_over * resident,
+            "({linear} · {linear_bytes} + {other} · {other_bytes}) ÷ {ranks} · {resident}",
+            {
+                "linear": at.linear,
+                "linear_bytes": j.linear_bytes,
+                "other": at.other,
+                "other_bytes": j.other_bytes,
+                "ranks": weights_over,
+                "resident": resident,
+            },
+            _STATES,
+        ),
+        Term(
+            "optimizer",
+            "optimizer states and master weights",
+            trained * (j.state_bytes + j.master_bytes) / states_over * (1 - j.offload_optimizer),
+            "{trained} · ({states} + {master}) ÷ {ranks}",
+            {"trained": trained, "states": j.state_bytes, "master": j.master_bytes, "ranks": states_over},
+            _STATES,
+        ),
+    ]
 
 
-def _gradients(trained: Floats, size: Floats, ranks: Floats, whole: Floats) -> Term:
-    values = {"trained": trained, "gradient_bytes": size, "ranks": ranks}
-    return Term("gradients", "gradients", whole, "{trained} · {gradient_bytes} ÷ {ranks}", values, _STATES)
-
-
-def _around(t: Table, layer: Floats, trained: Floats) -> list[Term]:
-    """Buffers beside the computation: gathered weights, reduction buckets, unpacked weights; `layer`: parameters of one."""
+def _gradients(t: Table, at: Moment) -> list[Term]:
     j, s = t.job, t.layout
-    gathered = Term(
-        "buffers",
-        "gathered weights of two layers",
-        2 * layer * j.linear_bytes * (s.zero >= 3),
-        "2 · {layer} · {linear_bytes}",
-        {"layer": layer, "linear_bytes": j.linear_bytes},
-        "the layer at work and the prefetched one",
-    )
-    bucket = Term(
-        "buffers",
-        "bucket of gradients to be reduced",
-        np.where((s.zero >= 2) & (s.shard > 1), np.minimum(2 * BUCKET_ELEMENTS, trained * 2), 0.0),
-        "min(2 · {bucket}, 2 · {trained})",
-        {"bucket": np.array([BUCKET_ELEMENTS]), "trained": trained},
-        "DeepSpeed's reduce_bucket_size",
-    )
-    unpacked = Term(
-        "buffers",
-        "weights of one layer unpacked",
-        j.weight_bits_packed * 2 * layer,
-        "2 · {layer}",
-        {"layer": layer},
-        "QLoRA (arXiv:2305.14314) §3",
-    )
-    return [gathered, bucket, unpacked]
+    over = np.where(s.zero >= 2, s.shard, 1.0)
+    held = np.where(j.adapters > 0, adapters_held(t) * at.gradients_held, at.gradients)
+    return [
+        Term(
+            "gradients",
+            "gradients",
+            held * j.gradient_bytes / over,
+            "{held} · {gradient_bytes} ÷ {ranks}",
+            {"held": held, "gradient_bytes": j.gradient_bytes, "ranks": over},
+            _STATES,
+        ),
+        Term(
+            "buffers",
+            "gradients on their way",
+            at.arriving,
+            "{arriving:bytes}",
+            {"arriving": at.arriving},
+            "one matrix in the type its product makes, before it is cast or added",
+        ),
+    ]
 
 
-def _activations(t: Table, tokens: Floats, layers: Floats) -> tuple[Term, Term]:
-    """(saved by the whole stage, by one layer): 1F1B keeps up to pp micro batches in flight on the first stage."""
-    j, s = t.job, t.layout
-    one = tokens * saved_per_token(t) / s.tp
-    boundary = tokens * boundary_per_token(t) / s.tp
-    in_flight = np.minimum(s.pp, micro_batches(t)) * np.where(s.virtual_stages > 1, 1 + (s.pp - 1) / (s.pp * s.virtual_stages), 1.0)
-    selective = one - tokens * eager_scores_per_token(t) / s.tp
-    per_layer = np.choose(s.checkpointing.astype(np.int64), [one, selective, boundary])
-    recompute = np.where(s.checkpointing > 1, one, 0.0)
-    stage = Term(
-        "activations",
-        "saved for backward",
-        per_layer * layers * in_flight * (1 - OFFLOADED_SHARE * j.offload_activations) + recompute,
-        "{per_layer} · {layers} layers · {in_flight} in flight + {recompute}",
-        {"per_layer": per_layer, "layers": layers, "in_flight": in_flight, "recompute": recompute},
-        _SAVED,
-    )
-    return stage, Term("activations", "one layer in backward", one, "{one}", {"one": one}, _SAVED)
+def _activations(t: Table, at: Moment) -> list[Term]:
+    """Split over tensor-parallel ranks: with their sequence parallelism nothing of a layer is held whole."""
+    s, k = t.layout, t.kept
+    tokens = s.micro_batch * t.job.sequence / s.cp / s.tp
+    terms = []
+    for name, size in (
+        ("norms", k.norms),
+        ("attention", at.attention),
+        ("attention scores", k.scores * at.scores),
+        ("MLP or experts", k.mlp),
+        ("dropout masks", k.dropout),
+    ):
+        values = {"layers": at.layers, "tokens": tokens, "bytes": size}
+        terms.append(
+            Term("activations", name, at.layers * tokens * size, "{layers} layers · {tokens} tokens · {bytes}", values, _SAVED)
+        )
+    around = at.backward * k.backward + at.head * k.head
+    return [
+        *terms,
+        Term(
+            "activations",
+            "inputs of recomputed layers",
+            at.boundaries * tokens * k.boundary,
+            "{layers} layers · {tokens} tokens · {bytes}",
+            {"layers": at.boundaries, "tokens": tokens, "bytes": k.boundary},
+            _SAVED,
+        ),
+        Term(
+            "activations",
+            "stored scores being recomputed",
+            at.rescored * tokens * k.scores,
+            "{tokens} tokens · {bytes}",
+            {"tokens": tokens, "bytes": at.rescored * k.scores},
+            _SAVED,
+        ),
+        Term(
+            "activations",
+            "of the head, and gradients inside a layer",
+            tokens * around,
+            "{tokens} tokens · {bytes}",
+            {"tokens": tokens, "bytes": around},
+            _SAVED,
+        ),
+    ]
+
+
+def _logits(t: Table, at: Moment) -> list[Term]:
+    s = t.layout
+    entries = s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary / s.tp
+    values = {"tokens": s.micro_batch * t.job.sequence / s.cp, "vocabulary": t.model.vocabulary, "tp": s.tp, "bytes": at.logits}
+    return [
+        Term("logits", "logits and their loss", entries * at.logits, "{tokens} · {vocabulary} ÷ {tp} · {bytes}", values, _SAVED)
+    ]
+
+
+def _buffers(t: Table, at: Moment) -> list[Term]:
+    """Beside the computation: casts, gathered weights, reduction buckets, unpacked weights, the optimizer's temporaries."""
+    j, s, k = t.job, t.layout, t.kept
+    layer = at.linear / np.ceil(t.model.layers / s.pp)
+    trained = trained_of(t, at)
+    over = np.where(s.zero >= 1, s.shard, 1.0)
+    gathered = (2 * layer * j.linear_bytes + at.other * j.other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
+    bucket = np.where((s.zero >= 2) & (s.shard > 1), np.minimum(2 * BUCKET_ELEMENTS, trained * 2), 0.0) * at.computing
+    unpacked = j.weight_bits_packed * 2 * k.layer_matrix / s.tp * at.computing
+    step = at.stepping * (trained / over * k.step + k.step_matrix / s.tp / over)
+    return [
+        Term(
+            "buffers",
+            "16-bit copies of the weights under autocast",
+            j.cast_bytes * at.cast,
+            "{cast} · {cast_bytes}",
+            {"cast": at.cast, "cast_bytes": j.cast_bytes},
+            "autocast's weight cache (torch.amp)",
+        ),
+        Term(
+            "buffers",
+            "gathered weights",
+            gathered,
+            "2 · {layer} · {linear_bytes} + {other} · {other_bytes}",
+            {"layer": layer, "linear_bytes": j.linear_bytes, "other": at.other, "other_bytes": j.other_bytes},
+            _SHARDED,
+        ),
+        Term(
+            "buffers",
+            "bucket of gradients to be reduced",
+            bucket,
+            "min(2 · {bucket}, 2 · {trained})",
+            {"bucket": np.array([BUCKET_ELEMENTS]), "trained": trained},
+            "DeepSpeed's reduce_bucket_size",
+        ),
+        Term(
+            "buffers",
+            "largest weight of a layer unpacked",
+            unpacked,
+            "2 · {matrix} ÷ {tp}",
+            {"matrix": k.layer_matrix, "tp": s.tp},
+            "QLoRA (arXiv:2305.14314) §3",
+        ),
+        Term(
+            "buffers",
+            "temporaries of the optimizer step",
+            step,
+            "{trained} ÷ {ranks} · {bytes} + {matrix:bytes}",
+            {"trained": trained, "ranks": over, "bytes": k.step, "matrix": k.step_matrix / s.tp / over},
+            "torch.optim: AdamW over all parameters at once (foreach), Adafactor matrix by matrix",
+        ),
+    ]

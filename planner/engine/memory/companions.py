@@ -1,0 +1,55 @@
+"""Terms of further models on the same GPUs; they are spread as the workload's own model is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table
+from planner.engine.memory.terms import Term
+
+_ALIKE = "spread over the same ranks as the model itself; their passes come one after the other, so activations do not add up"
+
+
+def companion_terms(t: Table) -> list[Term]:
+    """Weights of frozen models and adapters, states of trained ones, the cache of drafts; nothing where there are none."""
+    j, s = t.job, t.layout
+    if not np.any(j.frozen_bytes + j.trained_beside + j.adapter_bytes):
+        return []
+    split = s.tp * s.pp
+    over_states, over_gradients, over_weights = (np.where(s.zero >= level, s.shard, 1.0) for level in (1, 2, 3))
+    tokens = j.input_tokens + j.output_tokens
+    trained = j.trained_beside / split
+    return [
+        Term(
+            "weights",
+            "further models, frozen",
+            j.frozen_bytes / split / over_weights,
+            "{frozen:bytes} ÷ {split} ÷ {ranks}",
+            {"frozen": j.frozen_bytes, "split": split, "ranks": over_weights},
+            _ALIKE,
+        ),
+        Term(
+            "weights",
+            "adapters loaded",
+            j.adapter_bytes / split,
+            "{adapters:bytes} ÷ {split}",
+            {"adapters": j.adapter_bytes, "split": split},
+            "rank · (inputs + outputs) of every adapted matrix, in 16 bit",
+        ),
+        _states("weights", "critic", trained, j.other_bytes, over_weights),
+        _states("gradients", "gradients of the critic", trained, j.gradient_bytes, over_gradients),
+        _states("optimizer", "optimizer states of the critic", trained, j.state_bytes + j.master_bytes, over_states),
+        Term(
+            "kv_cache",
+            "keys and values of the draft model",
+            j.draft_cached * tokens * j.kv_bytes * s.sequences / split,
+            "{elements} · {tokens} · {kv_bytes} · {sequences} sequences ÷ {split}",
+            {"elements": j.draft_cached, "tokens": tokens, "kv_bytes": j.kv_bytes, "sequences": s.sequences, "split": split},
+            "all layers of the draft cache what the model itself caches",
+        ),
+    ]
+
+
+def _states(component: str, name: str, trained: Floats, size: Floats, ranks: Floats) -> Term:
+    values = {"trained": trained, "size": size, "ranks": ranks}
+    return Term(component, name, trained * size / ranks, "{trained} · {size} ÷ {ranks}", values, _ALIKE)

@@ -1,0 +1,114 @@
+"""What one resolved training job holds, per token and per parameter, whatever hardware it is spread over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planner.engine.memory.activations import Manner, kept_by
+from planner.engine.memory.blocks import block_of
+from planner.workload.architecture import Architecture
+from planner.workload.matrices import matrices
+
+CHUNKS = 8
+"""Pieces a chunked loss cuts the tokens into (torchtune's default)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Footprint:
+    """Symbols: see `activations`. Zero in every field: inference."""
+
+    norms: float = 0.0
+    """Bytes a token leaves in a layer, as the next five."""
+    attention: float = 0.0
+    attention_recomputed: float = 0.0
+    """Where the scores are computed again in backward."""
+    scores: float = 0.0
+    mlp: float = 0.0
+    dropout: float = 0.0
+    boundary: float = 0.0
+    """Bytes of a token's input to a layer."""
+    backward: float = 0.0
+    """Bytes a token's gradients take at most inside a layer's backward."""
+    head: float = 0.0
+    """Bytes a token leaves after the last layer, logits apart."""
+    logits_alive: float = 0.0
+    """Bytes a token and vocabulary entry that the training loop holds until its backward pass is over."""
+    logits_forward: float = 0.0
+    """Further ones as the loss has just been computed."""
+    logits_backward: float = 0.0
+    """Further ones as backward starts."""
+    logits_gradient: float = 0.0
+    """Further ones as the head's gradient is computed."""
+    head_gradient: float = 0.0
+    """Bytes a parameter of the head of what its gradient takes while it is made."""
+    early_gradient: float = 0.0
+    """The same while the loss still stands, where it comes in pieces."""
+    arriving_gradient: float = 0.0
+    """Bytes a parameter of a gradient on its way to the one it is added to."""
+    step: float = 0.0
+    """Bytes a trained parameter of the optimizer's temporaries."""
+    step_matrix: float = 0.0
+    """Bytes of its temporaries for the largest matrix."""
+    layer_matrix: float = 0.0
+    """Parameters of a layer's largest matrix."""
+
+
+NOTHING = Footprint()
+
+
+def footprint(a: Architecture, manner: Manner, *, recipe: str, optimizer: str, loss: str) -> Footprint:
+    """Of training `a` in the words of a workload."""
+    one = kept_by(a, manner)
+    again = kept_by(a, replace(manner, eager=False, recomputed=True)) if manner.eager else one
+    gradient = {"fp32": 4.0, "amp": 4.0, "mixed": 4.0, "bf16": 2.0}[recipe] * manner.trained
+    made = gradient + 2.0 * (recipe == "amp") * manner.trained - 2.0 * (recipe == "mixed") * manner.trained
+    largest = max((matrix.inputs * matrix.outputs for matrix in matrices(a)), default=0)
+    step, matrix = _step_temporaries(a, optimizer, 2.0 if recipe == "bf16" else 4.0, max(largest, a.vocabulary * a.width))
+    return Footprint(
+        norms=one.norms,
+        attention=one.attention,
+        attention_recomputed=again.attention,
+        scores=one.scores,
+        mlp=one.mlp,
+        dropout=one.dropout,
+        boundary=one.boundary,
+        backward=one.backward,
+        head=one.head,
+        head_gradient=made if optimizer != "none" else 0.0,
+        early_gradient=(2.0 if recipe == "amp" else made) * (loss != "full") if optimizer != "none" else 0.0,
+        arriving_gradient=2.0 * manner.trained if recipe == "mixed" else gradient,
+        step=step,
+        step_matrix=matrix * manner.trained,
+        layer_matrix=float(largest),
+        **_logits(a, manner, loss),
+    )
+
+
+def _logits(a: Architecture, manner: Manner, loss: str) -> dict[str, float]:
+    """Logits in w bytes; in FP32 for the loss, their log-softmax, and as backward starts its gradient and theirs."""
+    w = manner.wide
+    copy = 0.0 if w == 4 else 4.0
+    if loss == "full":
+        capped = w * block_of(a).capped_logits
+        return {
+            "logits_alive": w + capped,
+            "logits_forward": 4.0 + copy,
+            "logits_backward": 12.0,
+            "logits_gradient": w,
+        }
+    share = 1 / CHUNKS if loss == "chunked" else min(1.0, a.width / a.vocabulary)  # fused: as many tokens as make a width
+    around = manner.residual * a.width / a.vocabulary
+    return {"logits_alive": 0.0, "logits_forward": 0.0, "logits_backward": 12.0 * share + around, "logits_gradient": 0.0}
+
+
+def _step_temporaries(a: Architecture, optimizer: str, width: float, matrix: float) -> tuple[float, float]:
+    """(bytes a trained parameter, bytes beside them).
+
+    AdamW over all parameters at once makes a square root of each second moment; Muon takes AdamW for what is no matrix of a
+    layer; Adafactor unfolds its estimate of one matrix at a time.
+    """
+    if optimizer == "adamw":
+        return width, 0.0
+    if optimizer == "muon":
+        return width * (a.embedding + a.head) / a.total, 0.0
+    return 0.0, width * matrix if optimizer == "adafactor" else 0.0

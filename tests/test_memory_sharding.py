@@ -1,0 +1,85 @@
+"""What has to hold however a training job is spread: sharding divides and never loses bytes; terms add up to the total."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_sample import candidate, chip
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.engine.memory import MemoryColumns, memory_of, terms_of
+
+quickly = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+MODELS = st.sampled_from(["gpt2", "llama-3.2-1b", "qwen3-0.6b", "mixtral-8x7b", "deepseek-v3"])
+RANKS = st.sampled_from([2, 4, 8, 64])
+RECIPES = st.sampled_from(["fp32", "amp", "mixed", "bf16"])
+exact = pytest.approx
+
+
+def held(layout: dict[str, float] | None = None, **workload: Any) -> MemoryColumns:
+    asked: dict[str, Any] = {"task": "train", "micro_batch": 1, "sequence": 512, "engine": "torch"} | workload
+    return memory_of(candidate(chip("H100-SXM-80GB"), layout, **asked).table())
+
+
+def spread(stage: int, ranks: int) -> dict[str, float]:
+    return {"gpus": float(ranks), "dp": float(ranks), "shard": float(ranks), "zero": float(stage)}
+
+
+def one(column: Any) -> float:
+    return float(np.ravel(column)[0])
+
+
+@quickly
+@given(MODELS, RANKS, RECIPES)
+def test_what_is_sharded_adds_up_to_what_was_there(model: str, ranks: int, recipe: str) -> None:
+    fields: dict[str, Any] = {"model": model, "recipe": recipe, "sequence": 16}
+    whole = held(**fields)
+    for stage, parts in ((1, ["optimizer"]), (3, ["optimizer", "weights"])):
+        shard = held(spread(stage, ranks), **fields)
+        for part in parts:
+            assert ranks * one(getattr(shard, part)) == exact(one(getattr(whole, part)), rel=1e-9)
+
+
+@quickly
+@given(MODELS, RANKS, RECIPES)
+def test_each_stage_shards_more_and_leaves_the_rest(model: str, ranks: int, recipe: str) -> None:
+    stages = [held(spread(stage, ranks), model=model, recipe=recipe) for stage in (0, 1, 2, 3)]
+    for part, first in (("optimizer", 1), ("weights", 3)):
+        sizes = [one(getattr(found, part)) for found in stages]
+        assert sizes[first] < sizes[0]
+        assert sizes[:first] == exact([sizes[0]] * first)
+        assert sizes[first:] == exact([sizes[first]] * len(sizes[first:]))
+
+
+@quickly
+@given(MODELS, RECIPES, st.sampled_from([1, 2, 4]), st.sampled_from([1, 2]))
+def test_terms_add_up_to_the_total(model: str, recipe: str, tp: int, pp: int) -> None:
+    layout: dict[str, Any] = {"gpus": float(tp * pp), "tp": float(tp), "pp": float(pp)}
+    asked: dict[str, Any] = {"task": "train", "micro_batch": 2, "sequence": 512, "engine": "torch", "recipe": recipe, "model": model}
+    table = candidate(chip("H100-SXM-80GB"), layout, **asked).table()
+    assert sum(one(term.bytes) for term in terms_of(table)) == exact(one(memory_of(table).total), rel=1e-9)
+    assert all(one(term.bytes) >= 0 for term in terms_of(table))
+
+
+@quickly
+@given(MODELS, RECIPES, st.integers(1, 8), st.sampled_from([128, 512, 2048]), st.sampled_from(["none", "full"]))
+def test_more_tokens_never_take_less(model: str, recipe: str, micro: int, sequence: int, checkpointing: str) -> None:
+    layout: dict[str, Any] = {"checkpointing": 2.0 if checkpointing == "full" else 0.0}
+
+    def total(micro_batch: int, tokens: int) -> float:
+        asked: dict[str, Any] = {"model": model, "recipe": recipe, "micro_batch": micro_batch, "sequence": tokens, "checkpointing": checkpointing}
+        return one(held(layout | {"micro_batch": float(micro_batch)}, **asked).total)
+
+    assert total(micro, sequence) <= total(micro + 1, sequence)
+    assert total(micro, sequence) <= total(micro, sequence + 64)
+
+
+def test_tensor_parallel_ranks_share_everything_but_overhead() -> None:
+    """Sequence parallelism is taken for granted: nothing of a layer is held whole."""
+    fields: dict[str, Any] = {"model": "llama-3.1-8b", "recipe": "mixed", "sequence": 4096}
+    whole, split = held(**fields), held({"gpus": 8.0, "tp": 8.0}, **fields)
+    for part in ("weights", "gradients", "optimizer", "activations", "logits"):
+        assert 8 * one(getattr(split, part)) == exact(one(getattr(whole, part)), rel=1e-3), part
