@@ -31,6 +31,7 @@ COMMANDS = {
     "presets": LazyCommand("planner.cli.catalogue", "presets", "List workload presets, or show one."),
     "offers": LazyCommand("planner.cli.catalogue", "offers", "List prices, or show those of one GPU."),
     "schema": LazyCommand("planner.cli.schema", "schema", "Print the JSON Schema of what goes in and out."),
+    "validate": LazyCommand("planner.cli.validate", "validate", "Compare predictions with published measurements and your own."),
     "doctor": LazyCommand("planner.cli.doctor", "doctor", "Say what was found: driver, torch, folders, prices."),
 }
 

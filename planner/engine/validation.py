@@ -1,0 +1,216 @@
+"""Predictions against measurements: pairs of values, and what they say of the error and of the ranges.
+
+error      predicted ÷ measured − 1, of what was measured (a time is compared as a time, a rate as a rate)
+coverage   share of the measured values inside low–high
+width      high ÷ low, the median over the values
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from planner.engine.answers import Answer, Figure
+from planner.engine.engines import find_engine
+
+if TYPE_CHECKING:
+    from planner.workload.published import Experiment, PublishedValue
+    from planner.workload.tasks import Request
+
+KINDS = {
+    "step_s": "training speed",
+    "tokens_per_s": "training speed",
+    "tokens_per_s_per_gpu": "training speed",
+    "prefill_s": "prefill",
+    "decode_tokens_per_s": "decode",
+    "ttft_s": "time to first token",
+    "tpot_s": "time per output token",
+    "request_s": "request time",
+    "fits": "fits",
+}
+LEAST_OF_A_SOURCE = 3
+"""Values below which a source is too small to be called bad."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One measured value and what was predicted of it; `predicted` None: not answered."""
+
+    kind: str
+    source: str
+    framework: str
+    experiment: str
+    line: int
+    gpu: str
+    model: str
+    gpus: int
+    measured: float
+    predicted: float | None
+    low: float | None
+    high: float | None
+    part_bytes: float = 0.0
+    """Of memory: what of the predicted total the measurement does not count."""
+    known_bytes: float = 0.0
+    """Of memory: weights, states and cache, below which no range goes."""
+
+    @property
+    def error(self) -> float | None:
+        """Predicted ÷ measured − 1."""
+        return self.predicted / self.measured - 1 if self.predicted is not None and self.measured else None
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the range holds the measured value; None without a range."""
+        return None if self.low is None or self.high is None else self.low <= self.measured <= self.high
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The predictions of one kind, of all sources or of one."""
+
+    kind: str
+    source: str | None = None
+    framework: str | None = None
+    n: int
+    """Measured values."""
+    answered: int
+    """Of them, how many were predicted."""
+    median_error: float | None = None
+    """Of |predicted ÷ measured − 1|."""
+    p90_error: float | None = None
+    signed_error: float | None = None
+    """Median of predicted ÷ measured − 1."""
+    coverage: float | None = None
+    width: float | None = None
+    right: int | None = None
+    """Of `fits`: how often it was right."""
+    wrongly_fit: int | None = None
+    """Of `fits`: how often it was said to fit and did not; worse than the other way round."""
+    reason: str | None = None
+    """Why it is as bad as it is, where that is known."""
+
+
+def compared(experiments: Sequence[Experiment], answers: Sequence[Answer | Exception]) -> list[Comparison]:
+    """Every published value beside the answer of its experiment."""
+    return [
+        _comparison(experiment, value, answer)
+        for experiment, answer in zip(experiments, answers, strict=True)
+        for value in experiment.values
+    ]
+
+
+def _comparison(experiment: Experiment, value: PublishedValue, answer: Answer | Exception) -> Comparison:
+    figure, part, known = None, 0.0, 0.0
+    if isinstance(answer, Answer):
+        figure, part, known = _predicted(value.quantity, answer, experiment.request)
+    return Comparison(
+        kind=kind_of(value.quantity, experiment.request),
+        source=experiment.source,
+        framework=experiment.framework,
+        experiment=experiment.name,
+        line=value.line,
+        gpu=experiment.gpu,
+        model=experiment.model,
+        gpus=experiment.request.gpus or 1,
+        measured=value.value,
+        predicted=figure.value if figure else None,
+        low=figure.low if figure and value.quantity != "fits" else None,
+        high=figure.high if figure and value.quantity != "fits" else None,
+        part_bytes=part,
+        known_bytes=known,
+    )
+
+
+def kind_of(quantity: str, request: Request) -> str:
+    """The kind of metric a quantity of a request is counted under."""
+    train = request.task in {"train", "finetune"}
+    if quantity.endswith("_bytes"):
+        return "training memory" if train else "inference memory"
+    return KINDS.get(quantity) or ("serving throughput" if request.task == "serve" else "batch throughput")
+
+
+def _predicted(quantity: str, answer: Answer, request: Request) -> tuple[Figure | None, float, float]:
+    """(figure, bytes of it that are not counted, bytes that are known)."""
+    if quantity == "fits":
+        return Figure(float(answer.fits), 0.0, 1.0, "spec"), 0.0, 0.0
+    if quantity.endswith("_bytes"):
+        return _memory(quantity, answer, request)
+    found = getattr(answer, quantity)
+    return (found if found is None or isinstance(found, Figure) else found.mean), 0.0, 0.0
+
+
+def _memory(quantity: str, answer: Answer, request: Request) -> tuple[Figure | None, float, float]:
+    """Of the device: all; reserved: without context and communicators; allocated: without any overhead."""
+    memory = answer.memory_bytes
+    if memory is None:
+        return None, 0.0, 0.0
+    apart = 0.0
+    if quantity != "device_bytes":
+        apart = memory.overhead
+    if quantity == "reserved_bytes":
+        engine = find_engine(request.engine or str(answer.assumed["engine"]))
+        alone = (answer.layout.gpus if answer.layout else 1) == 1
+        apart = min(apart, engine.context_bytes + (0.0 if alone else engine.communicator_bytes))
+    known = memory.weights + memory.optimizer + memory.kv_cache
+    total = memory.total
+    return Figure(total.value - apart, max(total.low - apart, 0.0), total.high - apart, total.basis), apart, known
+
+
+def score(kind: str, group: Sequence[Comparison], *, source: str | None = None, framework: str | None = None) -> Score:
+    """The statistics of one group of comparisons of one kind."""
+    answered = [one for one in group if one.predicted is not None]
+    empty = Score(kind=kind, source=source, framework=framework, n=len(group), answered=len(answered))
+    if kind == "fits":
+        wrong = sum(one.predicted == 1 and one.measured == 0 for one in answered)
+        right = sum(one.predicted == one.measured for one in answered)
+        return msgspec.structs.replace(empty, right=right, wrongly_fit=wrong)
+    errors = sorted(error for one in answered if (error := one.error) is not None)
+    ranged = [one for one in answered if one.inside is not None]
+    return msgspec.structs.replace(
+        empty,
+        median_error=quantile(sorted(map(abs, errors)), 0.5),
+        p90_error=quantile(sorted(map(abs, errors)), 0.9),
+        signed_error=quantile(errors, 0.5),
+        coverage=sum(bool(one.inside) for one in ranged) / len(ranged) if ranged else None,
+        width=quantile(sorted(one.high / one.low for one in ranged if one.low and one.high), 0.5),
+    )
+
+
+def quantile(ordered: Sequence[float], share: float) -> float | None:
+    """Of values in ascending order, with a straight line between neighbours; None of nothing."""
+    if not ordered:
+        return None
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def by_kind(comparisons: Iterable[Comparison]) -> list[Score]:
+    """One score a kind, in alphabetical order."""
+    return [score(key[0], group) for key, group in _grouped(comparisons, lambda one: (one.kind,))]
+
+
+def by_source(comparisons: Iterable[Comparison]) -> list[Score]:
+    """One score a kind and source."""
+    groups = _grouped(comparisons, lambda one: (one.kind, one.source))
+    return [score(key[0], group, source=key[1]) for key, group in groups]
+
+
+def worst(comparisons: Iterable[Comparison], most: int = 10) -> list[Score]:
+    """The kinds, sources and frameworks with the largest median error."""
+    groups = _grouped(comparisons, lambda one: (one.kind, one.source, one.framework))
+    scores = [score(key[0], group, source=key[1], framework=key[2]) for key, group in groups if len(group) >= LEAST_OF_A_SOURCE]
+    return sorted((one for one in scores if one.median_error is not None), key=lambda one: -(one.median_error or 0.0))[:most]
+
+
+def _grouped(
+    comparisons: Iterable[Comparison], key: Callable[[Comparison], tuple[str, ...]]
+) -> list[tuple[tuple[str, ...], list[Comparison]]]:
+    groups: dict[tuple[str, ...], list[Comparison]] = {}
+    for one in comparisons:
+        groups.setdefault(key(one), []).append(one)
+    return sorted(groups.items())

@@ -1,0 +1,188 @@
+"""Published measurements: a folder of CSV files, one measured value a row, read into requests and the values they should give.
+
+Rows of a file with one `config_id` are one experiment. Units become SI, and every metric becomes the quantity of an answer it
+is compared with (`QUANTITIES`): rates per GPU become the deployment's, prompt rates seconds, sums over GPUs means.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from planner.errors import Problem, UserError
+from planner.schema import read_struct
+from planner.workload.published_names import model_key
+from planner.workload.published_rules import NotAsked, Row, request_fields
+from planner.workload.published_values import METRICS, Quantity, quantity_of
+from planner.workload.tasks import Request
+
+REQUIRED = ("config_id", "task", "gpu", "n_gpus", "model", "framework", "metric", "value", "unit")
+OPTIONAL_TEXT = ("precision", "weight_quant", "kv_precision", "sharding", "checkpointing", "optimizer", "note", "source")
+COUNTS = (
+    *("n_layers", "d_model", "n_heads", "vocab", "micro_batch", "global_batch", "concurrency", "seq_len", "isl", "osl"),
+    *("tp", "pp", "vp", "dp", "cp", "ep"),
+)
+NUMBERS = ("n_gpus", *COUNTS, "request_rate", "value")
+COLUMNS = (*REQUIRED, *OPTIONAL_TEXT, *COUNTS, "request_rate")
+"""Columns that are read; others are left alone."""
+
+FLAGGED = re.compile(r"\b(OUTLIER|SUSPECT|AMBIGUOUS|exclude)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedValue:
+    """One measured value, in SI, as the quantity of an answer; 0 or 1 for `fits`."""
+
+    quantity: Quantity
+    value: float
+    line: int
+
+
+@dataclass(slots=True)
+class Experiment:
+    """One configuration that somebody ran, and what they measured of it."""
+
+    source: str
+    """Name of its file, without the ending."""
+    name: str
+    framework: str
+    gpu: str
+    model: str
+    request: Request
+    values: list[PublishedValue] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PublishedSet:
+    """A folder of experiments, and how many rows were not asked, by reason."""
+
+    folder: str
+    experiments: list[Experiment] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def read_published(
+    folder: Path, gpu_names: Container[str], catalogue: Callable[[str], dict[str, Any] | None], only: str = ""
+) -> PublishedSet:
+    """The experiments of `folder`'s CSV files whose name holds `only`; raises `UserError` with every row that cannot be read.
+
+    `catalogue`: the config of a model's key; configs in the folder's models.json come first. Files named models_*.csv are no
+    measurements.
+    """
+    paths = [path for path in sorted(folder.glob("*.csv")) if not path.name.startswith("models_") and only in path.stem]
+    if not paths:
+        text = f"has no CSV file{f' with {only!r} in its name' if only else ''}."
+        raise UserError(Problem(str(folder), "", text if folder.is_dir() else "is no folder."))
+    configs = _configs(folder / "models.json")
+    found, problems = PublishedSet(folder.resolve().name), list[Problem]()
+    for path in paths:
+        _read_file(path, lambda key: configs.get(key) or catalogue(key), gpu_names, found, problems)
+    if problems:
+        raise UserError(problems)
+    return found
+
+
+def _configs(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(Problem(str(path), "", f"is not JSON: {error}.")) from None
+    if not isinstance(given, dict):
+        raise UserError(Problem(str(path), "", "is not an object of configs by name."))
+    return {model_key(name): config for name, config in given.items()}
+
+
+def _read_file(
+    path: Path,
+    config_of: Callable[[str], dict[str, Any] | None],
+    gpu_names: Container[str],
+    found: PublishedSet,
+    problems: list[Problem],
+) -> None:
+    experiments: dict[str, Experiment | str] = {}
+    for line, row in _rows(path, problems):
+        where = f"{path}:{line}"
+        if METRICS.get(row["metric"]) is None:
+            found.left_out[f"metric {row['metric']}"] += 1
+        elif FLAGGED.search(row["note"]):
+            found.left_out["flagged in its note"] += 1
+        else:
+            known = experiments.get(row["config_id"])
+            if known is None:
+                known = experiments[row["config_id"]] = _experiment(path, where, row, config_of, gpu_names, problems)
+                if isinstance(known, Experiment):
+                    found.experiments.append(known)
+            if isinstance(known, str):
+                found.left_out[known] += 1
+                continue
+            try:
+                known.values.append(PublishedValue(*quantity_of(row, known.request, where), line))
+            except NotAsked as why:
+                found.left_out[str(why)] += 1
+            except UserError as error:
+                problems += error.problems
+
+
+def _rows(path: Path, problems: list[Problem]) -> Iterator[tuple[int, dict[str, str]]]:
+    """(line, row with every column of `COLUMNS`); a row that cannot be read becomes a problem."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file, restval="")
+            missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
+            if missing:
+                problems.append(Problem(str(path), "", f"has no column {', '.join(missing)}."))
+                return
+            for given in reader:
+                row = dict.fromkeys(COLUMNS, "") | {name: text for name, text in given.items() if isinstance(text, str)}
+                faults = [Problem(f"{path}:{reader.line_num}", name, text) for name, text in _faults(row)]
+                problems += faults
+                if not faults:
+                    yield reader.line_num, row
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        problems.append(Problem(str(path), "", f"cannot be read: {error}."))
+
+
+def _faults(row: Row) -> Iterator[tuple[str, str]]:
+    for name in ("config_id", "task", "metric", "value"):
+        if not row[name]:
+            yield name, "is empty."
+    for name in NUMBERS:
+        try:
+            good = not row[name] or (math.isfinite(number := float(row[name])) and (number >= 0 or name == "value"))
+        except ValueError:
+            good = False
+        if not good:
+            yield (
+                name,
+                f"{row[name]!r} is not accepted; it has to be a number{'' if name == 'value' else ', at least 0, or empty'}.",
+            )
+
+
+def _experiment(
+    path: Path,
+    where: str,
+    row: Row,
+    config_of: Callable[[str], dict[str, Any] | None],
+    gpu_names: Container[str],
+    problems: list[Problem],
+) -> Experiment | str:
+    """The experiment, or why its rows are not asked; a request that is wrong in itself becomes problems."""
+    if row["gpu"].casefold() not in gpu_names:
+        return f"GPU {row['gpu'] or 'not stated'}"
+    try:
+        request = read_struct(Request, request_fields(row, config_of), where)
+    except NotAsked as why:
+        return str(why)
+    except UserError as error:
+        problems += error.problems
+        return "wrong"
+    return Experiment(path.stem, row["config_id"], row["framework"].strip(), row["gpu"], row["model"], request)

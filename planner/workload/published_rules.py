@@ -1,0 +1,216 @@
+"""From a row of published measurements to a request: every rule in one place, each a table or one short function.
+
+A source that does not say enough for a request is left out with the reason (`NotAsked`); what a source leaves open and
+hardly matters is filled in as the rule's docstring says. Names are looked up exactly, after case and spelling are unified.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from planner.workload.published_names import (
+    CHECKPOINTING,
+    DTYPES,
+    ENGINES,
+    OPTIMIZERS,
+    SHARDINGS,
+    TASKS,
+    TRUE_16_BIT,
+    WEIGHTS,
+    WEIGHTS_IN_NAMES,
+    model_key,
+)
+from planner.workload.tasks import Dtype, KvDtype
+
+Row = Mapping[str, str]
+
+NODE_GPUS = 8
+"""More GPUs than this need a stated layout: one node's is tensor or data parallelism, whichever the engine takes."""
+UNSTATED_PROMPT_TOKENS, UNSTATED_OUTPUT_TOKENS = 1, 128
+"""'Short prompt', 'near-empty context'; and how long a single stream is timed where the source does not say."""
+PADDED_GPT_VOCABULARY = 51200
+"""Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
+
+
+class NotAsked(Exception):  # noqa: N818 - an expected outcome: the source does not say enough, or asks what is not modelled
+    """Why no request can be made of a row."""
+
+
+def request_fields(row: Row, config_of: Callable[[str], Any]) -> dict[str, Any]:
+    """The fields of the request that the experiment of `row` is; raises `NotAsked`. `config_of`: a model's config or name."""
+    task = TASKS.get(row["task"])
+    if task is None:
+        raise NotAsked(f"task {row['task']}")
+    fields = {"model": _model(row, config_of), "gpu": row["gpu"], "task": task, "gpus": whole(row, "n_gpus") or 1}
+    fields |= _layout(row, fields["gpus"]) | _precision(row) | _engine(row)
+    if row["kv_precision"]:
+        fields["kv_dtype"] = row["kv_precision"].lower()
+        if fields["kv_dtype"] not in get_args(KvDtype):
+            raise NotAsked(f"cache of {row['kv_precision']} not modelled")
+    return fields | {"generate": _lengths, "prefill": _lengths, "serve": _service}.get(task, _training)(row, fields)
+
+
+def whole(row: Row, column: str) -> int | None:
+    """A whole number, None where the cell is empty."""
+    return int(float(row[column])) if row[column] else None
+
+
+def _model(row: Row, config_of: Callable[[str], Any]) -> Any:
+    """The model by its key; a GPT by its stated sizes (GPT-2's shape: learned positions, plain MLP of 4 widths, tied head)."""
+    key = model_key(row["model"])
+    found = config_of(key)
+    layers, width, heads = (whole(row, column) for column in ("n_layers", "d_model", "n_heads"))
+    if found is not None:
+        return found
+    if key.split("-")[0] == "gpt" and layers and width and heads:
+        sizes = {"n_layer": layers, "n_embd": width, "n_head": heads, "n_positions": whole(row, "seq_len") or 2048}
+        return {"model_type": "gpt2", "vocab_size": whole(row, "vocab") or PADDED_GPT_VOCABULARY, **sizes}
+    raise NotAsked(f"architecture of {row['model']} not known")
+
+
+def _layout(row: Row, gpus: int) -> dict[str, Any]:
+    """Degrees as stated.
+
+    A layer split is pipeline stages, and all that ExLlama knew; 'PCIe not NVLink' in the note overrides the catalogue's link.
+    """
+    degrees = {"tp": "tp", "pp": "pp", "dp": "dp", "cp": "cp", "ep": "ep", "virtual_stages": "vp"}
+    stated = {ours: count for ours, theirs in degrees.items() if (count := whole(row, theirs))}
+    split = row["sharding"].strip().lower() == "layer split" or row["framework"].lower().startswith("exllama")
+    if split and gpus > 1:
+        stated |= {"pp": gpus, "tp": 1}
+    return stated | ({"link": "pcie"} if "PCIe not NVLink" in row["note"] and gpus > 1 else {})
+
+
+def _precision(row: Row) -> dict[str, Any]:
+    """The compute dtype, and the stored weights by the column or else by the model's name."""
+    word = row["precision"].lower().split("-")[0].strip()
+    dtype = {"dtype": DTYPES.get(word, word)} if word else {}
+    if dtype and dtype["dtype"] not in get_args(Dtype):
+        raise NotAsked(f"precision {row['precision']} not modelled")
+    named = [WEIGHTS_IN_NAMES[part] for part in re.split(r"[-_\s]+", row["model"].lower()) if part in WEIGHTS_IN_NAMES]
+    given = row["weight_quant"].strip().lower() or (named[0] if named else "")
+    return dtype | ({"weight_dtype": WEIGHTS.get(given, given)} if given else {})
+
+
+def _engine(row: Row) -> dict[str, Any]:
+    """The engine, with its release where the framework column gives the engine's own; how it attends where the note says."""
+    framework = row["framework"].strip().lower()
+    for begins, engine, numbered in ENGINES:
+        if framework.startswith(begins):
+            rest = framework[len(begins) :].split()
+            release = rest[0] if numbered and rest and re.match(r"v?\d", rest[0]) else ""
+            return {"engine": f"{engine}@{release}" if release else engine} | _attention(row)
+    return _attention(row)
+
+
+def _attention(row: Row) -> dict[str, Any]:
+    """'attention=fa2' and its like in the note; before FlashAttention (2022) Megatron kept the scores."""
+    said = re.search(r"\battention=(\w+)", row["note"])
+    if said and said[1] in {"fa2", "bettertransformer", "sdpa", "flash"}:
+        return {"attention": "flash"}
+    old = re.search(r"\(SC21\)|2205\.05198", row["framework"])
+    return {"attention": "eager"} if old or (said and said[1] == "eager") else {}
+
+
+def _lengths(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
+    batch = whole(row, "micro_batch") or whole(row, "concurrency") or 1
+    output = 1 if fields["task"] == "prefill" else UNSTATED_OUTPUT_TOKENS
+    prompt = whole(row, "isl") or UNSTATED_PROMPT_TOKENS
+    return {"batch": batch, "input_tokens": prompt, "output_tokens": whole(row, "osl") or output}
+
+
+def _service(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Lengths, and the load: sequences at once, else a rate, else as many as fit."""
+    if fields.get("task") == "serve" and not (row["isl"] and row["osl"]):
+        raise NotAsked("token lengths not stated")
+    rate = row.get("request_rate", "")
+    load: dict[str, Any] = {"concurrency": whole(row, "concurrency") or "max"}
+    if rate and not row["concurrency"]:
+        load = {"request_rate_per_s": float(rate)}
+    return {"input_tokens": whole(row, "isl"), "output_tokens": whole(row, "osl"), **load}
+
+
+def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
+    if not row["seq_len"] or not row["micro_batch"]:
+        raise NotAsked("sequence length or micro batch not stated")
+    sharding = row["sharding"].strip().lower().partition("=")[0]
+    if fields["gpus"] > NODE_GPUS and not sharding and not any(name in fields for name in ("tp", "pp", "dp")):
+        raise NotAsked("layout of more than one node not stated")
+    optimizer, checkpointing = row["optimizer"].strip().lower(), row["checkpointing"].strip().lower()
+    for given, known, what in (
+        (optimizer, {"", *OPTIMIZERS}, "optimizer"),
+        (sharding, {"", *SHARDINGS}, "sharding"),
+        (checkpointing, CHECKPOINTING, "checkpointing"),
+    ):
+        if given not in known:
+            raise NotAsked(f"{what} {given} not modelled")
+    found = {
+        "sequence": whole(row, "seq_len"),
+        "micro_batch": whole(row, "micro_batch"),
+        "global_batch": whole(row, "global_batch"),
+        "sharding": SHARDINGS.get(sharding, "none"),
+        "checkpointing": CHECKPOINTING[checkpointing] or "none",
+        "optimizer": OPTIMIZERS.get(optimizer),
+        "recipe": _recipe(row),
+        "compile": True if "torch.compile" in row["note"] else None,
+        "loss": "chunked" if row["framework"].lower().startswith("litgpt") else None,  # its fine-tuning scripts: 128 tokens a chunk
+    } | _torchtune(row)
+    if row["task"] in {"finetune_lora", "finetune_qlora"}:
+        stored = fields.pop("weight_dtype", None) or ("nf4" if row["task"] == "finetune_qlora" else "bf16")
+        found["lora"] = _adapters(row) | {"base": stored}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _recipe(row: Row) -> str:
+    """What the training state is kept in.
+
+    All 16-bit where the precision says 'true' or a fine-tuning says nothing else; autocast for '-mixed'; FP32 as named; else
+    16-bit parameters with FP32 master weights. Adapters are FP32 where the note says so.
+    """
+    precision = row["precision"].lower()
+    if precision in {"fp32", "float32", "32-true", "tf32"}:
+        return "fp32"
+    if precision.endswith("-mixed"):
+        return "amp"
+    if precision in TRUE_16_BIT:
+        return "bf16"
+    if row["task"] == "pretrain" or re.match(r"nemo|megatron|.*deepspeed", row["framework"].lower()):
+        return "mixed"
+    return "mixed" if "adapter weights fp32" in row["note"] and row["task"] != "finetune_full" else "bf16"
+
+
+def _adapters(row: Row) -> dict[str, Any]:
+    """Rank and targets as stated; unstated: rank 8 (the libraries' default) on all linear layers."""
+    note = row["note"]
+    method = re.search(r"\bmethod=(\w+)", note)
+    if (method and method[1] != "LORA") or re.match(r"litgpt adapter", row["framework"]):
+        raise NotAsked("an adapter that is not LoRA")
+    rank = re.search(r"\b(?:lora_)?r=(\d+)", note)
+    targets: Any = "all-linear"
+    listed = re.search(r"\btarget=\[([^\]]*)\]", note)
+    if listed:
+        targets = [name for name in ("q", "k", "v", "o", "gate", "up", "down") if f"'{name}_proj'" in listed[1]]
+        if len(targets) != listed[1].count("'") // 2:
+            raise NotAsked(f"adapters on {listed[1]}")
+    elif "q,v only" in note or "default targets" in note:
+        targets = ["q", "v"]
+    return {"rank": int(rank[1]) if rank else 8, "targets": targets}
+
+
+def _torchtune(row: Row) -> dict[str, Any]:
+    """Its page on memory turns switches on one after the other ('step 3: +chunked CE'); its other tables name no recipe."""
+    if not row["framework"].lower().startswith("torchtune"):
+        return {}
+    step = re.search(r"\bstep (\d+):", row["note"])
+    if not step or step[1] == "0":
+        raise NotAsked("torchtune recipe or padding not stated")
+    number = int(step[1])
+    return {
+        "compile": number >= 2,
+        "loss": "chunked" if number >= 3 else "full",
+        "checkpointing": "full" if number >= 4 else "none",
+        "optimizer_in_backward": True if 5 <= number <= 7 else None,
+        "offload": "activations" if number >= 6 else None,
+    }
