@@ -27,6 +27,7 @@ from planner.engine.answers import (
     PlanRow,
     Verdict,
 )
+from planner.engine.time_answers import Bound, Operator, TimeDetail
 from planner.errors import Problem, UserError
 from planner.hardware.measurements import Store
 from planner.units import GIB
@@ -207,6 +208,57 @@ def sample_detail(row: PlanRow) -> MemoryDetail | None:
     )
 
 
+# phase, class, name, ms, bound, count, (m, n, k), TFLOP, GiB
+OPERATORS: tuple[tuple[str, str, str, float, Bound, float, tuple[float, float, float] | None, float, float], ...] = (
+    ("prefill", "matmul", "MLP gate", 7.3, "compute", 80, (600, 7168, 8192), 5.64, 6.2),
+    ("prefill", "matmul", "MLP up", 7.3, "compute", 80, (600, 7168, 8192), 5.64, 6.2),
+    ("prefill", "attention", "attention scores", 1.1, "compute", 2560, (600, 300, 128), 0.39, 0.05),
+    ("prefill", "communication", "all-reduce of activations", 5.1, "link", 160, None, 0, 4.7),
+    ("decode", "matmul", "MLP gate", 410.0, "bandwidth", 15920, (52, 7168, 8192), 97.2, 950.0),
+    ("decode", "matmul", "q projection", 96.0, "bandwidth", 15920, (52, 2048, 8192), 27.8, 250.0),
+    ("decode", "head", "output head", 31.0, "bandwidth", 199, (52, 32064, 8192), 5.4, 98.0),
+    ("decode", "elementwise", "norms", 9.0, "bandwidth", 15920, None, 0, 24.0),
+    ("decode", "communication", "all-reduce of activations", 120.0, "link", 31840, None, 0, 80.0),
+    ("decode", "latency", "starting and ending products", 88.0, "latency", 63680, None, 0, 0),
+    ("decode", "latency", "small kernels", 1.2, "latency", 95520, None, 0, 0),
+    ("decode", "attention", "attention values", 1.9, "bandwidth", 1e6, (1, 128, 700), 0.01, 5.0),
+    ("decode", "host", "engine between passes: scheduling, sampling", 199.0, "host", 0, None, 0, 0),
+)  # fmt: skip
+
+
+def sample_time(row: PlanRow) -> TimeDetail | None:
+    """Operators of a prompt and of its decoding."""
+    if not row.answer.seconds_by_class:
+        return None
+    operators = [
+        Operator(
+            phase=phase,
+            kind=kind,
+            name=name,
+            seconds=ms / 1e3,
+            bound=bound,
+            count=count,
+            m=shape[0] if shape else None,
+            n=shape[1] if shape else None,
+            k=shape[2] if shape else None,
+            dtype="bf16" if shape else "",
+            flop=tflop * 1e12,
+            bytes=gib * GIB,
+        )
+        for phase, kind, name, ms, bound, count, shape, tflop, gib in OPERATORS
+    ]
+    return TimeDetail(
+        work="one request",
+        operators=operators,
+        total_s=sum(one.seconds for one in operators),
+        dtype="bf16",
+        flop_per_s=778e12,
+        peak_flop_per_s=989e12,
+        bytes_per_s=4.2e12,
+        peak_bytes_per_s=4.8e12,
+    )
+
+
 class SampleModels:
     """Three models."""
 
@@ -246,6 +298,10 @@ class SampleSession:
     def memory_detail(self, workload: Workload, row: PlanRow) -> MemoryDetail | None:
         del workload
         return sample_detail(row)
+
+    def time_detail(self, workload: Workload, row: PlanRow, *, basis: Literal["measured", "spec"]) -> TimeDetail | None:
+        del workload, basis
+        return sample_time(row)
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
         del workload

@@ -42,7 +42,7 @@ BESIDE = 104
 """Cells from which the marks are told beside the chart."""
 MARKS, MOST_MARKS = 44, 12
 """Cells of that column, and how many marks are told."""
-ROOMY, WIDE = 84, 116
+TIGHT, ROOMY, WIDE = 66, 84, 116
 """Cells from which the table has what else there is to tell of a product."""
 BAR = 24
 ROOFS = {"reached": ("━", "="), "data sheet": ("┄", ".")}
@@ -133,10 +133,14 @@ def time_lines(detail: TimeDetail, symbols: Symbols, width: int, screen_height: 
 def _phases(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Content]:
     """Each phase with its time, what binds it, and a bar of its classes as long as its share; then what the patterns mean."""
     peak = percent_text(detail.flop / detail.total_s / detail.peak_flop_per_s)
-    yield Content.assemble(
-        (f"{detail.work}: {duration_text(detail.total_s)}", "bold"),
-        (f"   {si_text(detail.flop, 'FLOP')} a GPU, {peak} of its data sheet", "$quiet"),
+    whole, work = (
+        f"{detail.work}: {duration_text(detail.total_s)}",
+        f"{si_text(detail.flop, 'FLOP')} a GPU, {peak} of its data sheet",
     )
+    beside = len(whole) + 3 + len(work) <= width
+    yield Content.assemble((whole, "bold"), (f"   {work}" if beside else "", "$quiet"))
+    if not beside:
+        yield Content.styled(work, "$quiet")
     phases = detail.phases()
     longest = max(phase.seconds for phase in phases)
     words = [f"{BOUND_WORDS[phase.bound]} {percent_text(phase.bound_share)}" for phase in phases]
@@ -183,15 +187,14 @@ def _stack(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, cells: int) -
 
 def _legend(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Content]:
     """What the patterns mean, with the share of all the time, the longest first."""
-    line, cells = Content(""), 0
+    lines: list[list[Content]] = [[]]
     for kind, seconds in sorted(_by_class(detail).items(), key=lambda item: -item[1]):
         pattern, style = _look(kind, symbols)
-        text = f" {CLASSES[kind][0]} {_share(seconds / detail.total_s)}   "
-        if cells + 2 + len(text.rstrip()) > width:
-            yield line
-            line, cells = Content(""), 0
-        line, cells = Content.assemble(line, (pattern * 2, style), (text, "$quiet")), cells + 2 + len(text)
-    yield line
+        entry = Content.assemble((pattern * 2, style), (f" {CLASSES[kind][0]} {_share(seconds / detail.total_s)}", "$quiet"))
+        if sum(one.cell_length + 3 for one in lines[-1]) + entry.cell_length > width:
+            lines.append([])
+        lines[-1].append(entry)
+    yield from (Content("   ").join(line) for line in lines)
 
 
 def _roofline(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> Iterator[Content]:
@@ -200,10 +203,12 @@ def _roofline(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> 
     drawn, marks = chart(detail, symbols, width - MARKS - 2 if beside else width, height)
     if not drawn:
         return
-    yield Content.styled(f"Roofline · FLOP/s against FLOP per byte, {detail.dtype}", "bold $accent")
+    yield Content.styled(f"Roofline · FLOP/s against FLOP per byte, {detail.dtype}", "bold $accent").truncate(width)
     for which, figures, style in caption(detail):
         sign = ROOFS[which][symbols is ASCII] * 2
-        yield Content.assemble((f"{sign} ", style), (f"{which:<11}", style), (figures, "$quiet"))
+        first, *more = textwrap.wrap(figures, width - 14)
+        yield Content.assemble((f"{sign} {which:<11}", style), (first, "$quiet"))
+        yield from (Content.styled(f"{'':14}{line}", "$quiet") for line in more)
     told = [line for mark in marks[:MOST_MARKS] for line in _mark(detail, mark, MARKS if beside else width)]
     if len(marks) > MOST_MARKS:
         told.append(Content.styled(f"… and {len(marks) - MOST_MARKS} more", "$quiet"))
@@ -238,7 +243,7 @@ def _operators(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, width: in
     columns = [column for column, least in COLUMNS if width >= least]
     right = sum(abs(cells) + 2 for _, cells, _ in columns)
     bar = BAR if width >= WIDE else 0
-    label = min(44, max(20, width - right - (bar + 2 if bar else 0)))
+    label = min(44, max(12, width - right - (bar + 2 if bar else 0)))
     head = "".join(_cell(title, cells) for title, cells, _ in columns)
     yield Content.assemble((f"{phase.name:<{label}}", "bold $accent"), (head, "$quiet"))
     for one in told:
@@ -273,7 +278,7 @@ COLUMNS: tuple[tuple[Column, int], ...] = (
     (("m·n·k", 20, lambda one, _: one.shape_text), WIDE),
     (("times", 9, lambda one, _: f"{one.count:,.0f}" if one.count else ""), ROOMY),
     (("FLOP", 6, lambda one, _: si_text(one.flop) if one.flop else ""), WIDE),
-    (("FLOP/B", 7, _intensity), 0),
+    (("FLOP/B", 7, _intensity), TIGHT),
     (("time", 8, lambda one, _: duration_text(one.seconds)), 0),
     (("share", 6, lambda one, phase: _share(one.seconds / phase.seconds)), 0),
     (("bound by", -15, lambda one, _: BOUND_WORDS[one.bound]), 0),

@@ -1,0 +1,198 @@
+"""Where the time of a row goes: opened from anywhere, read by keys, at every size; the roofline is where its figures are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from textual.containers import VerticalScroll
+from textual.pilot import Pilot
+from textual.widgets import Static
+from tui_sample import OPERATORS, first_note, sample_options, sample_time, settle
+
+from planner.engine.time_answers import TimeDetail
+from planner.units import duration_text
+from widgets.app import PlannerApp
+from widgets.help import HelpScreen
+from widgets.lines import KeyLine
+from widgets.roofline import chart, rate
+from widgets.symbols import ASCII, UNICODE
+from widgets.timed import TimeScreen, time_lines
+from widgets.why import WhyScreen
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+
+
+def app_in(folder: Path, **changes: Any) -> PlannerApp:
+    return PlannerApp(sample_options(folder, **changes))
+
+
+async def opened(pilot: Pilot[None], *keys: str) -> str:
+    """The text after `keys`, without the spaces that align it."""
+    await settle(pilot)
+    await pilot.press(*keys)
+    await settle(pilot)
+    assert isinstance(pilot.app.screen, TimeScreen)
+    return " ".join(str(pilot.app.screen.query_one(Static).content).split())
+
+
+async def detail(pilot: Pilot[None]) -> TimeDetail:
+    app = pilot.app
+    assert isinstance(app, PlannerApp)
+    await settle(pilot)
+    row = app.table.highlighted
+    assert row is not None
+    found = sample_time(row)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("theme", ["planner-dark", "planner-light"])
+async def test_phases_roofline_and_operators(tmp_path: Path, size: tuple[int, int], theme: str) -> None:
+    app = app_in(tmp_path, theme=theme)
+    async with app.run_test(size=size) as pilot:
+        text = await opened(pilot, "T")
+        told = await detail(pilot)
+        assert f"one request: {duration_text(told.total_s)}" in text
+        assert "prefill 20.8 ms 2 %" in text
+        assert "compute 75 %" in text
+        assert "decode 956 ms 98 %" in text
+        assert "bandwidth 57 %" in text
+        assert "reached 778 TFLOP/s and 4.20 TB/s, ridge at 185 FLOP/B" in text
+        assert "data sheet 989 TFLOP/s and 4.80 TB/s, ridge at 206" in text
+        assert "a MLP gate" in text
+        kept = [name for _, _, name, ms, *_ in OPERATORS if ms > 4.8]
+        for name in kept:
+            assert all(word in text for word in name.split()), name
+        assert "2 shorter ones 3.10 ms <1 %" in text
+        if size[0] == 200:
+            assert "52·7,168·8,192 15,920 97.2 T 95.3 410 ms 43 % bandwidth" in text
+
+
+@pytest.mark.parametrize("width", range(48, 172, 7))
+@pytest.mark.parametrize("symbols", [UNICODE, ASCII])
+async def test_no_line_is_wider_than_its_room(tmp_path: Path, width: int, symbols: Any) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test() as pilot:
+        told = await detail(pilot)
+        for line in time_lines(told, symbols, width, 40):
+            assert line.cell_length <= width, line.plain
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_chart_and_phases_are_seen_without_scrolling(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await opened(pilot, "T")
+        box = app.screen.query_one("#times-text", VerticalScroll)
+        lines = str(app.screen.query_one(Static).content).splitlines()
+        axis = next(number for number, line in enumerate(lines) if "└" in line)
+        assert axis + 1 < box.size.height, "the labels of the axis too"
+        assert app.screen.query_one(Static).size.height == len(lines), "nothing is folded a second time"
+
+
+@pytest.mark.parametrize("symbols", [UNICODE, ASCII])
+async def test_marks_stand_where_their_figures_are(tmp_path: Path, symbols: Any) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test() as pilot:
+        told = await detail(pilot)
+    lines, marks = chart(told, symbols, 80, 20)
+    rows = [line.plain for line in lines]
+    assert len(rows) == 20
+    where = {mark.sign: next((row.index(mark.sign), n) for n, row in enumerate(rows) if mark.sign in row) for mark in marks}
+    assert len(where) == len(marks)
+    assert sum(len(mark.operators) for mark in marks) == sum(1 for one in told.operators if one.intensity)
+    in_x = sorted(marks, key=lambda mark: mark.operators[0].intensity or 0)
+    assert [where[mark.sign][0] for mark in in_x] == sorted(where[mark.sign][0] for mark in marks)
+    in_y = sorted(marks, key=lambda mark: -rate(mark.operators[0]))
+    assert [where[mark.sign][1] for mark in in_y] == sorted(where[mark.sign][1] for mark in marks)
+    ridge = next(row for row in rows if "ridge 185" in row).index("ridge")
+    by_name = {mark.operators[0].name + mark.operators[0].phase: where[mark.sign][0] for mark in marks}
+    assert by_name["MLP gatedecode"] < ridge < by_name["MLP gateprefill"]
+
+
+async def test_ascii_draws_with_ascii(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test() as pilot:
+        told = await detail(pilot)
+    lines, _ = chart(told, ASCII, 70, 16)
+    text = "\n".join(line.plain for line in lines)
+    assert text.isascii()
+    assert "===" in text
+    assert "." in text
+    assert chart(msgspec.structs.replace(told, operators=[]), ASCII, 70, 16) == ([], [])
+
+
+async def test_time_without_products_has_no_chart(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test() as pilot:
+        told = await detail(pilot)
+    bare = msgspec.structs.replace(told, operators=[one for one in told.operators if not one.flop])
+    text = "\n".join(line.plain for line in time_lines(bare, UNICODE, 100, 40))
+    assert "Roofline" not in text
+    assert "all-reduce" in text
+
+
+async def test_keys_scroll_and_escape_closes(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, "T")
+        box = app.screen.query_one("#times-text", VerticalScroll)
+        await pilot.press("j", "j", "down", "k")
+        await pilot.pause()
+        assert box.scroll_y == 2
+        await pilot.press("G")
+        await pilot.pause()
+        assert box.scroll_y == box.max_scroll_y > 0
+        await pilot.press("g", "space")
+        await pilot.pause()
+        assert 0 < box.scroll_y < box.max_scroll_y
+        await pilot.press("T")
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+
+
+async def test_it_opens_from_why(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert isinstance(app.screen, WhyScreen)
+        assert "T tells it operator by operator" in str(app.screen.query_one(Static).content)
+        await opened(pilot, "T")
+        assert len(app.screen_stack) == 2
+
+
+async def test_a_row_without_time_says_why(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        await pilot.press("G", "T")
+        assert "not supported" in await first_note(pilot)
+        assert len(app.screen_stack) == 1
+
+
+async def test_key_line_and_help_name_the_key(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert "T time" in str(app.main.query_one(KeyLine).content)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        assert "roofline" in str(app.screen.query_one(Static).content)
+
+
+async def test_a_resize_draws_the_chart_again(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, "T")
+        narrow = max(map(len, str(app.screen.query_one(Static).content).splitlines()))
+        await pilot.resize_terminal(200, 50)
+        await pilot.pause()
+        await pilot.pause()
+        assert max(map(len, str(app.screen.query_one(Static).content).splitlines())) > 2 * narrow - 20
