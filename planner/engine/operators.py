@@ -229,21 +229,37 @@ BETWEEN: Mapping[str, Between] = {
     "copies into the cache": Between((0, 0, 0, 0), (0, 0, 8, 0)),
     "copy of attention's output": Between((0, 0, 0, 0), (0, 4, 0, 0)),
     "activation of the MLP": Between((0, 0, 0, 6), (0, 0, 0, 10)),
+    "dropout": Between((0, 0, 0, 0), (12, 0, 0, 0)),
 }
-"""A norm in FP32 is copy, square, mean, scale, copy back and weight: 36h, and there are two of them."""
-_FUSED, _EACH = (tuple(map(sum, zip(*(getattr(of, way) for of in BETWEEN.values()), strict=True))) for way in ("fused", "each"))
+"""An RMSNorm in FP32 is copy, square, mean, scale, copy back and weight: 36h, and most layers have two of them."""
+LAYER_NORM, PLAIN_ACTIVATION = 1 / 9, 0.4
+"""A LayerNorm and an activation without a gate are one kernel each: 4h for 36h, 4f for 10f."""
 
 
 def between_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats:
-    """Bytes of one layer outside products, of one kind in `BETWEEN` or of all: 20h + 4(q + k) + 6f fused, 84h + 24q + 28k + 10f not."""
+    """Bytes of one layer outside products, of one kind in `BETWEEN` or of all.
+
+    Of Llama 20h + 4(q + k) + 6f fused, 84h + 24q + 28k + 10f not.
+    """
     m, j, s = t.model, t.job, t.layout
     moe = m.moe_layers / m.layers
     ffn = m.ffn * (1 - moe) + (m.experts_per_token * m.expert_ffn + m.shared_ffn) * moe
     fused = np.maximum(t.engine.fused_elementwise, j.compiled)
     scale = j.activation_bytes / 2 * np.where(j.autocast > 0, 1.6, 1.0) * (1 + t.engine.fp32_between)
-    ways = (BETWEEN[kind].fused, BETWEEN[kind].each) if kind else (_FUSED, _EACH)
-    one, each = (h * m.width + (q * m.query + k * m.key + f * ffn) / s.tp for h, q, k, f in ways)
-    return rows * np.where(fused > 0, one, each) * scale
+    there = {
+        "norms": m.norms / 2 * np.where(m.centred > 0, LAYER_NORM, 1.0),
+        "rotary embedding": np.where(m.rotary > 0, 1.0, 0.0),
+        "activation of the MLP": np.where(m.gated > 0, 1.0, PLAIN_ACTIVATION),
+        "dropout": m.dropout,
+    }
+
+    def of(name: str) -> Floats:
+        one, each = (
+            h * m.width + (q * m.query + k * m.key + f * ffn) / s.tp for h, q, k, f in (BETWEEN[name].fused, BETWEEN[name].each)
+        )
+        return np.where(fused > 0, one, each * there.get(name, 1.0))
+
+    return rows * added(of(name) for name in ([kind] if kind else BETWEEN)) * scale
 
 
 def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Floats) -> Floats:
