@@ -42,6 +42,18 @@ async def with_items_of_a_loser(pilot: Pilot[None]) -> None:
     await settle(pilot)
 
 
+async def with_time(pilot: Pilot[None]) -> None:
+    await settle(pilot)
+    await pilot.press("T")
+    await settle(pilot)
+
+
+async def with_operators(pilot: Pilot[None]) -> None:
+    await with_time(pilot)
+    await pilot.press("G")
+    await pilot.pause()
+
+
 async def with_a_fault(pilot: Pilot[None]) -> None:
     await settle(pilot)
     pilot.app.query_one("#field-request-rate-per-s", Input).focus()
@@ -91,3 +103,21 @@ def test_memory_item_by_item_on_large_paper_white(snap_compare: Compare, tmp_pat
 def test_memory_that_is_too_little_in_ascii(snap_compare: Compare, tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path, ascii_only=True))
     assert snap_compare(app, terminal_size=(120, 40), run_before=with_items_of_a_loser)
+
+
+def test_time_and_roofline(snap_compare: Compare, tmp_path: Path) -> None:
+    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(120, 40), run_before=with_time)
+
+
+def test_time_and_roofline_on_a_small_screen(snap_compare: Compare, tmp_path: Path) -> None:
+    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(80, 24), run_before=with_time)
+
+
+def test_time_and_roofline_on_large_paper_white(snap_compare: Compare, tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, theme="planner-light"))
+    assert snap_compare(app, terminal_size=(200, 50), run_before=with_time)
+
+
+def test_operators_in_ascii(snap_compare: Compare, tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, ascii_only=True))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=with_operators)

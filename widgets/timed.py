@@ -42,7 +42,7 @@ BESIDE = 104
 """Cells from which the marks are told beside the chart."""
 MARKS, MOST_MARKS = 44, 12
 """Cells of that column, and how many marks are told."""
-TIGHT, ROOMY, WIDE = 66, 84, 116
+TIGHT, ROOMY, SHAPED, WIDE = 66, 84, 104, 130
 """Cells from which the table has what else there is to tell of a product."""
 BAR = 24
 ROOFS = {"reached": ("━", "="), "data sheet": ("┄", ".")}
@@ -275,7 +275,7 @@ def _intensity(one: Operator, _phase: PhaseTime) -> str:
 
 Column = tuple[str, int, Callable[[Operator, PhaseTime], str]]
 COLUMNS: tuple[tuple[Column, int], ...] = (
-    (("m·n·k", 20, lambda one, _: one.shape_text), WIDE),
+    (("m·n·k", 20, lambda one, _: one.shape_text), SHAPED),
     (("times", 9, lambda one, _: f"{one.count:,.0f}" if one.count else ""), ROOMY),
     (("FLOP", 6, lambda one, _: si_text(one.flop) if one.flop else ""), WIDE),
     (("FLOP/B", 7, _intensity), TIGHT),
