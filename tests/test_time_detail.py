@@ -6,6 +6,7 @@ from collections import defaultdict
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 from engine_sample import chip, evaluated, plan, session, workload
 from hypothesis import given, settings
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 
 from planner.engine.answers import Plan, PlanRow
 from planner.engine.evaluate import Evaluated
-from planner.engine.flops import pass_products
+from planner.engine.flops import flop_per_token, pass_products
 from planner.engine.operator_times import CLASSES, _parts, number
-from planner.engine.operators import Pass
+from planner.engine.operators import Pass, attended_tokens
 from planner.engine.time_answers import Operator, TimeDetail
 from planner.engine.time_detail import detail_of
 from planner.workload.tasks import Workload
@@ -109,6 +110,25 @@ def test_products_do_the_flops_that_are_timed(model: str) -> None:
     assert told.flop == listed
     matrix = sum(one.flop for one in told.operators if one.kind == "matmul")
     assert matrix == pytest.approx(2 * 8192 * (a.active_matrix - a.token_matrix))
+
+
+@pytest.mark.parametrize("model", [*MODELS, "gpt2", "gemma-2-9b"])
+def test_model_flops_are_those_of_the_list(model: str) -> None:
+    """Three forward passes of the products, attention's causal half; a generated token's with all it attends to."""
+    trained, asked_for = (
+        of_one(model=model, task="train", sequence=1024),
+        of_one(model=model, task="generate", input_tokens=600, output_tokens=200),
+    )
+    a = trained.candidates.jobs[0].architecture
+    assert trained.step is not None
+    assert asked_for.serve is not None
+    for e, per_token, context in (
+        (trained, number(trained.step.model_flop / trained.step.tokens) / 3, 512.0),
+        (asked_for, number(asked_for.serve.flop_per_token), 700.0),
+    ):
+        attended = number(attended_tokens(e.table, np.array([context])))
+        assert attended <= context
+        assert per_token == pytest.approx(flop_per_token(a, attended), rel=1e-12)
 
 
 def operators(**fields: Any) -> dict[tuple[str, str], Operator]:

@@ -110,14 +110,15 @@ def test_a_forward_pass_has_the_work_torch_counts(
 def test_a_forward_pass_multiplies_each_active_matrix_once(model: str) -> None:
     a = architecture(model)
     tokens, length = 2 * 128, 128
-    attention = 4 * a.query * length * a.layers
+    attention = 2 * a.attended * length * a.layers
     assert forward_flop(model, 2, 128) == exact(tokens * (2 * a.active_matrix + attention), rel=1e-9)
 
 
 def test_model_flop_per_token_by_hand() -> None:
-    """6 per parameter but the input embedding, and 6 · layers · query · sequence for the causal half of attention."""
+    """6 per parameter of a product (the input embedding and norms are none), and 6 · layers · query · sequence for causal attention."""
     answer = ask(model="llama-3.1-8b", gpu=H100, task="train", micro_batch=1, sequence=4096)
-    assert answer.flop_per_token == exact(6 * (8_030_261_248 - 128256 * 4096) + 6 * 32 * 4096 * 4096)
+    products = 8_030_261_248 - 128256 * 4096 - (2 * 32 + 1) * 4096
+    assert answer.flop_per_token == exact(6 * products + 6 * 32 * 4096 * 4096)
     assert answer.flop_per_token is not None
     assert answer.mfu is not None
     assert answer.tokens_per_s is not None

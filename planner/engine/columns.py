@@ -53,6 +53,7 @@ class ModelColumns(Columns):
     kv_heads: Floats
     query: Floats
     key: Floats
+    attended: Floats
     ffn: Floats
     gated: Floats
     vocabulary: Floats
@@ -81,6 +82,7 @@ class ModelColumns(Columns):
     experts_total: Floats
     total: Floats
     active: Floats
+    active_matrix: Floats
     final_vector: Floats
 
 

@@ -196,11 +196,11 @@ def attended_tokens(t: Table, context: Floats) -> Floats:
 def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """One layer: (seconds, those of scores that go through memory, of its FLOPs alone, of its reads alone).
 
-    4·q FLOP per token and attended token; the cache is read once a pass.
+    2·(queries + values) FLOP per token and attended token, 4·q where heads are alike; the cache is read once a pass.
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
     seen = attended_tokens(t, context)
-    flop_s = 4 * m.query / s.tp * seen * rows / c.attention_flop_per_s
+    flop_s = 2 * m.attended / s.tp * seen * rows / c.attention_flop_per_s
     sequences = rows / np.maximum(new, 1.0)
     split = np.ceil(np.maximum(m.kv_heads, 1) / s.tp) / np.maximum(m.kv_heads, 1)
     element = np.where(j.kv_bytes > 0, j.kv_bytes, 2.0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.operators import Pass, forward
+from planner.engine.operators import Pass, attended_tokens, forward
 
 ROUNDS = 10.0
 """Requests that a load generator sends for each of its concurrent clients, all of which start together; ten is the usual setting."""
@@ -93,7 +93,7 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     bound = prefill.compute_bound * passes * stages + decode.compute_bound * steps * s.pp
     # 2·N per token and causal attention; one output token carries its share of the prompt
-    flop = 2 * (m.active - m.embedding * (m.tied == 0)) + 4 * m.layers * m.query * context
+    flop = 2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, context)
     common = {"prefill_s": prefill_s, "step_s": step_s}
     if continuous:
         chunks, single = _prompt(t, np.ones_like(batch), fresh)

@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table, added
 from planner.engine.memory.stages import micro_batches, stage_parameters
-from planner.engine.operators import Pass, collective_s, forward
+from planner.engine.operators import Pass, attended_tokens, collective_s, forward
 
 BACKWARD_LAUNCHES = 113 / 64
 """ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
@@ -38,7 +38,7 @@ class StepColumns:
     by_class: dict[str, Floats]
     compute_bound: Floats
     model_flop: Floats
-    """6·N·tokens + causal attention."""
+    """6·N·tokens + causal attention, N the parameters of the products (`flops.flop_per_token`); nothing recomputed counts."""
     one: Pass
     """Forward pass of one micro batch."""
     count: Floats
@@ -87,7 +87,7 @@ def step_of(t: Table) -> StepColumns:
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     step = added(by_class.values())
     total = tokens * s.cp * s.dp * count
-    per_token = 6 * (m.active - m.embedding * (m.tied == 0)) + 6 * m.layers * m.query * j.sequence
+    per_token = 3 * (2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, half))
     bound = one.compute_bound * np.broadcast_to(passes["matmul"], (t.rows,)) * count
     return StepColumns(
         step_s=step,

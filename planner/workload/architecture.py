@@ -115,6 +115,11 @@ class Architecture:
         return self.kv_heads * self.head_dim
 
     @property
+    def attended(self) -> int:
+        """Elements of a layer's queries and values of one token: half its FLOPs for every token it attends to."""
+        return self.heads * (self.head_dim + (self.value_dim or self.head_dim))
+
+    @property
     def moe_layers(self) -> int:
         """Layers with routed experts."""
         return self.layers - self.dense_layers
