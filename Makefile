@@ -7,7 +7,7 @@ DEVELOPMENT := $(VENV)/.development-installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format shots bench-planner clean
+.PHONY: help run test check format shots accuracy bench-planner clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ format: $(DEVELOPMENT) ## Format the code and apply the safe fixes
 
 shots: $(DEVELOPMENT) ## Draw the screenshot of README with the program itself
 	"$(BIN)/python" scripts/shots.py docs
+
+accuracy: $(DEVELOPMENT) ## Write docs/accuracy.md from DIR, a folder of published measurements (OPERATORS: of operator timings)
+	"$(BIN)/python" scripts/accuracy.py "$(DIR)" $(if $(OPERATORS),--operators "$(OPERATORS)")
 
 bench-planner: $(DEVELOPMENT) ## Time the planner itself: start, plan, re-rank, estimate
 	"$(BIN)/python" scripts/bench_planner.py
