@@ -21,7 +21,8 @@ PANE_TEXTS = {
     "workload": "The job without hardware. Empty fields are chosen for you (the dim value). Numbers take 4k, 1.5B, 15T; lengths take "
     "mean/p95. Every keystroke makes a new plan; a field that cannot be read says why and the last plan stays.",
     "ranking": "Every GPU, count and layout that could run the job: solutions first, ranked by the objective; below them what misses a "
-    "target (~), does not fit (✗) or is not supported (–), with the smallest change that would help. f shows compute per dollar over model sizes.",
+    "target (~), does not fit (✗) or is not supported (–), with the smallest change that would help. f shows compute per dollar over model sizes. enter works a row out, "
+    "M itemises its memory, T its time: phases by class of operator, the roofline with the operators on it, and every one of them.",
     "memory": "The fullest GPU at the moment of its peak. The dotted line is the headroom the workload asks to keep free. Overhead is what "
     "PyTorch's own peak does not count: context, libraries, allocator slack. enter (or M anywhere) itemises it: every byte with its formula, "
     "your numbers put in, and its source.",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import planner
-from planner.engine.answers import Answer, Basis, Figure, LayoutAnswer, MemoryBytes, ParameterCounts, Percentiles
+from planner.engine.answers import MEMORY_COMPONENTS, Answer, Basis, Figure, LayoutAnswer, MemoryBytes, ParameterCounts, Percentiles
 from planner.engine.chips import Chip
 from planner.engine.columns import (
     ChipColumns,
@@ -144,9 +144,11 @@ def answer_of(e: Evaluated, row: int) -> Answer:
 
 
 def shortfall(e: Evaluated, row: int) -> str:
-    """Why a row does not fit, in words."""
-    missing = float(e.memory.total[row] - e.memory.usable[row])
-    return f"does not fit: {bytes_text(float(e.memory.total[row]))} needed, {bytes_text(float(e.memory.usable[row]))} usable, {bytes_text(missing)} short"
+    """Why a row does not fit, in words: what it needs and what most of that is, what there is, and what is missing."""
+    needed, usable = _cell(e.memory.total, row), _cell(e.memory.usable, row)
+    size, most = max((_cell(getattr(e.memory, name), row), name) for name in MEMORY_COMPONENTS)
+    part = f"{most.replace('_', ' ').replace('kv', 'KV')} {bytes_text(size)}"
+    return f"does not fit: {bytes_text(needed)} needed ({part}), {bytes_text(usable)} usable, {bytes_text(needed - usable)} short"
 
 
 def _cell(column: Floats, row: int) -> float:

@@ -1,0 +1,56 @@
+"""Every row that is no solution says what rules it out, in figures."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from engine_sample import parts, plan, session, workload
+
+from planner.engine.answers import PlanRow
+
+PRESETS = session().presets.names()
+TIGHT: dict[str, dict[str, Any]] = {
+    "as it ships": {},
+    "one GPU": {"max_gpus": 1},
+    "a dollar": {"targets": {"budget_usd": 1.0}},
+    "a minute": {"targets": {"deadline_h": 1 / 60}},
+    "at once": {"targets": {"p95_request_s": 0.001, "p95_ttft_s": 0.001, "p95_tpot_s": 1e-6}},
+}
+SIZE, TIME = r"[\d,.]+ [GM]iB", r"[\d,.]+ (?:µs|ms|s|min|h|d|years)"
+FAULTS = (
+    rf"takes {TIME}, deadline {TIME}",
+    r"costs \$[\d,.]+, budget \$[\d,.]+",
+    r"budget cannot be judged: no offer in the catalogue",
+    rf"p95 (?:request time|time to first token|time per token) {TIME}, wanted {TIME}",
+    r"needs \d+ GPUs, the search ends at \d+",
+)
+WHY_NOT = {
+    "does-not-fit": rf"does not fit: {SIZE} needed \((?:\w| )+ {SIZE}\), {SIZE} usable, {SIZE} short",
+    "misses-target": rf"misses: (?:{'|'.join(FAULTS)})(?:; (?:{'|'.join(FAULTS)}))*",
+    "not-supported": r".* needs? compute capability [\d.]+.*; it has [\d.]+|no \w+ rate is known for it \(known: [\w, ]+\)",
+}
+
+
+def losers(preset: str, tight: str) -> list[PlanRow]:
+    whole = workload(preset)
+    endless = not (whole.train_tokens or whole.requests)
+    changes = {} if tight == "a minute" and endless else TIGHT[tight]
+    return [row for row in session().plan(workload(preset, **changes), basis="spec", levers=False).rows if row.rank is None]
+
+
+@pytest.mark.parametrize("tight", TIGHT)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_loser_says_why_in_figures(preset: str, tight: str) -> None:
+    for row in losers(preset, tight):
+        assert re.fullmatch(WHY_NOT[row.verdict], row.why), f"{row.gpu}: {row.why}"
+
+
+def test_what_is_named_is_the_largest_part() -> None:
+    (row,) = (row for row in plan("llama-3.1-8b-full-finetune", gpus_considered=["RTX 3080 10GB"], max_gpus=1).rows if not row.here)
+    assert row.answer.memory_bytes is not None
+    found = parts(row.answer.memory_bytes)
+    most = max(found, key=found.__getitem__)
+    assert f"({most} " in row.why
+    assert row.answer.memory_bytes.total.value > row.answer.memory_bytes.capacity
