@@ -18,7 +18,10 @@ from planner.errors import UserError
 if TYPE_CHECKING:
     from planner.engine.answers import Answer, Lever, MemoryDetail, Plan, PlanRow
     from planner.engine.chips import Chip
+    from planner.engine.observed import Observed
+    from planner.engine.ownership import Owning
     from planner.engine.price_sets import PriceSet
+    from planner.engine.rightsizing import Advice
     from planner.engine.study_answers import StudyAnswer
     from planner.engine.study_sizes import Study
     from planner.engine.time_answers import TimeDetail
@@ -234,6 +237,36 @@ class Session:
         from planner.workload.studies import load_study
 
         return load_study(paths.presets_folder() / "studies" / "compute-per-dollar.toml")
+
+    def rightsize(
+        self,
+        observed: Sequence[Observed],
+        *,
+        workload: Workload | None = None,
+        tokens_per_s: float | None = None,
+        usd_per_h: float | None = None,
+        providers: Sequence[str] = (),
+        owning: Owning | None = None,
+    ) -> Advice:
+        """What to change about the GPUs observed, and what it saves; raises `UserError` for an unknown provider.
+
+        `workload` is what runs on each, where that is known, `tokens_per_s` what it was measured to do there, `usd_per_h` what one costs.
+        """
+        from planner.engine.ownership import Owning
+        from planner.engine.rightsizing import Means, right_size
+
+        means = Means(
+            find_gpu={gpu.name: gpu for gpu in self.gpus.all},
+            offers=self.offers,
+            chip=self._chips(measured=True),
+            estimate=self.estimate,
+            workload=workload,
+            tokens_per_s=tokens_per_s,
+            usd_per_h=usd_per_h,
+            providers=providers,
+            owning=owning or Owning(),
+        )
+        return right_size(observed, means)
 
     def refresh(self) -> None:
         """Forget what was read of measurements, so that the next plan sees new ones."""

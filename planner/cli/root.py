@@ -26,6 +26,7 @@ COMMANDS = {
         "planner.cli.study", "study", "Compute per dollar over model or batch sizes, and where the best GPU changes."
     ),
     "watch": LazyCommand("planner.cli.watch", "watch", "Telemetry of this machine's GPUs."),
+    "rightsize": LazyCommand("planner.cli.rightsize", "rightsize", "Advice from what GPUs are seen to do, with what it saves."),
     "gpus": LazyCommand("planner.cli.catalogue", "gpus", "List GPUs, or show one."),
     "models": LazyCommand("planner.cli.catalogue", "models", "List models, or show one."),
     "presets": LazyCommand("planner.cli.catalogue", "presets", "List workload presets, or show one."),

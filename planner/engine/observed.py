@@ -1,0 +1,81 @@
+"""What a window of observation said of one GPU: the input of right-sizing."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One GPU over a window. Shares are means over time, of 0 to 1; what was not seen is None, with its reason in `reasons`."""
+
+    gpu: str
+    """The catalogue's name, or the driver's where the catalogue does not have it."""
+    index: int = 0
+    host: str = ""
+    """Empty: this machine."""
+    uuid: str | None = None
+    seconds: float
+    """From the first reading to the last."""
+    readings: int
+    lost: int = 0
+    """Readings in which the GPU did not answer."""
+
+    busy: float | None = None
+    """Readings with something running, of all."""
+    sm_active: float | None = None
+    sm_occupancy: float | None = None
+    tensor_active: float | None = None
+    dram_bandwidth: float | None = None
+    fp64_active: float | None = None
+    fp32_active: float | None = None
+    fp16_active: float | None = None
+    kernel_resident: float | None = None
+    memory_used_bytes: float | None = None
+    """The most there was."""
+    memory_total_bytes: float | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    sm_clock_hz: float | None = None
+    max_sm_clock_hz: float | None = None
+    held_back: dict[str, float] = {}
+    """Reason -> share of the time that it held the clock back."""
+    link_share: float | None = None
+    """Traffic to other GPUs and the host, of NVLink's or PCIe's bandwidth, whichever is fuller."""
+    host_busy: float | None = None
+    """Of all the host's processors."""
+    host_cores: int | None = None
+    slices: list[ObservedSlice] = []
+    reasons: dict[str, str] = {}
+
+    @property
+    def counted(self) -> bool:
+        """Whether the hardware counters were there: multiprocessors and memory traffic."""
+        return self.sm_active is not None and self.dram_bandwidth is not None
+
+    @property
+    def memory_share(self) -> float | None:
+        """The most memory in use, of the total."""
+        if self.memory_used_bytes is None or not self.memory_total_bytes:
+            return None
+        return self.memory_used_bytes / self.memory_total_bytes
+
+    @property
+    def power_share(self) -> float | None:
+        """Mean power, of the limit."""
+        return self.power_w / self.power_limit_w if self.power_w is not None and self.power_limit_w else None
+
+    @property
+    def clock_share(self) -> float | None:
+        """Mean clock, of the highest."""
+        return self.sm_clock_hz / self.max_sm_clock_hz if self.sm_clock_hz is not None and self.max_sm_clock_hz else None
+
+
+class ObservedSlice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One MIG slice over a window; its shares are of the slice."""
+
+    profile: str
+    uuid: str | None = None
+    sm_active: float | None = None
+    dram_bandwidth: float | None = None
+    memory_used_bytes: float | None = None
+    memory_total_bytes: float | None = None

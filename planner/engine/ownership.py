@@ -1,0 +1,64 @@
+"""Rent or buy: after how many hours of use buying has cost no more than renting.
+
+Rent is paid for the hours in use, u·t; a bought GPU costs its price once, and power and its place around the clock:
+    rent · u · t = price + (power · usd_per_kwh + hosting) · t.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from planner.units import HOURS_PER_MONTH
+
+HOURS_PER_YEAR = 8760.0
+DEFAULT_USD_PER_KWH = 0.15
+DEFAULT_LIFE_YEARS = 3.0
+
+
+class Owning(msgspec.Struct, frozen=True, kw_only=True):
+    """What owning a GPU costs beside its price."""
+
+    usd_per_kwh: float = DEFAULT_USD_PER_KWH
+    hosting_usd_per_month: float = 0.0
+    """Of its share of a rack, a server and the hands around it."""
+    life_years: float = DEFAULT_LIFE_YEARS
+
+
+class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
+    """When buying is even with renting, and the numbers it rests on."""
+
+    hours_in_use: float | None
+    """None: never; running it costs more than renting it for so small a share of the time."""
+    months: float | None
+    """The same on the calendar, at the utilisation observed."""
+    least_utilisation: float
+    """Share of the time in use from which on buying pays within the life; above 1: never."""
+    utilisation: float
+    rent_usd_per_h: float
+    purchase_usd: float
+    running_usd_per_h: float
+    """Power and hosting, around the clock."""
+    power_w: float
+    owning: Owning
+    purchase_source: str
+
+
+def break_even(
+    *, rent_usd_per_h: float, purchase_usd: float, utilisation: float, power_w: float, owning: Owning, source: str
+) -> BreakEven:
+    """The break-even of one GPU; `power_w` is its mean draw at this utilisation, its idle hours included."""
+    running = power_w / 1000 * owning.usd_per_kwh + owning.hosting_usd_per_month / HOURS_PER_MONTH
+    gained = rent_usd_per_h * utilisation - running
+    hours = purchase_usd / gained if gained > 0 else None
+    return BreakEven(
+        hours_in_use=None if hours is None else hours * utilisation,
+        months=None if hours is None else hours / HOURS_PER_MONTH,
+        least_utilisation=(purchase_usd / (owning.life_years * HOURS_PER_YEAR) + running) / rent_usd_per_h,
+        utilisation=utilisation,
+        rent_usd_per_h=rent_usd_per_h,
+        purchase_usd=purchase_usd,
+        running_usd_per_h=running,
+        power_w=power_w,
+        owning=owning,
+        purchase_source=source,
+    )

@@ -1,0 +1,139 @@
+"""From the snapshots of a window to what right-sizing reads: one `Observed` for each GPU that was there."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from planner.engine.judging import IDLE
+from planner.engine.observed import Observed, ObservedSlice
+from planner.observe.machine import match_gpu
+from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
+
+if TYPE_CHECKING:
+    from planner.hardware.gpus import Gpu, GpuCatalogue
+
+MEANS = {
+    "sm_active": "sm_active_fraction",
+    "sm_occupancy": "sm_occupancy_fraction",
+    "tensor_active": "tensor_active_fraction",
+    "dram_bandwidth": "dram_bandwidth_fraction",
+    "fp64_active": "fp64_active_fraction",
+    "fp32_active": "fp32_active_fraction",
+    "fp16_active": "fp16_active_fraction",
+    "kernel_resident": "kernel_resident_fraction",
+    "power_w": "drawn_power_w",
+    "power_limit_w": "power_limit_w",
+    "sm_clock_hz": "sm_clock_hz",
+    "max_sm_clock_hz": "max_sm_clock_hz",
+}
+"""Field of `Observed` -> field of a snapshot, of which it is the mean."""
+REASONS_THAT_TELL_NOTHING = {"idle", "application clocks"}
+
+
+def observe(snapshots: Sequence[Snapshot], gpus: GpuCatalogue, host: str = "") -> list[Observed]:
+    """What each GPU did over `snapshots` (one host's, in order of time), by its index. Empty where there was none.
+
+    Means count every reading alike: sources read at a steady pace.
+    """
+    readings: dict[tuple[int, str], list[DeviceSnapshot]] = defaultdict(list)
+    for snapshot in snapshots:
+        for device in snapshot.devices:
+            readings[device.index, device.uuid or ""].append(device)
+    seconds = snapshots[-1].taken_at_s - snapshots[0].taken_at_s if snapshots else 0.0
+    hosts = [snapshot.host for snapshot in snapshots]
+    return [_observed(found, hosts, max(0.0, seconds), gpus, host) for _, found in sorted(readings.items())]
+
+
+def observe_fleet(fleet: Mapping[str, Sequence[Snapshot]], gpus: GpuCatalogue) -> list[Observed]:
+    """What the GPUs of every host did."""
+    return [one for host, snapshots in sorted(fleet.items()) for one in observe(snapshots, gpus, host)]
+
+
+def _observed(
+    readings: Sequence[DeviceSnapshot], hosts: Sequence[HostSnapshot], seconds: float, gpus: GpuCatalogue, host: str
+) -> Observed:
+    answered = [one for one in readings if one.state == "ok"]
+    name = next((one.name for one in reversed(readings) if one.name), None) or "unknown GPU"
+    total = next((one.memory_total_bytes for one in reversed(answered) if one.memory_total_bytes), None)
+    gpu = match_gpu(name, total, gpus)
+    means = {field: mean(getattr(one, source) for one in answered) for field, source in MEANS.items()}
+    activity = [one.sm_active_fraction if one.sm_active_fraction is not None else one.kernel_resident_fraction for one in answered]
+    known = [share for share in activity if share is not None]
+    last = answered[-1] if answered else readings[-1]
+    return Observed(
+        gpu=gpu.name if gpu is not None else name,
+        index=last.index,
+        host=host,
+        uuid=last.uuid,
+        seconds=seconds,
+        readings=len(readings),
+        lost=len(readings) - len(answered),
+        busy=mean(float(share >= IDLE) for share in known),
+        memory_used_bytes=max((one.memory_used_bytes for one in answered if one.memory_used_bytes is not None), default=None),
+        memory_total_bytes=total,
+        held_back=_held_back(answered),
+        link_share=_link_share(answered, gpu),
+        host_busy=mean(one.cpu_busy_fraction for one in hosts),
+        host_cores=hosts[-1].cpu_cores,
+        slices=_slices(answered),
+        reasons={field: last.why(source) for field, source in MEANS.items() if means[field] is None},
+        **means,
+    )
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Of those that are known; None when none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _held_back(readings: Sequence[DeviceSnapshot]) -> dict[str, float]:
+    """Reason -> share of the time, from the counters of throttled time, else from how often the reason stood."""
+    counted: dict[str, list[float]] = defaultdict(list)
+    for one in readings:
+        for reason, share in (one.throttled_fraction or {}).items():
+            counted[reason].append(share)
+    if counted:
+        return {reason: sum(shares) / len(shares) for reason, shares in sorted(counted.items()) if any(shares)}
+    told = [one.event_reasons for one in readings if one.event_reasons is not None]
+    often = Counter(reason for reasons in told for reason in reasons if reason not in REASONS_THAT_TELL_NOTHING)
+    return {reason: count / len(told) for reason, count in sorted(often.items())}
+
+
+def _link_share(readings: Sequence[DeviceSnapshot], gpu: Gpu | None) -> float | None:
+    """Both directions together, as the catalogue's figures are."""
+    if gpu is None:
+        return None
+    shares = []
+    for kind, most in (("nvlink", gpu.nvlink_bytes_per_s), ("pcie", gpu.pcie_bytes_per_s)):
+        sent, received = (mean(getattr(one, f"{kind}_{way}_bytes_per_s") for one in readings) for way in ("tx", "rx"))
+        if sent is not None and received is not None and most:
+            shares.append((sent + received) / most)
+    return max(shares, default=None)
+
+
+def _slices(readings: Sequence[DeviceSnapshot]) -> list[ObservedSlice]:
+    """The slices there were at the end; one that an administrator took away meanwhile is gone."""
+    if not readings:
+        return []
+    found = []
+    for last in readings[-1].mig:
+        own = [part for one in readings for part in one.mig if _same(part, last)]
+        used = [part.memory_used_bytes for part in own if part.memory_used_bytes is not None]
+        found.append(
+            ObservedSlice(
+                profile=last.profile,
+                uuid=last.uuid,
+                sm_active=mean(part.sm_active_fraction for part in own),
+                dram_bandwidth=mean(part.dram_bandwidth_fraction for part in own),
+                memory_used_bytes=max(used, default=None),
+                memory_total_bytes=last.memory_total_bytes,
+            )
+        )
+    return found
+
+
+def _same(one: MigSnapshot, other: MigSnapshot) -> bool:
+    return (one.uuid, one.gpu_instance) == (other.uuid, other.gpu_instance)

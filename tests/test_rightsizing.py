@@ -1,0 +1,479 @@
+"""Right-sizing: the verdict of each recorded window, savings worked out again by hand from the offers, slices, and rent or buy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from planner.engine.judging import judge, zones_of
+from planner.engine.observed import Observed, ObservedSlice
+from planner.engine.ownership import Owning, break_even
+from planner.engine.rightsizing import Action, Advice, RightSizing
+from planner.engine.slices import SliceNeed, most_of, pack, placed, profiles_of, smallest_for
+from planner.errors import UserError
+from planner.observe.recording import read_recording
+from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
+from planner.observe.window import observe
+from planner.session import Session
+from planner.units import GIB
+
+ROOT = Path(__file__).resolve().parent.parent
+WINDOWS = ROOT / "tests" / "data" / "windows"
+H100 = "H100 SXM5 80GB"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    folder = tmp_path_factory.mktemp("home")
+    return Session.open(state=folder / "state", config=folder / "config")
+
+
+def window(session: Session, name: str) -> Observed:
+    (seen,) = observe(read_recording(WINDOWS / f"{name}.jsonl").snapshots, session.gpus)
+    return seen
+
+
+def sized(session: Session, seen: Observed, **options: Any) -> RightSizing:
+    (one,) = session.rightsize([seen], **options).gpus
+    return one
+
+
+def cheapest(session: Session, gpu: str, field: str = "on_demand_usd_per_h") -> float:
+    """By hand: the least that anybody asks for one of them."""
+    prices = [getattr(offer, field) for offer in session.offers if offer.gpu == gpu and offer.gpus == 1]
+    return float(min(price for price in prices if price is not None))
+
+
+def action(one: RightSizing | Sequence[Action], kind: str) -> Action:
+    actions = one.actions if isinstance(one, RightSizing) else one
+    return next(found for found in actions if found.kind == kind)
+
+
+def dollars(found: Action) -> float:
+    assert found.saves is not None
+    return found.saves.usd_per_month
+
+
+def h100(**changes: Any) -> Observed:
+    """An H100 at work, neither full nor empty."""
+    usual: dict[str, Any] = {
+        "gpu": H100, "seconds": 60.0, "readings": 60, "busy": 1.0, "sm_active": 0.75, "sm_occupancy": 0.2, "tensor_active": 0.3,
+        "dram_bandwidth": 0.3, "fp64_active": 0.0, "fp32_active": 0.05, "fp16_active": 0.0, "kernel_resident": 0.99,
+        "memory_used_bytes": 45 * GIB, "memory_total_bytes": 79.6 * GIB, "power_w": 500.0, "power_limit_w": 700.0,
+        "sm_clock_hz": 1980e6, "max_sm_clock_hz": 1980e6,
+    }  # fmt: skip
+    return Observed(**usual | changes)
+
+
+# the five windows
+
+
+def test_an_idle_gpu_is_given_back(session: Session) -> None:
+    one = sized(session, window(session, "idle"))
+    assert one.judgement.limiter == "idle"
+    assert {zone.name: zone.zone for zone in one.judgement.zones} == dict.fromkeys(
+        ("SM active", "tensor", "DRAM bandwidth", "memory", "power"), "low"
+    )
+    assert one.actions[0].kind == "release"
+    price = cheapest(session, H100)
+    assert one.price is not None
+    assert one.price.usd_per_h == price
+    assert dollars(one.actions[0]) == pytest.approx(price * 730)
+    # 18.2 GiB and a tenth more are 20.02: above the 19.5 of 2g.20gb, so 3g.40gb, of which two lie on a GPU
+    assert action(one, "mig").profile == "3g.40gb"
+    assert dollars(action(one, "mig")) == pytest.approx(price * 730 / 2)
+    assert session.gpus.find(action(one, "cheaper").gpu or "").memory_bytes >= 18.2 * 1.1 * GIB
+
+
+def test_a_launch_bound_job_is_batched(session: Session) -> None:
+    one = sized(session, window(session, "launch-bound"))
+    assert one.judgement.limiter == "launch/host"
+    readings = [line for line in (WINDOWS / "launch-bound.jsonl").read_text().splitlines() if not line.startswith("#")]
+    active = sum(json.loads(line)["devices"][0]["sm_active_fraction"] for line in readings) / len(readings)
+    price = cheapest(session, H100)
+    first = one.actions[0]
+    assert first.kind == "batch"
+    assert first.saves is not None
+    assert first.saves.at_most
+    assert dollars(first) == pytest.approx(price * (1 - active / 0.85) * 730)
+    moved = action(one, "cheaper")
+    assert moved.gpu is not None
+    assert dollars(moved) == pytest.approx((price - cheapest(session, moved.gpu)) * 730)
+    other = session.gpus.find(moved.gpu)
+    assert other.memory_bandwidth_bytes_per_s >= 1.1 * 0.088 * 3350e9
+    assert other.memory_bytes >= 1.1 * 9.4 * GIB
+    assert "bf16" in other.compute_flop_per_s
+
+
+def test_a_decode_bound_by_bandwidth_is_never_sent_to_a_bigger_gpu(session: Session) -> None:
+    one = sized(session, window(session, "bandwidth-bound-decode"))
+    assert one.judgement.limiter == "bandwidth"
+    assert "would not help" in one.judgement.headline
+    assert [found.kind for found in one.actions] == ["batch", "quantise", "spot"]
+    price = cheapest(session, H100)
+    assert dollars(action(one, "quantise")) == pytest.approx(price * 730 / 2)
+    assert dollars(action(one, "spot")) == pytest.approx((price - cheapest(session, H100, "spot_usd_per_h")) * 730)
+    full = sized(session, h100(dram_bandwidth=0.8, tensor_active=0.1, memory_used_bytes=78 * GIB))
+    assert full.judgement.limiter == "memory capacity"
+    assert all(found.kind != "larger" for found in full.actions)
+
+
+def test_training_bound_by_arithmetic_stays_and_is_committed(session: Session) -> None:
+    seen = window(session, "compute-bound-training")
+    one = sized(session, seen)
+    assert one.judgement.limiter == "compute"
+    assert "well used" in one.judgement.headline
+    assert seen.held_back == {"power cap": pytest.approx(0.11)}
+    (spot,) = one.actions
+    assert spot.kind == "spot"
+    assert dollars(spot) == pytest.approx((cheapest(session, H100) - cheapest(session, H100, "spot_usd_per_h")) * 730)
+    kept = sized(session, seen, usd_per_h=0.5)
+    assert [found.kind for found in kept.actions] == ["stay"]
+
+
+def test_memory_about_to_run_out_is_relieved_before_a_larger_gpu_is_rented(session: Session) -> None:
+    one = sized(session, window(session, "nearly-out-of-memory"))
+    assert one.judgement.limiter == "memory capacity"
+    assert {zone.name: zone.zone for zone in one.judgement.zones}["memory"] == "high"
+    assert [found.kind for found in one.actions] == ["checkpoint", "quantise", "larger"]
+    larger = action(one, "larger")
+    assert larger.gpu is not None
+    room = session.gpus.find(larger.gpu)
+    assert room.memory_bytes > 77.4 * 1.1 * GIB
+    assert dollars(larger) == pytest.approx((cheapest(session, H100) - cheapest(session, larger.gpu)) * 730)
+    assert dollars(larger) < 0
+
+
+# judging
+
+
+@pytest.mark.parametrize(
+    ("changes", "limiter"),
+    [
+        ({"sm_clock_hz": 1400e6, "held_back": {"software thermal": 0.6}}, "thermal"),
+        ({"sm_clock_hz": 1400e6, "held_back": {"power cap": 0.9}}, "power"),
+        ({"sm_clock_hz": 1900e6, "held_back": {"power cap": 0.9}, "tensor_active": 0.7}, "compute"),
+        ({"fp64_active": 0.8, "tensor_active": 0.0}, "compute"),
+        ({"tensor_active": 0.05, "dram_bandwidth": 0.1, "link_share": 0.7}, "link"),
+        ({"tensor_active": 0.05, "dram_bandwidth": 0.1}, "unknown"),
+        ({"sm_active": 0.4, "tensor_active": 0.1, "dram_bandwidth": 0.1}, "launch/host"),
+        ({"sm_active": 0.4, "dram_bandwidth": 0.7}, "bandwidth"),
+        ({"sm_active": 0.01, "memory_used_bytes": 79 * GIB}, "idle"),
+        ({"readings": 5, "lost": 5}, "unknown"),
+    ],
+)
+def test_what_the_work_waits_for(changes: dict[str, Any], limiter: str) -> None:
+    assert judge(h100(**changes)).limiter == limiter
+
+
+def test_zones_begin_where_the_guide_says() -> None:
+    def zone(name: str, **changes: Any) -> str:
+        return next(found.zone for found in zones_of(h100(**changes)) if found.name == name)
+
+    assert [zone("SM active", sm_active=share) for share in (0.59, 0.6, 0.85, 0.86, None)] == [
+        "low",
+        "right",
+        "right",
+        "high",
+        "unknown",
+    ]
+    total = 100 * GIB
+    at = [zone("memory", memory_used_bytes=share * GIB, memory_total_bytes=total) for share in (39, 40, 95, 96)]
+    assert at == ["low", "right", "right", "high"]
+    assert [zone("power", power_w=watts, power_limit_w=400.0) for watts in (249.0, 251.0)] == ["low", "right"]
+
+
+def test_without_counters_it_says_what_cannot_be_known(session: Session) -> None:
+    device = DeviceSnapshot(
+        index=0,
+        state="ok",
+        name="NVIDIA A100-SXM4-80GB",
+        kernel_resident_fraction=1.0,
+        memory_total_bytes=80 * GIB,
+        memory_used_bytes=20 * GIB,
+        power_w=210.0,
+        power_limit_w=400.0,
+        reasons={"sm_active_fraction": "SM, tensor and bandwidth counters need Hopper or newer"},
+    )
+    snapshots = [snapshot(second, device) for second in range(3)]
+    (seen,) = observe(snapshots, session.gpus)
+    one = sized(session, seen)
+    assert one.judgement.limiter == "unknown"
+    assert any("says nothing about how much of the GPU" in words for words in one.judgement.cannot_know)
+    assert one.actions[0].kind == "benchmark"
+    assert all(found.kind not in {"cheaper", "mig"} for found in one.actions)
+    idle = [snapshot(second, msgspec.structs.replace(device, kernel_resident_fraction=0.0)) for second in range(3)]
+    assert sized(session, observe(idle, session.gpus)[0]).judgement.limiter == "idle"
+
+
+def snapshot(second: float, *devices: DeviceSnapshot) -> Snapshot:
+    return Snapshot(
+        taken_at="2026-01-01T00:00:00+00:00",
+        taken_at_s=second,
+        collect_s=0.0,
+        interval_s=1.0,
+        nvml_state="ready",
+        nvml_detail="NVML answers",
+        host=HostSnapshot(cpu_name="CPU", cpu_cores=4, cpu_busy_fraction=0.5),
+        devices=devices,
+    )
+
+
+def test_a_window_keeps_gpus_apart_counts_losses_and_takes_the_most_memory(session: Session) -> None:
+    name = "NVIDIA H100 80GB HBM3"
+    first = [
+        DeviceSnapshot(index=0, uuid="a", state="ok", name=name, sm_active_fraction=share, memory_used_bytes=used * GIB)
+        for share, used in ((0.2, 5.0), (0.4, 9.0), (None, 7.0))
+    ]
+    lost = DeviceSnapshot(index=1, uuid="b", state="lost", name=name)
+    fine = DeviceSnapshot(index=1, uuid="b", state="ok", name=name, sm_active_fraction=0.0, event_reasons=("idle", "power cap"))
+    seen = observe(
+        [snapshot(n, one, two) for n, (one, two) in enumerate(zip(first, (lost, fine, fine), strict=True))], session.gpus
+    )
+    assert [one.index for one in seen] == [0, 1]
+    assert seen[0].sm_active == pytest.approx(0.3)
+    assert seen[0].memory_used_bytes == 9 * GIB
+    assert (seen[1].readings, seen[1].lost, seen[1].busy) == (3, 1, 0.0)
+    assert seen[1].held_back == {"power cap": 1.0}
+    assert seen[0].seconds == 2.0
+    assert observe([snapshot(0)], session.gpus) == []
+
+
+# slices
+
+
+def test_as_many_slices_lie_on_a_gpu_as_the_vendor_says(session: Session) -> None:
+    checked = 0
+    for gpu in session.gpus.all:
+        counts = {profile.name: profile.count for profile in gpu.mig}
+        for profile in profiles_of(gpu):
+            assert most_of(profile) == counts[profile.name], (gpu.name, profile.name)
+            checked += 1
+        assert len(profiles_of(gpu)) == len(gpu.mig), gpu.name
+    assert checked >= 60
+
+
+@pytest.mark.parametrize(
+    ("names", "fit"),
+    [
+        (["4g.40gb", "3g.40gb"], True),
+        (["3g.40gb", "3g.40gb"], True),
+        (["3g.40gb", "3g.40gb", "1g.10gb"], False),
+        (["4g.40gb", "2g.20gb", "1g.10gb"], True),
+        (["4g.40gb", "4g.40gb"], False),
+        (["2g.20gb", "2g.20gb", "2g.20gb", "1g.10gb"], True),
+        (["2g.20gb", "2g.20gb", "2g.20gb", "1g.10gb", "1g.10gb"], False),
+        (["1g.20gb"] * 4, True),
+        (["7g.80gb", "1g.10gb"], False),
+    ],
+)
+def test_which_slices_lie_beside_each_other(session: Session, names: list[str], fit: bool) -> None:
+    profiles = {profile.name: profile for profile in profiles_of(session.gpus.find(H100))}
+    starts = placed([profiles[name] for name in names])
+    assert (starts is not None) == fit
+    if starts is not None:
+        taken = [
+            slot for name, start in zip(names, starts, strict=True) for slot in range(start, start + profiles[name].memory_slices)
+        ]
+        assert len(taken) == len(set(taken))
+        assert max(taken) <= 7
+        assert all(start in profiles[name].starts for name, start in zip(names, starts, strict=True))
+
+
+def test_the_smallest_slice_has_all_that_is_needed(session: Session) -> None:
+    profiles = profiles_of(session.gpus.find(H100))
+    names = [
+        profile.name if (profile := smallest_for(SliceNeed(sm, bandwidth, memory * GIB), profiles)) else None
+        for sm, bandwidth, memory in (
+            (0.1, 0.1, 5),
+            (0.1, 0.1, 15),
+            (0.2, 0.1, 5),
+            (0.2, 0.3, 5),
+            (0.45, 0.4, 30),
+            (0.6, 0.1, 5),
+            (0.1, 0.1, 90),
+        )
+    ]
+    assert names == ["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb", None]
+
+
+def test_three_small_jobs_move_onto_one_gpu(session: Session) -> None:
+    small = {"sm_active": 0.15, "tensor_active": 0.05, "dram_bandwidth": 0.05, "memory_used_bytes": 15 * GIB}
+    seen = [h100(index=index, **small) for index in range(3)]
+    advice = session.rightsize(seen)
+    (found,) = advice.together
+    assert found.kind == "consolidate"
+    assert found.checks == ["GPU 0 as 2g.20gb, GPU 1 as 2g.20gb, GPU 2 as 2g.20gb"]
+    assert dollars(found) == pytest.approx(2 * cheapest(session, H100) * 730)
+    assert advice.usd_per_month == pytest.approx(3 * cheapest(session, H100) * 730)
+    assert session.rightsize([seen[0], h100(index=1, sm_active=0.9, tensor_active=0.8)]).together == []
+
+
+def test_slices_that_are_too_large_are_cut_smaller(session: Session) -> None:
+    name = "NVIDIA H100 80GB HBM3"
+    part = MigSnapshot(
+        uuid="MIG-1", profile="3g.40gb", gpu_instance=1, sm_active_fraction=0.2, dram_bandwidth_fraction=0.1,
+        memory_used_bytes=5 * GIB, memory_total_bytes=39.5 * GIB,
+    )  # fmt: skip
+    devices = [
+        DeviceSnapshot(
+            index=index, uuid=f"GPU-{index}", state="ok", name=name, sm_active_fraction=0.3, dram_bandwidth_fraction=0.05,
+            mig=(part, msgspec.structs.replace(part, uuid="MIG-2", gpu_instance=2)),
+        )
+        for index in range(2)
+    ]  # fmt: skip
+    seen = observe([snapshot(0, *devices), snapshot(1, *devices)], session.gpus)
+    assert seen[0].slices[0] == ObservedSlice(
+        profile="3g.40gb", uuid="MIG-1", sm_active=0.2, dram_bandwidth=0.1, memory_used_bytes=5 * GIB, memory_total_bytes=39.5 * GIB
+    )
+    (found,) = session.rightsize(seen).together
+    assert found.text.startswith("4 jobs on 1 × H100")
+    assert all("1g.10gb" in words for words in found.checks)
+
+
+def test_packing_is_deterministic_and_loses_nobody(session: Session) -> None:
+    profiles = {profile.name: profile for profile in profiles_of(session.gpus.find(H100))}
+    jobs = {f"job {number}": profiles[name] for number, name in enumerate(["1g.10gb"] * 5 + ["3g.40gb"] * 2 + ["2g.20gb"] * 3)}
+    groups = pack(jobs)
+    assert groups == pack(dict(reversed(jobs.items())))
+    assert sorted(name for group in groups for name in group) == sorted(jobs)
+    assert all(placed([jobs[name] for name in group]) is not None for group in groups)
+    assert len(groups) == 3
+
+
+# other hardware, checked by the engine
+
+
+def test_with_a_preset_the_engine_checks_fit_and_throughput(session: Session) -> None:
+    workload = session.presets.load("qwen3-8b-single-user-chat").workload
+    seen = window(session, "bandwidth-bound-decode")
+    from planner.workload.tasks import Request
+
+    def rate(gpu: str, **changes: Any) -> float:
+        stated = {name: getattr(workload, name) for name in type(workload).__struct_fields__} | changes
+        (answer,) = session.estimate([Request(**stated, gpu=gpu, gpus=1)])
+        assert not isinstance(answer, UserError)
+        assert answer.fits
+        assert answer.tokens_per_s is not None
+        return answer.tokens_per_s.value
+
+    one = sized(session, seen, workload=workload)
+    price = cheapest(session, H100)
+    batch = workload.batch or 1
+    assert dollars(action(one, "batch")) == pytest.approx(price * (1 - rate(H100) / rate(H100, batch=2 * batch)) * 730)
+    assert dollars(action(one, "quantise")) == pytest.approx(price * (1 - rate(H100) / rate(H100, weight_dtype="fp8")) * 730)
+    slower = sized(session, seen, workload=workload, tokens_per_s=rate(H100) / 4)
+    moved = action(slower, "cheaper")
+    assert moved.gpu is not None
+    assert cheapest(session, moved.gpu) < price
+    assert rate(moved.gpu) >= rate(H100) / 4
+    assert any(check.startswith("fits: ") for check in moved.checks)
+    assert all(found.kind != "cheaper" for found in sized(session, seen, workload=workload, tokens_per_s=rate(H100) * 3).actions)
+
+
+def test_a_preset_that_cannot_be_what_was_seen_is_said(session: Session) -> None:
+    workload = session.presets.load("llama-3.1-405b-pretrain").workload
+    advice = session.rightsize([window(session, "compute-bound-training")], workload=workload)
+    assert any(note.startswith("The preset is not what was observed") for note in advice.notes)
+    assert advice.gpus[0].judgement.limiter == "compute"
+
+
+def test_a_given_price_and_provider_are_used(session: Session) -> None:
+    seen = window(session, "idle")
+    given = sized(session, seen, usd_per_h=4.0)
+    assert dollars(given.actions[0]) == pytest.approx(4 * 730)
+    assert given.price is not None
+    assert given.price.provider == "you"
+    one = sized(session, seen, providers=["runpod"])
+    assert one.price is not None
+    assert one.price.provider == "runpod"
+    with pytest.raises(UserError, match="not a known provider"):
+        session.rightsize([seen], providers=["nobody"])
+    unknown = session.rightsize([h100(gpu="NVIDIA Graphics Device")])
+    assert unknown.gpus[0].price is None
+    assert "not in the catalogue" in unknown.notes[0]
+
+
+# rent or buy
+
+
+def test_break_even_by_hand() -> None:
+    found = break_even(
+        rent_usd_per_h=2.0, purchase_usd=30000.0, utilisation=0.5, power_w=400.0,
+        owning=Owning(usd_per_kwh=0.25, hosting_usd_per_month=73.0, life_years=3.0), source="",
+    )  # fmt: skip
+    # running: 0.4 kW · 0.25 + 73 ÷ 730 = 0.2 $/h; gained 2 · 0.5 - 0.2 = 0.8 $/h; 30,000 ÷ 0.8 = 37,500 h of which half in use
+    assert found.running_usd_per_h == pytest.approx(0.2)
+    assert found.hours_in_use == pytest.approx(18750)
+    assert found.months == pytest.approx(37500 / 730)
+    assert found.least_utilisation == pytest.approx((30000 / 26280 + 0.2) / 2)
+    never = break_even(
+        rent_usd_per_h=2.0, purchase_usd=1.0, utilisation=0.1, power_w=400.0, owning=Owning(usd_per_kwh=0.5), source=""
+    )
+    assert never.hours_in_use is None
+    assert never.months is None
+
+
+def test_break_even_uses_the_utilisation_and_power_observed(session: Session) -> None:
+    seen = window(session, "compute-bound-training")
+    one = sized(session, seen, usd_per_h=3.0, owning=Owning(usd_per_kwh=0.1))
+    assert one.rent_or_buy is not None
+    assert (one.rent_or_buy.utilisation, one.rent_or_buy.purchase_usd) == (1.0, 30000.0)
+    assert one.rent_or_buy.hours_in_use == pytest.approx(30000 / (3.0 - (seen.power_w or 0) / 1000 * 0.1))
+    assert "huggingface" in one.rent_or_buy.purchase_source
+
+
+# the command line
+
+
+def command(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "planner", "rightsize", *options], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_command_answers_in_text_and_json(tmp_path: Path) -> None:
+    folders = ("--state", str(tmp_path), "--config", str(tmp_path))
+    done = command("--replay", str(WINDOWS / "launch-bound.jsonl"), *folders)
+    assert done.returncode == 0, done.stderr
+    assert "REPLAY launch-bound.jsonl" in done.stdout
+    assert "waits for the host" in done.stdout
+    assert "$/month" in done.stdout
+    answer = command("--replay", str(WINDOWS / "launch-bound.jsonl"), "--seconds", "10", "--json", *folders)
+    advice = msgspec.json.decode(answer.stdout.encode(), type=Advice)
+    assert advice.gpus[0].judgement.limiter == "launch/host"
+    assert advice.gpus[0].observed.seconds == 10.0
+    assert len(command("--demo", "--json", *folders).stdout) > len(answer.stdout)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--demo", "--preset", "qwen3-8b-single-user-chatt"), 2, "qwen3-8b-single-user-chat"),
+        (("--demo", "--provider", "run-pod"), 2, "runpod"),
+        (("--demo", "--source", "http://x"), 2, "exclude each other"),
+        (("--demo", "--prometheus", "http://x"), 2, "--prometheus excludes"),
+        (("--match", "a=b"), 2, "narrows --prometheus"),
+        (("--seconds", "1", "--source", "http://127.0.0.1:9/metrics"), 2, "does not answer"),
+    ],
+)
+def test_what_cannot_be_judged_is_said(options: tuple[str, ...], code: int, said: str) -> None:
+    done = command(*options)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+def test_without_a_gpu_there_is_nothing_to_judge(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "planner", "rightsize", "--seconds", "60"],
+        cwd=ROOT, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LD_LIBRARY_PATH": ""}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    if "H100" not in done.stdout and "H200" not in done.stdout:
+        assert done.returncode == 1
+        assert "no GPU to judge" in done.stderr
