@@ -205,5 +205,7 @@ def _experts(a: Architecture, block: Block, how: Manner) -> float:
 
 def _backward(a: Architecture, block: Block, how: Manner, width: float, scores: float) -> float:
     """Gradients alive at once as a layer's backward begins: of the residual stream and of the MLP's inner tensors."""
-    inner = 2.0 * how.wide * width if a.gated or block.activation == "gelu-new" else how.wide * width
+    inner = (2.0 if a.gated or block.activation == "gelu-new" else 1.0) * how.wide * width
+    if block.activation == "gelu-new" and how.autocast:
+        inner = 12.0 * width  # three in FP32
     return how.residual * a.width + max(inner, scores - 4.0 * how.wide * width)

@@ -91,9 +91,9 @@ def _logits(a: Architecture, manner: Manner, loss: str) -> dict[str, float]:
     if loss == "full":
         capped = w * block_of(a).capped_logits
         return {
-            "logits_alive": w + capped,
-            "logits_forward": 4.0 + copy,
-            "logits_backward": 12.0,
+            "logits_alive": w,
+            "logits_forward": 4.0 + copy + capped,
+            "logits_backward": 12.0 + capped,
             "logits_gradient": w,
         }
     share = 1 / CHUNKS if loss == "chunked" else min(1.0, a.width / a.vocabulary)  # fused: as many tokens as make a width

@@ -148,6 +148,8 @@ def _moments(t: Table, end: _End) -> list[Moment]:
     later = np.maximum(standing, (end.linear * (1 - 1 / end.layers) + end.head) * alone)
     one = np.minimum(1.0, end.layers)
     second = arriving * (end.tied * end.head + waiting * end.embedding)
+    untied_yet = arriving * end.tied * end.head * waiting
+    alone_stepped = (1 - alone) * (np.maximum(end.embedding, end.head) * k.step + k.step_matrix)
     return [
         moment(logits=alive + k.logits_forward * end.has_head, cast=cast_layers + cast_head),
         moment(logits=alive + k.logits_backward * end.has_head, arriving=early),
@@ -156,6 +158,7 @@ def _moments(t: Table, end: _End) -> list[Moment]:
             logits=alive,
             gradients=head_there,
             layers=kept * in_full + one * whole,
+            arriving=untied_yet,
             rescored=selective,
             backward=np.ones(1),
             head=nothing,
@@ -167,6 +170,7 @@ def _moments(t: Table, end: _End) -> list[Moment]:
             gradients_held=alone,
             layers=(others + one) * in_full + one * whole,
             boundaries=(others + one) * whole,
+            arriving=untied_yet,
             rescored=selective,
             backward=np.ones(1),
             head=nothing,
@@ -176,7 +180,7 @@ def _moments(t: Table, end: _End) -> list[Moment]:
             logits=alive,
             gradients=np.maximum(everything, (1 - alone) * np.maximum(end.embedding, end.head)),
             gradients_held=alone,
-            arriving=second,
+            arriving=second + alone_stepped,
             layers=others * in_full,
             boundaries=others * whole,
             head=nothing,
