@@ -29,11 +29,11 @@ from planner.engine.serving import ServeColumns, serve_of
 from planner.engine.training import StepColumns, step_of
 from planner.units import bytes_text
 
-MODEL_SPREAD = {"train": 0.45, "finetune": 0.60, "generate": 0.95, "prefill": 0.75, "serve": 0.35}
-FIRST_TOKEN_SPREAD = 0.80
-"""Half width (90 %) of ln(measured ÷ predicted) that remains whatever the ceilings are, by task. Set by hand so that about nine in
-ten of 2,123 published experiments lie inside (2026-11-21); not a fit. `FIRST_TOKEN_SPREAD` is the further one of the time to first
-token under load, which depends on how requests happen to arrive."""
+MODEL_SPREAD = {"train": 0.10, "finetune": 0.46, "generate": 0.58, "prefill": 0.45, "serve": 0.17}
+FIRST_TOKEN_SPREAD = 1.0
+"""Half width (90 %) of ln(measured ÷ predicted) that remains whatever the ceilings are, by task: `scripts/fit_spreads.py` on
+2,167 published experiments (2026-11-21; it prints the coverage with each source left out), never below 0.1. `FIRST_TOKEN_SPREAD` is
+the further one of the time to first token under load, which depends on how requests happen to arrive."""
 MEASURED_SHARE = 0.5
 """How much of it is left when compute and bandwidth were measured on the device itself."""
 

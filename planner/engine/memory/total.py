@@ -15,7 +15,7 @@ from planner.engine.memory.training import training_terms
 from planner.units import GIB
 
 UNUSED = "reserved by the allocator and not used"
-TRAINING_SPREAD, INFERENCE_SPREAD = 0.40, 0.26
+TRAINING_SPREAD, INFERENCE_SPREAD = 0.48, 0.36
 """Half widths (90 %) that remain on the whole peak: what engines and their versions do differently (published peaks)."""
 TRANSIENT_SPREAD, FIXED_SPREAD, OVERHEAD_SPREAD = 0.30, 0.01, 0.60
 """Half widths of the logarithm (90 %) of activations and temporaries, of weights and states, and of overheads; the spread
