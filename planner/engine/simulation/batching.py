@@ -251,7 +251,7 @@ class _Lanes:
         pairs = self.pairs_to[r] + np.where(into > 0, into * (self.prefix[np.minimum(r, self.prefix.size - 1)] + into / 2), 0.0)
         every = np.arange(self.home.size)
         heads = np.minimum(beside + ended, self.slots).astype(np.int64)
-        seconds = (
+        seconds: Floats = (
             between(pace.rows_s, tokens * pace.row_share + beside, every)
             + self.head_s[every, heads]
             + pace.sequence_s * beside

@@ -80,7 +80,7 @@ def summarise(trace: Trace, *, warm: Rows, measured: Rows, group: Rows) -> Summa
     tpot = np.where(steps > 0, (trace.end_s - trace.first_s) / np.maximum(steps, 1.0), np.nan)
 
     def total(values: Floats) -> Floats:
-        return np.bincount(group, weights=values, minlength=groups)
+        return np.bincount(group, weights=values, minlength=groups).astype(np.float64)
 
     def latency(values: Floats) -> Latency:
         return _latency(values, inside, group, groups)
