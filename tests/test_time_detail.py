@@ -173,6 +173,8 @@ def test_decoding_waits_for_memory_and_prompts_for_arithmetic() -> None:
     assert up.intensity is not None
     assert up.intensity == pytest.approx(4, rel=0.02), "two FLOP a weight of two bytes, and four rows"
     assert up.intensity < told.ridge
+    scores = by_name["decode", "attention scores"]
+    assert scores.intensity == pytest.approx(4), "four queries to a key of two bytes an element, two FLOP each"
     prompt = by_name["prefill", "MLP up"].intensity
     assert prompt is not None
     assert prompt > told.ridge

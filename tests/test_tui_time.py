@@ -78,8 +78,14 @@ async def test_no_line_is_wider_than_its_room(tmp_path: Path, width: int, symbol
     app = app_in(tmp_path)
     async with app.run_test() as pilot:
         told = await detail(pilot)
-        for line in time_lines(told, symbols, width, 40):
-            assert line.cell_length <= width, line.plain
+        lines = time_lines(told, symbols, width, 40)
+        assert all(line.cell_length <= width for line in lines)
+        (head,) = (line.plain for line in lines if line.plain.startswith("decode ") and "bound by" in line.plain)
+        table = [line.plain for line in lines[lines.index(next(line for line in lines if line.plain == head)) + 1 :]]
+        end = head.index("share") + len("share")
+        assert all(row[end - 1] == "%" for row in table if row[:1].strip() and len(row) >= end), (
+            "the columns stand below each other"
+        )
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from planner.engine.answers import PlanRow
 from planner.engine.time_answers import BOUND_WORDS, Operator, PhaseTime, TimeDetail
-from planner.units import digits, duration_text, percent_text, si_text
+from planner.units import count_text, digits, duration_text, percent_text, si_text
 
 from .formatting import bar_text, device_name
 from .overlay import Overlay
@@ -276,7 +276,7 @@ def _intensity(one: Operator, _phase: PhaseTime) -> str:
 Column = tuple[str, int, Callable[[Operator, PhaseTime], str]]
 COLUMNS: tuple[tuple[Column, int], ...] = (
     (("m·n·k", 20, lambda one, _: one.shape_text), SHAPED),
-    (("times", 9, lambda one, _: f"{one.count:,.0f}" if one.count else ""), ROOMY),
+    (("times", 9, lambda one, _: count_text(one.count) if one.count else ""), ROOMY),
     (("FLOP", 6, lambda one, _: si_text(one.flop) if one.flop else ""), WIDE),
     (("FLOP/B", 7, _intensity), TIGHT),
     (("time", 8, lambda one, _: duration_text(one.seconds)), 0),

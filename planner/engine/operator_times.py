@@ -21,6 +21,7 @@ from planner.engine.operators import (
     attended_tokens,
     attention_s,
     between_bytes,
+    cache_bytes,
     distinct_experts,
     head_product,
     head_share,
@@ -188,7 +189,7 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
             yield _Part(kind, gemm.name, seconds * weight / whole, bound, gemm.count, gemm, gemm.flop, moved)
     scores = [replace(gemm, count=gemm.count * stage["scores"]) for gemm in gemms if gemm.group == "scores"]
     flop = sum(gemm.flop for gemm in scores)
-    read = number(read_s * t.chip.decode_bandwidth_bytes_per_s) * layers
+    read = number(cache_bytes(t, rows, context, new)) * layers
     binds: Bound = "compute" if number(flop_s) > number(read_s) else "bandwidth"
     for gemm in scores:
         share = gemm.flop / flop if flop else 0.0

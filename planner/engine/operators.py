@@ -193,6 +193,20 @@ def attended_tokens(t: Table, context: Floats) -> Floats:
     return seen
 
 
+def _kv_split(t: Table) -> Floats:
+    """Share of the key and value heads that one of the tensor-parallel ranks holds; a head is on one rank at least."""
+    heads = np.maximum(t.model.kv_heads, 1)
+    share: Floats = np.ceil(heads / t.layout.tp) / heads
+    return share
+
+
+def cache_bytes(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
+    """Bytes of keys and values that one layer's attention reads: of every sequence once a pass."""
+    element = np.where(t.job.kv_bytes > 0, t.job.kv_bytes, 2.0)
+    of_token: Floats = t.model.cached_per_token * _kv_split(t) * element
+    return rows / np.maximum(new, 1.0) * attended_tokens(t, context) * of_token
+
+
 def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """One layer: (seconds, those of scores that go through memory, of its FLOPs alone, of its reads alone).
 
@@ -201,13 +215,8 @@ def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[F
     m, j, s, c = t.model, t.job, t.layout, t.chip
     seen = attended_tokens(t, context)
     flop_s = 2 * m.attended / s.tp * seen * rows / c.attention_flop_per_s
-    sequences = rows / np.maximum(new, 1.0)
-    split = np.ceil(np.maximum(m.kv_heads, 1) / s.tp) / np.maximum(m.kv_heads, 1)
-    element = np.where(j.kv_bytes > 0, j.kv_bytes, 2.0)
-    read_s = sequences * (
-        seen * m.cached_per_token * split * element / c.decode_bandwidth_bytes_per_s
-        + m.kv_heads * split * c.decode_head_s * (new <= 1)
-    )
+    heads_s = rows * (m.kv_heads * _kv_split(t)) * c.decode_head_s * (new <= 1)
+    read_s = cache_bytes(t, rows, context, new) / c.decode_bandwidth_bytes_per_s + heads_s
     eager_s = j.eager_attention * rows * seen * m.heads / s.tp * SCORE_BYTES / c.bandwidth_bytes_per_s
     return soft_maximum(flop_s, read_s, c.knee), eager_s, flop_s, read_s
 
