@@ -72,7 +72,7 @@ async def test_phases_roofline_and_operators(tmp_path: Path, size: tuple[int, in
             assert "52·7,168·8,192 15,920 97.2 T 95.3 410 ms 43 % bandwidth" in text
 
 
-@pytest.mark.parametrize("width", range(48, 172, 7))
+@pytest.mark.parametrize("width", range(50, 172, 7))
 @pytest.mark.parametrize("symbols", [UNICODE, ASCII])
 async def test_no_line_is_wider_than_its_room(tmp_path: Path, width: int, symbols: Any) -> None:
     app = app_in(tmp_path)
