@@ -160,12 +160,15 @@ class Session:
         )
         return make_plan(workload, self.architecture_of(workload), sources, top=top, levers=levers, hints=hints)
 
-    def memory_detail(self, workload: Workload, row: PlanRow) -> MemoryDetail | None:
-        """What takes the memory of `row` of the plan for `workload`, item by item; None where its memory is not known."""
+    def memory_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> MemoryDetail | None:
+        """What takes the memory of `row` of the plan for `workload`, item by item; None where its memory is not known.
+
+        `basis`: the plan's.
+        """
         from planner.engine.candidate import memory_detail
 
         gpu = next((local for local in self.machine.devices if row.here and local.name == row.gpu), None) or self.gpus.find(row.gpu)
-        return memory_detail(workload, self.architecture_of(workload), row, gpu, self._chips(measured=False))
+        return memory_detail(workload, self.architecture_of(workload), row, gpu, self._chips(measured=basis == "measured"))
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
         """Where the time of `row` of the plan for `workload` goes, operator by operator; None where it cannot be timed.

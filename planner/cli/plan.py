@@ -86,7 +86,7 @@ def plan(
 
         def tell(row: PlanRow) -> dict[str, MemoryDetail | TimeDetail | None]:
             time = session.time_detail(workload, row, basis=basis) if operators else None
-            return {"memory_detail": session.memory_detail(workload, row) if memory else None, "time_detail": time}
+            return {"memory_detail": session.memory_detail(workload, row, basis=basis) if memory else None, "time_detail": time}
 
         found = detailed(found, workload, tell, each=form == "json")
     _write(found, form, AskedPlan(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config))

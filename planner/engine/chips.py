@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from planner.hardware.ceilings import Basis, Ceilings, Link
@@ -55,6 +56,8 @@ class Chip:
     pcie_efficiency_8: float
     power_w: float
     is_cpu: float
+    context_bytes: float = math.nan
+    allocator_slack: float = math.nan
     basis: Basis
     """The weaker of compute and bandwidth."""
     sources: tuple[str, ...]
@@ -97,6 +100,8 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         **_collectives(ceilings),
         power_w=gpu.tdp_w or float("nan"),
         is_cpu=float(gpu.kind == "cpu"),
+        context_bytes=ceilings.context_bytes.value if ceilings.context_bytes else math.nan,
+        allocator_slack=ceilings.allocator_slack.value if ceilings.allocator_slack else math.nan,
         basis=min(compute.basis, bandwidth.basis, key=_ORDER.index),
         sources=tuple(dict.fromkeys((compute.source, bandwidth.source))),
     )

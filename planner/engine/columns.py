@@ -214,6 +214,10 @@ class ChipColumns(Columns):
     pcie_efficiency_8: Floats
     power_w: Floats
     is_cpu: Floats
+    context_bytes: Floats
+    """Memory of a process with PyTorch before its first tensor, as measured; NaN: the engine's record tells."""
+    allocator_slack: Floats
+    """Share the allocator keeps above what is allocated in training, as measured; NaN: the engine's record tells."""
 
 
 @dataclass(frozen=True)

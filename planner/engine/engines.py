@@ -74,10 +74,14 @@ class Engine:
     fused_elementwise: bool
     """Norms, rotary embedding and activation are fused kernels."""
     source: str
+    memory_source: str
+    """Where what it holds beside the model comes from, in a line."""
 
 
 _ATEN = "64 forward ATen operators a Qwen3 layer outside views, counted with PyTorch 2.13; one host launch each"
 _CONTEXT = "CUDA context 0.3-0.6 GB (driver 535 and later)"
+BARE_CONTEXT_BYTES = 0.5 * GIB
+"""Of a plain PyTorch process; what an engine takes beyond it are its graphs and libraries, which a measured context does not hold."""
 
 _LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver"
 
@@ -89,7 +93,7 @@ _RECORDS: dict[str, Engine] = {
             launches_per_layer=64,
             kernels_per_layer=64,
             host_step_s=0,
-            context_bytes=0.5 * GIB,
+            context_bytes=BARE_CONTEXT_BYTES,
             communicator_bytes=1.0 * GIB,
             slack=0.06,
             device_factor=1.13,
@@ -99,6 +103,7 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=True,
             reserves_output=True,
             fused_elementwise=False,
+            memory_source=f"{_CONTEXT}; allocator slack: simulated, median 6 %",
             source=f"{_ATEN}; {_CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
         ),
         Engine(
@@ -125,6 +130,7 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=True,
             reserves_output=True,
             fused_elementwise=False,
+            memory_source=f"{_CONTEXT}; allocator: scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks",
             source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {_CONTEXT}; device factor: scripts/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; {_LEGACY}",
         ),
         Engine(
@@ -140,6 +146,7 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=True,
             reserves_output=True,
             fused_elementwise=True,
+            memory_source=_CONTEXT,
             source="torch.compile with CUDA graphs: four products, attention and fused remainders a layer",
         ),
         Engine(
@@ -161,6 +168,7 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=False,
             reserves_output=True,
             fused_elementwise=True,
+            memory_source=_CONTEXT,
             source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512",
         ),
         Engine(
@@ -177,6 +185,7 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=False,
             reserves_output=True,
             fused_elementwise=True,
+            memory_source=_CONTEXT,
             source=f"where no engine was named: fused kernels replayed as CUDA graphs; {_CONTEXT}; a tenth of the GPU is left alone",
         ),
         Engine(
@@ -193,6 +202,7 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=False,
             reserves_output=False,
             fused_elementwise=True,
+            memory_source="0.27 GiB outside torch at TP 1, 2.1 GiB at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report), context and graphs",
             source="gpu_memory_utilization 0.9 and max_num_batched_tokens 8192 are vLLM V1's defaults; 0.27 GiB outside "
             "torch at TP 1, 2.1 GiB at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
         ),
@@ -209,6 +219,7 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=True,
             reserves_output=False,
             fused_elementwise=True,
+            memory_source="as vLLM, which builds on the same libraries: an assumption",
             source="mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts",
         ),
         Engine(
@@ -225,6 +236,7 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=False,
             reserves_output=True,
             fused_elementwise=True,
+            memory_source="context and graphs as vLLM, communicators without its custom all-reduce: an assumption",
             source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, guaranteed no eviction: TensorRT-LLM's defaults",
         ),
         Engine(
@@ -240,6 +252,7 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=True,
             reserves_output=True,
             fused_elementwise=True,
+            memory_source=f"{_CONTEXT}; allocator slack as torch",
             source="fused softmax, norms and bias-activation kernels",
         ),
     )

@@ -129,6 +129,8 @@ def _with_measured(gpu: Gpu, prior: Ceilings, measured: MeasuredFigures) -> Ceil
         kernel_latency_s=measured.kernel_latency_s or prior.kernel_latency_s,
         launch_s=measured.launch_s or prior.launch_s,
         train_points=measured.train_points,
+        context_bytes=measured.context_bytes,
+        allocator_slack=measured.allocator_slack,
     )
     bandwidth = measured.bandwidth_bytes_per_s
     if bandwidth is None:

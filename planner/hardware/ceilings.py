@@ -112,6 +112,10 @@ class Ceilings:
     train_factor: Ceiling
     """Measured ÷ predicted time of a training step (1 when never measured)."""
     train_points: tuple[TrainPoint, ...] = ()
+    context_bytes: Ceiling | None = None
+    """Device memory of a process with torch before its first tensor; None: not measured, the engine's record tells."""
+    allocator_slack: Ceiling | None = None
+    """What the caching allocator keeps above what is allocated in a training step, as a share; None: not measured."""
 
     def weight_bandwidth(self, stored: str) -> Ceiling:
         """Bytes per second at which weights stored as `stored` are read."""

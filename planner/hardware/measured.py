@@ -11,13 +11,15 @@ from planner.hardware.ceilings import Ceiling, TrainPoint
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from planner.hardware.ceilings import Ceilings
+    from planner.hardware.ceilings import Basis, Ceilings
     from planner.hardware.measurement import Measurement
 
 WEAK_SPREADS = {"unstable": 0.35, "throttled": 0.35, "shared": 0.7}
 """What a point is worth that was disturbed; it is used only where less is known without it."""
 LEAST_SPREAD = 0.05
 """The same board an hour later."""
+ELSEWHERE_SPREAD = 0.10
+"""Another board of the same part in another host: two published campaigns on the same six parts differ by a median of 4-9.5 % a shape."""
 NORMAL_90 = 1.645
 COMPUTE_BOUND = 0.5
 """A product tells the compute rate when arithmetic is at least this share of its time (to the power p)."""
@@ -25,6 +27,10 @@ COPY_READ_MOST = 1.5
 """Reading alone may beat a copy by this much: on a CPU a copy also fetches what it overwrites."""
 KNEE_PRIOR_SPREAD = 0.35
 KNEE_FIT_POINTS = 5
+CONTEXT_POINT, SLACK_POINT = "memory/context", "memory/slack"
+"""Bytes a process takes before its first tensor; bytes the allocator keeps and does not use in a training step."""
+SLACK_FLOOR = 1e-3
+"""Of what is allocated: an allocator that keeps nothing back."""
 MODEL_ERROR = 0.08
 """Of one product, by the formula."""
 
@@ -40,6 +46,8 @@ class MeasuredFigures:
     launch_s: Ceiling | None = None
     knee: float | None = None
     train_points: tuple[TrainPoint, ...] = ()
+    context_bytes: Ceiling | None = None
+    allocator_slack: Ceiling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,7 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigure
     knee = _fitted_knee(max(products.values(), key=len, default=[]), latency, rate, prior.knee)
     compute = {}
     for dtype, found in products.items():
-        ceiling = _compute(found, latency, rate, knee or prior.knee)
+        ceiling = _compute(found, latency, rate, knee or prior.knee, gemms[dtype])
         if ceiling is not None and _counts(ceiling, prior.compute_flop_per_s.get(dtype), gemms[dtype]):
             compute[dtype] = ceiling
     return MeasuredFigures(
@@ -91,6 +99,8 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigure
         launch_s=_latency(usable, "launch/eager", prior.launch_s),
         knee=knee,
         train_points=_train_points(usable),
+        context_bytes=_overhead(usable, CONTEXT_POINT),
+        allocator_slack=_overhead(usable, SLACK_POINT),
     )
 
 
@@ -99,7 +109,17 @@ def spread_of(point: Measurement) -> float:
     interval = 0.0
     if point.value and point.low and point.high:
         interval = math.log(point.high / point.low) / 2 * NORMAL_90 / 1.96
-    return math.hypot(max(interval, 0.0), LEAST_SPREAD, WEAK_SPREADS.get(point.status, 0.0))
+    board = LEAST_SPREAD if point.origin == "own" else math.hypot(LEAST_SPREAD, ELSEWHERE_SPREAD)
+    return math.hypot(max(interval, 0.0), board, WEAK_SPREADS.get(point.status, 0.0))
+
+
+def basis_of(points: Iterable[Measurement]) -> Basis:
+    """'measured' where one's own points are among them, 'public' where all come from other machines."""
+    return "measured" if any(one.origin == "own" for one in points) else "public"
+
+
+def _source(points: Sequence[Measurement], what: str) -> str:
+    return f"benchmark: {what}" if basis_of(points) == "measured" else f"benchmark on another machine: {what}"
 
 
 def _preferred(points: Sequence[Measurement]) -> Sequence[Measurement]:
@@ -116,22 +136,23 @@ def _products(points: Iterable[Measurement]) -> list[Product]:
     return [Product(one.flop, one.bytes or 0.0, one.flop / one.value, spread_of(one)) for one in points if one.flop and one.value]
 
 
-def _compute(products: Sequence[Product], latency: float, bandwidth: float, knee: float) -> Ceiling | None:
+def _compute(
+    products: Sequence[Product], latency: float, bandwidth: float, knee: float, points: Sequence[Measurement] = ()
+) -> Ceiling | None:
     """Mean over the products that arithmetic dominates, weighted by FLOP: the largest, most sustained ones lead."""
     told = [(one, rate) for one in products if (rate := one.rate(latency, bandwidth, knee)) is not None]
     if not told:
         best = max(products, key=lambda one: one.flop / one.seconds, default=None)
         if best is None:
             return None
-        return Ceiling(
-            best.flop / best.seconds, math.hypot(best.spread, 0.3), "measured", "benchmark: fastest product (none large)"
-        )
+        source = _source(points, "fastest product (none large)")
+        return Ceiling(best.flop / best.seconds, math.hypot(best.spread, 0.3), basis_of(points), source)
     total = sum(one.flop for one, _ in told)
     mean = sum(one.flop * math.log(rate) for one, rate in told) / total
     variance = sum(one.flop * (math.log(rate) - mean) ** 2 for one, rate in told) / total
     own = sum(one.flop * one.spread for one, _ in told) / total
     count = f"{len(told)} large product" + ("s" if len(told) > 1 else "")
-    return Ceiling(math.exp(mean), math.hypot(own, NORMAL_90 * math.sqrt(variance)), "measured", f"benchmark: {count}")
+    return Ceiling(math.exp(mean), math.hypot(own, NORMAL_90 * math.sqrt(variance)), basis_of(points), _source(points, count))
 
 
 def _fitted_knee(products: Sequence[Product], latency: float, bandwidth: float, usual: float) -> float | None:
@@ -160,13 +181,13 @@ def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings
         if not one.value or not one.bytes or not one.dtype:
             continue
         seconds = max(one.bytes / one.value - latency.value, 0.5 * one.bytes / one.value)
-        weights[one.dtype] = Ceiling(min(one.bytes / seconds, most), spread_of(one), "measured", f"benchmark: {one.point}")
+        weights[one.dtype] = Ceiling(min(one.bytes / seconds, most), spread_of(one), basis_of([one]), _source([one], one.point))
     if weights:
         best = max(weights.values(), key=lambda one: one.value)
         wider = math.hypot(best.spread, 0.25 * abs(math.log(best.value / copy.value)) if copy and copy.value else 0.1)
-        found = Ceiling(best.value, wider, "measured", best.source)
+        found = Ceiling(best.value, wider, best.basis, best.source)
     elif copy and copy.value:
-        found = Ceiling(copy.value, math.hypot(spread_of(copy), 0.1), "measured", f"benchmark: {copy.point}")
+        found = Ceiling(copy.value, math.hypot(spread_of(copy), 0.1), basis_of([copy]), _source([copy], copy.point))
     else:
         return {}, None
     streams = [one for one in points if one.kind in {"copy", "gemv"}]
@@ -176,8 +197,22 @@ def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings
 def _latency(points: Sequence[Measurement], point: str, prior: Ceiling) -> Ceiling | None:
     for one in _preferred([one for one in points if one.point == point]):
         if one.value:
-            found = Ceiling(one.value, math.hypot(spread_of(one), 0.1), "measured", f"benchmark: {one.point}")
+            found = Ceiling(one.value, math.hypot(spread_of(one), 0.1), basis_of([one]), _source([one], one.point))
             return found if _counts(found, prior, [one]) else None
+    return None
+
+
+def _overhead(points: Sequence[Measurement], point: str) -> Ceiling | None:
+    """Bytes of memory that are not tensors; of the allocator's, the share of what was allocated."""
+    for one in points:
+        if one.point != point or one.kind != "memory" or not one.value:
+            continue
+        if point == CONTEXT_POINT:
+            return Ceiling(one.value, spread_of(one), basis_of([one]), _source([one], one.point))
+        allocated = one.parameters.get("allocated_bytes")
+        if isinstance(allocated, (int, float)) and allocated > 0:
+            share = max(one.value / allocated, SLACK_FLOOR)
+            return Ceiling(share, math.hypot(spread_of(one), 0.3), basis_of([one]), _source([one], one.point))
     return None
 
 
@@ -187,7 +222,7 @@ def _train_points(points: Sequence[Measurement]) -> tuple[TrainPoint, ...]:
             point=one.point,
             dtype=one.dtype or "",
             parameters=dict(one.parameters),
-            flop_per_s=Ceiling(one.value, spread_of(one), "measured", f"benchmark: {one.point}"),
+            flop_per_s=Ceiling(one.value, spread_of(one), basis_of([one]), _source([one], one.point)),
             step_s=one.flop / one.value if one.flop else None,
         )
         for one in points

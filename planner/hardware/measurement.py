@@ -2,20 +2,60 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Literal
 
 import msgspec
 
-MeasurementKind = Literal["gemm", "copy", "gemv", "launch", "train"]
+MeasurementKind = Literal[
+    "gemm",
+    "copy",
+    "triad",
+    "read",
+    "gemv",
+    "launch",
+    "transfer",
+    "attention",
+    "attention-decode",
+    "train",
+    "train-compiled",
+    "train-lora",
+    "network",
+    "prefill",
+    "decode",
+    "collective",
+    "memory",
+]
 Status = Literal["ok", "noisy", "unstable", "throttled", "shared", "oom", "unsupported", "error"]
 RunState = Literal["running", "finished", "cancelled", "failed"]
+Origin = Literal["own", "imported", "shipped"]
 
 SELF_TEST = "smoke"
 """Suite of tiny points: stored like any other, never planned with."""
+UNITS: dict[str, str] = {
+    "gemm": "FLOP/s",
+    "copy": "B/s",
+    "triad": "B/s",
+    "read": "B/s",
+    "gemv": "B/s",
+    "launch": "s",
+    "transfer": "B/s",
+    "attention": "FLOP/s",
+    "attention-decode": "B/s",
+    "train": "FLOP/s",
+    "train-compiled": "FLOP/s",
+    "train-lora": "FLOP/s",
+    "network": "FLOP/s",
+    "prefill": "FLOP/s",
+    "decode": "token/s",
+    "collective": "B/s",
+    "memory": "B",
+}
+"""Kind of a measurement -> unit of its value."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One point. `value` is in SI: FLOP/s for gemm and train, bytes/s for copy and gemv, seconds for launch."""
+    """One point. `value` is in the unit `UNITS` gives its kind."""
 
     point: str
     """Stable id within the suite: 'gemm/bf16/4096x4096x4096'."""
@@ -45,14 +85,34 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Memory traffic of one call."""
     samples: int = 0
     """How many the median is of."""
+    spread: float | None = None
+    """Interquartile range of the samples over their median."""
+    rounds: int = 1
+    """How many times, with other points in between, it was measured."""
+    telemetry: dict[str, Any] = {}
+    """Of the device while it was measured: clocks, power, energy, temperature, time throttled."""
     peak_memory_bytes: float | None = None
     method: int = 1
     """Version of the way of measuring."""
+    origin: Origin = "own"
+    """'own': taken by this user; 'imported' and 'shipped': on a machine that is not this one."""
+    quarantine: str = ""
+    """Why it is not believed; such a measurement is shown and never planned with."""
 
     @property
     def solid(self) -> bool:
         """Whether the value may be planned with as it is."""
-        return self.value is not None and self.status in {"ok", "noisy"}
+        return self.value is not None and self.status in {"ok", "noisy"} and not self.quarantine
+
+    @property
+    def unit(self) -> str:
+        """Of `value`."""
+        return UNITS[self.kind]
+
+    @property
+    def id(self) -> str:
+        """Eight hexadecimal digits that name it, the same after an export and an import."""
+        return hashlib.sha256(f"{self.run}\0{self.point}".encode()).hexdigest()[:8]
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,3 +129,33 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Versions, cores, flags, load: what the figures depend on."""
     measurements: int = 0
     """How many points of it are stored."""
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the planner said of a point before it was measured, beside what came out. Both are in the unit of `kind`."""
+
+    run: str
+    point: str
+    device: str
+    kind: MeasurementKind
+    predicted: float
+    low: float
+    high: float
+    """90 % range."""
+    basis: str
+    """What the prediction rested on: 'spec', 'public', 'transferred', 'measured'."""
+    measured: float
+    measured_at: str
+    """UTC, ISO 8601."""
+    version: str
+    """Of the planner that predicted."""
+
+    @property
+    def error(self) -> float:
+        """Predicted ÷ measured − 1."""
+        return self.predicted / self.measured - 1
+
+    @property
+    def covered(self) -> bool:
+        """Whether the range holds what was measured."""
+        return self.low <= self.measured <= self.high

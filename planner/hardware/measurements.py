@@ -6,50 +6,41 @@ measured in memory. Both are said in `warnings`, and nothing is raised for them.
 
 from __future__ import annotations
 
-import contextlib
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planner.hardware.measurement import SELF_TEST, Measurement, MeasurementKind, Run, RunState, Status
+from planner.hardware.measurement import SELF_TEST, UNITS, Measurement, MeasurementKind, Prediction, Run, RunState, Status
+from planner.hardware.store_file import StoreFile
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["SELF_TEST", "Measurement", "MeasurementKind", "Run", "RunState", "Status", "Store"]
+__all__ = ["SELF_TEST", "UNITS", "Measurement", "MeasurementKind", "Prediction", "Run", "RunState", "Status", "Store"]
 
 FILE_NAME = "measurements.sqlite3"
-BUSY_MS = 5000
-"""How long one process waits for the other's write."""
-MIGRATIONS = (
-    """
-    CREATE TABLE runs (
-        id TEXT PRIMARY KEY, suite TEXT NOT NULL, device TEXT NOT NULL, fingerprint TEXT NOT NULL,
-        started_at TEXT NOT NULL, state TEXT NOT NULL, environment TEXT NOT NULL
-    );
-    CREATE TABLE measurements (
-        id INTEGER PRIMARY KEY, run TEXT NOT NULL, point TEXT NOT NULL, suite TEXT NOT NULL, device TEXT NOT NULL,
-        fingerprint TEXT NOT NULL, status TEXT NOT NULL, method INTEGER NOT NULL, taken_at TEXT NOT NULL, body TEXT NOT NULL,
-        UNIQUE (run, point)
-    );
-    CREATE INDEX measurements_by_device ON measurements (device, point);
-    """,
-)
-"""Statements that take a file from version N to N+1; `user_version` holds how many were applied."""
+ADD = """
+    INSERT INTO measurements
+        (run, point, suite, device, fingerprint, status, method, taken_at, body, origin, quarantine, rounds)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (run, point) DO UPDATE SET
+        status = excluded.status, taken_at = excluded.taken_at, body = excluded.body, rounds = excluded.rounds
+    WHERE excluded.rounds > measurements.rounds
+"""
 LATEST = """
     SELECT body FROM (
         SELECT body, point, device, id, ROW_NUMBER() OVER (
             PARTITION BY device, point
-            ORDER BY method DESC, status IN ('ok', 'noisy') DESC, taken_at DESC, id DESC
+            ORDER BY method DESC, status IN ('ok', 'noisy') DESC, origin = 'own' DESC, taken_at DESC, id DESC
         ) AS place
         FROM measurements
         WHERE (:device IS NULL OR device = :device)
           AND (:fingerprint IS NULL OR fingerprint = :fingerprint OR substr(fingerprint, 1, length(:fingerprint) + 1) = :fingerprint || '-')
           AND (suite = :suite OR (:suite IS NULL AND suite <> :self_test))
+          AND (:without IS NULL OR run <> :without)
+          AND quarantine = ''
     ) WHERE place = 1 ORDER BY id
 """
 RUNS = """
@@ -59,71 +50,72 @@ RUNS = """
 
 
 class Store:
-    """Measurements and runs of this user. Safe to use from several threads and processes."""
+    """Measurements, runs and predictions of this user. Safe to use from several threads and processes."""
 
     def __init__(self, path: Path | None) -> None:
         """Nothing is opened or made yet; `path` None keeps everything in memory."""
-        self.path = path
-        self.warnings: list[str] = []
-        """What went wrong with the file, one sentence each."""
-        self._connection: sqlite3.Connection | None = None
-        self._lock = threading.RLock()
+        self._file = StoreFile(path)
 
     @classmethod
     def open(cls, path: Path) -> Store:
         """The store in the file `path`, or in `measurements.sqlite3` of the folder `path`."""
         return cls(path / FILE_NAME if path.is_dir() or not path.suffix else path)
 
+    @property
+    def path(self) -> Path | None:
+        """The file; None when everything is kept in memory."""
+        return self._file.path
+
+    @property
+    def warnings(self) -> list[str]:
+        """What went wrong with the file, one sentence each."""
+        return self._file.warnings
+
     def add(self, measurement: Measurement) -> None:
-        """Keep one point, on disk when this returns. The same point of the same run is kept once."""
-        row = (
-            measurement.run,
-            measurement.point,
-            measurement.suite,
-            measurement.device,
-            measurement.fingerprint,
-            measurement.status,
-            measurement.method,
-            measurement.taken_at,
-            msgspec.json.encode(measurement).decode(),
-        )
-        self._write(
-            "INSERT OR IGNORE INTO measurements (run, point, suite, device, fingerprint, status, method, taken_at, body) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            row,
-        )
+        """Keep one point, on disk when this returns. The same point of the same run is kept once: the one of most rounds."""
+        self._file.write(ADD, _row(measurement))
+
+    def add_all(self, measurements: Iterable[Measurement], runs: Iterable[Run] = ()) -> int:
+        """Keep the points and runs that are not there yet, all or none; how many points were new."""
+        given = list(measurements)
+        before = len(self)
+        statements: list[tuple[str, tuple[Any, ...]]] = [
+            ("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", _run_row(run)) for run in runs
+        ]
+        self._file.write_all([*statements, *((ADD, _row(one)) for one in given)])
+        return len(self) - before
 
     def add_run(self, run: Run) -> None:
         """Note that a run began (or replace what was noted of it)."""
-        row = (
-            run.id,
-            run.suite,
-            run.device,
-            run.fingerprint,
-            run.started_at,
-            run.state,
-            msgspec.json.encode(run.environment).decode(),
-        )
-        self._write("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        self._file.write("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", _run_row(run))
 
     def end_run(self, run: str, state: RunState) -> None:
         """Note how a run ended."""
-        self._write("UPDATE runs SET state = ? WHERE id = ?", (state, run))
+        self._file.write("UPDATE runs SET state = ? WHERE id = ?", (state, run))
 
     def latest(
-        self, device: str | None = None, fingerprint: str | None = None, *, suite: str | None = None
+        self,
+        device: str | None = None,
+        fingerprint: str | None = None,
+        *,
+        suite: str | None = None,
+        without_run: str | None = None,
     ) -> tuple[Measurement, ...]:
-        """One measurement per device and point: the newest that is `solid`, else the newest of all.
+        """One measurement per device and point: the newest that is `solid`, one's own first, else the newest of all.
 
         `device` None: all devices. `fingerprint`: a whole one, or its part before the dash (this machine with any torch).
-        `suite` None: all but the self-test.
+        `suite` None: all but the self-test. `without_run`: as if that run had not been. Quarantined ones are left out.
         """
-        wanted = {"device": device, "fingerprint": fingerprint, "suite": suite, "self_test": SELF_TEST}
-        return self._decoded(self._read(LATEST, wanted))
+        wanted = {"device": device, "fingerprint": fingerprint, "suite": suite, "self_test": SELF_TEST, "without": without_run}
+        return self._decoded(self._file.read(LATEST, wanted))
+
+    def all(self) -> tuple[Measurement, ...]:
+        """Every measurement, in the order they came, quarantined ones too."""
+        return self._decoded(self._file.read("SELECT body FROM measurements ORDER BY id", {}))
 
     def of_run(self, run: str) -> tuple[Measurement, ...]:
         """Everything one run measured, in order."""
-        return self._decoded(self._read("SELECT body FROM measurements WHERE run = :run ORDER BY id", {"run": run}))
+        return self._decoded(self._file.read("SELECT body FROM measurements WHERE run = :run ORDER BY id", {"run": run}))
 
     def runs(self) -> tuple[Run, ...]:
         """All runs, newest first."""
@@ -138,19 +130,46 @@ class Store:
                 environment=msgspec.json.decode(row["environment"], type=dict[str, Any]),
                 measurements=row["measurements"],
             )
-            for row in self._read(RUNS, {})
+            for row in self._file.read(RUNS, {})
         )
 
     def remove(self, run: str) -> int:
         """Forget a run; how many measurements went with it."""
-        if self._nothing_there():
+        if self._file.nothing_there:
             return 0
-        gone = self._write("DELETE FROM measurements WHERE run = ?", (run,))
-        self._write("DELETE FROM runs WHERE id = ?", (run,))
+        gone = self._file.write("DELETE FROM measurements WHERE run = ?", (run,))
+        self._file.write("DELETE FROM predictions WHERE run = ?", (run,))
+        self._file.write("DELETE FROM runs WHERE id = ?", (run,))
         return gone
 
+    def remove_measurements(self, measurements: Iterable[Measurement]) -> int:
+        """Forget these points, their predictions, and runs that have no point left; how many points went."""
+        keys = [(one.run, one.point) for one in measurements]
+        if self._file.nothing_there or not keys:
+            return 0
+        before = len(self)
+        statements: list[tuple[str, tuple[Any, ...]]] = []
+        for table in ("measurements", "predictions"):
+            statements += [(f"DELETE FROM {table} WHERE run = ? AND point = ?", key) for key in keys]  # noqa: S608  # two names
+        empty = "DELETE FROM runs WHERE id = ? AND NOT EXISTS (SELECT 1 FROM measurements WHERE run = runs.id)"
+        statements += [(empty, (run,)) for run in dict.fromkeys(run for run, _ in keys)]
+        self._file.write_all(statements)
+        return before - len(self)
+
+    def add_prediction(self, prediction: Prediction) -> None:
+        """Keep what was predicted of a point that is now measured; once per run and point."""
+        names = Prediction.__struct_fields__
+        marks = ", ".join("?" for _ in names)
+        statement = f"INSERT OR IGNORE INTO predictions ({', '.join(names)}) VALUES ({marks})"  # noqa: S608  # names of our own fields
+        self._file.write(statement, [getattr(prediction, name) for name in names])
+
+    def predictions(self) -> tuple[Prediction, ...]:
+        """Every prediction that was later measured, oldest first."""
+        rows = self._file.read("SELECT * FROM predictions ORDER BY measured_at, rowid", {})
+        return tuple(msgspec.convert(dict(row), type=Prediction) for row in rows)
+
     def __len__(self) -> int:
-        rows = self._read("SELECT count(*) AS count FROM measurements", {})
+        rows = self._file.read("SELECT count(*) AS count FROM measurements", {})
         return int(rows[0]["count"]) if rows else 0
 
     def __bool__(self) -> bool:
@@ -159,103 +178,7 @@ class Store:
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again. What was kept in memory only is lost."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
-
-    def _nothing_there(self) -> bool:
-        return self._connection is None and (self.path is None or not self.path.exists())
-
-    def _read(self, statement: str, values: dict[str, Any]) -> list[sqlite3.Row]:
-        if self._nothing_there():
-            return []
-        rows: list[sqlite3.Row] = self._attempt(lambda connection: connection.execute(statement, values).fetchall())
-        return rows
-
-    def _write(self, statement: str, values: Iterable[Any]) -> int:
-        row = tuple(values)
-
-        def write(connection: sqlite3.Connection) -> int:
-            with connection:
-                return connection.execute(statement, row).rowcount
-
-        changed: int = self._attempt(write)
-        return changed
-
-    def _attempt(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Do `work`; on a broken or unwritable file, do it again on a sound one."""
-        import sqlite3
-
-        with self._lock:
-            for _ in range(2):
-                try:
-                    return work(self._connected())
-                except sqlite3.OperationalError as refused:
-                    if self.path is None or _is_busy(refused):
-                        raise
-                    self._use_memory(f"cannot be used ({refused})")
-                except sqlite3.DatabaseError as broken:
-                    if self.path is None:
-                        raise
-                    self._move_aside(str(broken))
-            return work(self._connected())
-
-    def _connected(self) -> sqlite3.Connection:
-        import sqlite3
-
-        if self._connection is None:
-            if self.path is not None:
-                with contextlib.suppress(OSError):
-                    self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.path or ":memory:", timeout=BUSY_MS / 1000, check_same_thread=False)
-            connection.row_factory = sqlite3.Row
-            try:
-                self._prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
-            self._connection = connection
-        return self._connection
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Set the file up and bring it to this version; a file of a later version is left alone."""
-        import sqlite3
-
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(MIGRATIONS):
-            raise sqlite3.OperationalError(f"it was written by a later version: layout {version}, this one knows {len(MIGRATIONS)}")
-        if self.path is not None:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-        if version < len(MIGRATIONS):
-            connection.execute("BEGIN IMMEDIATE")
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            for statement in ";".join(MIGRATIONS[version:]).split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-            connection.commit()
-
-    def _use_memory(self, reason: str) -> None:
-        self.warnings.append(f"{self.path} {reason}: measurements of this session are kept in memory only.")
-        self.close()
-        self.path = None
-
-    def _move_aside(self, reason: str) -> None:
-        """Rename the broken file and its companions, and start a new one."""
-        self.close()
-        path = self.path
-        if path is None:
-            return
-        aside = path.with_name(f"{path.name}.broken-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
-        try:
-            path.replace(aside)
-            for companion in ("-wal", "-shm"):
-                path.with_name(path.name + companion).unlink(missing_ok=True)
-        except OSError as refused:
-            self._use_memory(f"is broken ({reason}) and cannot be moved aside ({refused})")
-            return
-        self.warnings.append(f"{path} is broken ({reason}); it was moved to {aside.name} and a new one begun.")
+        self._file.close()
 
     def _decoded(self, rows: list[sqlite3.Row]) -> tuple[Measurement, ...]:
         found = []
@@ -267,5 +190,12 @@ class Store:
         return tuple(found)
 
 
-def _is_busy(refused: sqlite3.OperationalError) -> bool:
-    return "locked" in str(refused) or "busy" in str(refused)
+def _row(one: Measurement) -> tuple[Any, ...]:
+    body = msgspec.json.encode(one).decode()
+    kept = (one.origin, one.quarantine, one.rounds)
+    return (one.run, one.point, one.suite, one.device, one.fingerprint, one.status, one.method, one.taken_at, body, *kept)
+
+
+def _run_row(run: Run) -> tuple[Any, ...]:
+    environment = msgspec.json.encode(run.environment).decode()
+    return (run.id, run.suite, run.device, run.fingerprint, run.started_at, run.state, environment)

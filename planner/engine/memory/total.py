@@ -8,12 +8,15 @@ import numpy as np
 
 from planner.engine.answers import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Table, added
+from planner.engine.engines import BARE_CONTEXT_BYTES
 from planner.engine.memory.companions import companion_terms
 from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence, prompt_pass
-from planner.engine.memory.terms import Term, component_bytes
+from planner.engine.memory.terms import ENGINE_RECORD, Term, component_bytes
 from planner.engine.memory.training import training_terms
 from planner.units import GIB
 
+CPU_PROCESS_BYTES = 0.4 * GIB
+"""An interpreter with torch loaded (0.22-0.3 GiB resident) and its thread pools."""
 UNUSED = "reserved by the allocator and not used"
 TRAINING_SPREAD, INFERENCE_SPREAD = 0.48, 0.36
 """Half widths (90 %) that remain on the whole peak: what engines and their versions do differently (published peaks)."""
@@ -76,31 +79,50 @@ def _overhead(t: Table, terms: list[Term]) -> list[Term]:
     s, e = t.layout, t.engine
     train = bool(t.job.train[0])
     together = s.gpus if train else s.tp * s.pp * s.cp * s.ep
-    context = np.where(t.chip.is_cpu > 0, 0.4 * GIB, e.context_bytes)
     return [
-        Term("overhead", "context, libraries and graphs", context, "{context}", {"context": context}, "the engine's record"),
+        _context(t),
         Term(
             "overhead",
             "communicators",
             e.communicator_bytes * (together > 1),
             "{communicator}",
             {"communicator": e.communicator_bytes},
-            "the engine's record",
+            ENGINE_RECORD,
         ),
         _training_slack(t, terms) if train else _inference_slack(t, terms),
     ]
 
 
+def _context(t: Table) -> Term:
+    """As measured on the part, with what the engine's record has beyond a plain process; else as the record says."""
+    measured, beyond = t.chip.context_bytes, np.maximum(0.0, t.engine.context_bytes - BARE_CONTEXT_BYTES)
+    on_cpu = t.chip.is_cpu > 0
+    usual = np.where(on_cpu, CPU_PROCESS_BYTES, t.engine.context_bytes)
+    bare = np.where(np.isnan(measured), usual, measured)
+    more = np.where(np.isnan(measured) | on_cpu, 0.0, beyond)
+    values = {"context": bare, "graphs": more}
+    formula = "{context:bytes} + {graphs:bytes}" if np.any(more) else "{context}"
+    return Term("overhead", "context, libraries and graphs", bare + more, formula, values, _told_by(measured))
+
+
+def _told_by(measured: Floats) -> str:
+    known = ~np.isnan(measured)
+    if known.all():
+        return "measured on this part"
+    return "measured where the part was, else the engine's record" if known.any() else ENGINE_RECORD
+
+
 def _training_slack(t: Table, terms: list[Term]) -> Term:
     dynamic = added(component_bytes(terms, name, t.rows) for name in ("activations", "logits", "gradients"))
-    slack = t.engine.slack * np.where(t.layout.checkpointing > 1, 1.5, 1.0)
+    usual = np.where(np.isnan(t.chip.allocator_slack), t.engine.slack, t.chip.allocator_slack)
+    slack = usual * np.where(t.layout.checkpointing > 1, 1.5, 1.0)
     return Term(
         "overhead",
         UNUSED,
         slack * dynamic,
         "{slack} · {dynamic}",
         {"slack": slack, "dynamic": dynamic},
-        "the engine's record",
+        _told_by(t.chip.allocator_slack),
     )
 
 
@@ -118,5 +140,5 @@ def _inference_slack(t: Table, terms: list[Term]) -> Term:
         e.cache_slack * cache + kept * left,
         "{cache_slack} · {cache:bytes} + {kept} · {left:bytes}",
         {"cache_slack": e.cache_slack, "cache": cache, "kept": kept, "left": left},
-        "the engine's record",
+        ENGINE_RECORD,
     )
