@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from planner.engine.answers import LayoutAnswer, MemoryDetail, PlanRow
+from planner.engine.answers import LayoutAnswer, MemoryDetail, MemoryItem, PlanRow
 from planner.engine.chips import Chip, fabric_of, link_of
 from planner.engine.columns import LayoutColumns
 from planner.engine.estimate import CHECKPOINTING, ZERO_STAGE
@@ -15,10 +15,12 @@ from planner.engine.evaluate import Candidates
 from planner.engine.jobs import Job, resolve
 from planner.engine.memory import memory_of
 from planner.engine.memory.detail import memory_items
+from planner.engine.memory.terms import ENGINE_RECORD, STORAGE_FORMAT
 from planner.hardware.gpus import Gpu
 from planner.units import percent_text
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload
+from planner.workload.weights import FORMATS
 
 PLAN_HEADROOM = 0.1
 """Left free for fragmentation when the workload does not say."""
@@ -66,7 +68,7 @@ def memory_detail(
     table = candidate_of(job, chip, layout).table()
     columns = memory_of(table)
     return MemoryDetail(
-        items=memory_items(table, 0),
+        items=[_sourced(item, job) for item in memory_items(table, 0)],
         total_bytes=float(columns.total[0]),
         label_bytes=float(gpu.memory_bytes),
         capacity_bytes=chip.capacity_bytes,
@@ -75,6 +77,15 @@ def memory_detail(
         headroom=job.headroom,
         usable_bytes=float(columns.usable[0]),
     )
+
+
+def _sourced(item: MemoryItem, job: Job) -> MemoryItem:
+    """`item` with the source that depends on the engine or the storage format in full."""
+    full = {
+        ENGINE_RECORD: f"{job.engine.name}: {job.engine.memory_source}",
+        STORAGE_FORMAT: f"{job.stored}: {FORMATS[job.stored].source or 'bytes of its elements'}",
+    }
+    return msgspec.structs.replace(item, source=full.get(item.source, item.source))
 
 
 def _capacity_source(gpu: Gpu, chip: Chip) -> str:

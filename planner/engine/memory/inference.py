@@ -14,7 +14,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table
 from planner.engine.memory.stages import stage_parameters
-from planner.engine.memory.terms import Term, at_peak
+from planner.engine.memory.terms import STORAGE_FORMAT, Term, at_peak
 
 MLP_COPIES, RESIDUAL_COPIES, SCORE_BYTES = 6, 8, 4
 """Bytes a token needs per f and per h while it passes a layer in 16 bit: gate, up and their product; the residual stream, its
@@ -140,7 +140,7 @@ def _weights(t: Table) -> Term:
         stage.linear * j.linear_bytes + stage.other * j.other_bytes,
         "{linear} · {linear_bytes} + {other} · {other_bytes}",
         {"linear": stage.linear, "linear_bytes": j.linear_bytes, "other": stage.other, "other_bytes": j.other_bytes},
-        "the storage format",
+        STORAGE_FORMAT,
     )
 
 

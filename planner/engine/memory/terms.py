@@ -9,6 +9,9 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, added
 
+ENGINE_RECORD, STORAGE_FORMAT = "the engine's record", "the storage format"
+"""Sources that depend on the row; `candidate.memory_detail` says them in full."""
+
 
 @dataclass(frozen=True)
 class Term:

@@ -18,8 +18,9 @@ from planner.units import GIB
 CPU_PROCESS_BYTES = 0.4 * GIB
 """An interpreter with torch loaded (0.22-0.3 GiB resident) and its thread pools."""
 UNUSED = "reserved by the allocator and not used"
-TRAINING_SPREAD, INFERENCE_SPREAD = 0.48, 0.36
-"""Half widths (90 %) that remain on the whole peak: what engines and their versions do differently (published peaks)."""
+TRAINING_SPREAD, INFERENCE_SPREAD, RESERVED_SPREAD = 0.48, 0.36, 0.18
+"""Half widths (90 %) that remain on the whole peak: what engines and their versions do differently (published peaks,
+scripts/fit_spreads.py); the last for inference engines that take the room of whole requests at once."""
 TRANSIENT_SPREAD, FIXED_SPREAD, OVERHEAD_SPREAD = 0.30, 0.01, 0.60
 """Half widths of the logarithm (90 %) of activations and temporaries, of weights and states, and of overheads; the spread
 of public training peaks around the formulas below."""
@@ -64,7 +65,8 @@ def memory_of(t: Table) -> MemoryColumns:
     parts_spread = (
         np.sqrt((FIXED_SPREAD * fixed) ** 2 + (TRANSIENT_SPREAD * moving) ** 2 + (OVERHEAD_SPREAD * parts["overhead"]) ** 2) / total
     )
-    spread = np.hypot(parts_spread, TRAINING_SPREAD if train else INFERENCE_SPREAD)
+    whole = TRAINING_SPREAD if train else np.where(t.engine.cache_grows > 0, INFERENCE_SPREAD, RESERVED_SPREAD)
+    spread = np.hypot(parts_spread, whole)
     usable = np.broadcast_to(t.chip.capacity_bytes * t.job.memory_fraction * (1 - t.job.headroom), (t.rows,))
     per_sequence = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens), (t.rows,))
     free = usable - (total - parts["kv_cache"])
