@@ -8,8 +8,11 @@ from statistics import median, quantiles
 from typing import Any
 
 import pytest
+import torch
 from engine_sample import candidate, chip
-from memory_oracle import Case, Seen, run
+from fake_torch import quiet
+from memory_oracle import Case, Seen, build, run
+from torch.distributed._tools.mem_tracker import MemTracker
 
 from planner.engine.estimate import CHECKPOINTING
 from planner.engine.memory import memory_of
@@ -133,3 +136,24 @@ def test_states_are_what_pytorch_holds(part: str) -> None:
     asked: dict[str, Any] = {"recipe": "fp32", "micro_batch": 1, "sequence": 16, "engine": "torch"}
     found = memory_of(candidate(chip("H100-SXM-80GB"), model=case.model, task="train", **asked).table())
     assert float(getattr(found, part)[0]) == pytest.approx(seen[part], rel=1e-3)
+
+
+def test_what_lives_is_what_pytorchs_own_tracker_sees() -> None:
+    """Our count of storages against torch's `MemTracker`, which follows the same step in its own way."""
+    case = Case(model=LLAMA, micro_batch=4, sequence=512)
+    with quiet():
+        model = build(case, torch.bfloat16)
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+        ids = torch.zeros((case.micro_batch, case.sequence), dtype=torch.int64)
+        tracker = MemTracker()
+        tracker.track_external(model, optimizer)
+        with tracker:
+            for _ in range(2):
+                outputs = model(input_ids=ids, labels=ids)
+                outputs.loss.backward()
+                del outputs
+                optimizer.step()
+                optimizer.zero_grad()
+                tracker.reset_mod_stats()
+    (peak,) = (found["Total"] for found in tracker.get_tracker_snapshot("peak").values())
+    assert run(case).peak == pytest.approx(peak, rel=1e-4)
