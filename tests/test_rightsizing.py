@@ -173,6 +173,25 @@ def test_what_the_work_waits_for(changes: dict[str, Any], limiter: str) -> None:
     assert judge(h100(**changes)).limiter == limiter
 
 
+def test_work_is_judged_by_the_time_it_ran_and_pauses_by_themselves(session: Session) -> None:
+    name = "NVIDIA H100 80GB HBM3"
+    work = DeviceSnapshot(
+        index=0, uuid="a", state="ok", name=name, sm_active_fraction=0.9, dram_bandwidth_fraction=0.8, tensor_active_fraction=0.1,
+        power_w=400.0, power_limit_w=700.0, sm_clock_hz=1980e6, max_sm_clock_hz=1980e6, memory_used_bytes=60 * GIB,
+    )  # fmt: skip
+    rest = msgspec.structs.replace(
+        work, sm_active_fraction=0.0, dram_bandwidth_fraction=0.0, tensor_active_fraction=0.0, power_w=100.0, sm_clock_hz=345e6
+    )
+    (seen,) = observe([snapshot(second, (work, rest, rest, rest)[second % 4]) for second in range(20)], session.gpus)
+    assert (seen.sm_active, seen.dram_bandwidth, seen.clock_share, seen.busy) == (0.9, 0.8, 1.0, 0.25)
+    assert seen.power_w == pytest.approx((400 + 3 * 100) / 4)
+    one = sized(session, seen)
+    assert one.judgement.limiter == "bandwidth"
+    assert one.actions[0].kind == "release"
+    assert dollars(one.actions[0]) == pytest.approx(cheapest(session, H100) * 0.75 * 730)
+    assert one.judgement.zones[0].name == "busy"
+
+
 def test_zones_begin_where_the_guide_says() -> None:
     def zone(name: str, **changes: Any) -> str:
         return next(found.zone for found in zones_of(h100(**changes)) if found.name == name)
@@ -239,6 +258,7 @@ def test_a_window_keeps_gpus_apart_counts_losses_and_takes_the_most_memory(sessi
     )
     assert [one.index for one in seen] == [0, 1]
     assert seen[0].sm_active == pytest.approx(0.3)
+    assert seen[0].busy == 1.0
     assert seen[0].memory_used_bytes == 9 * GIB
     assert (seen[1].readings, seen[1].lost, seen[1].busy) == (3, 1, 0.0)
     assert seen[1].held_back == {"power cap": 1.0}

@@ -79,6 +79,13 @@ ACTIONS: tuple[Action, ...] = (
         group="Measure",
         rank=9,
     ),
+    Action(
+        id="rightsize",
+        keys="R",
+        label="right-size",
+        description="Judge what the GPUs were seen to do: what limits them, and what each change saves a month.",
+        group="Measure",
+    ),
     Action(id="pause", keys="p", label="pause", description="Pause or resume watching this machine.", group="Measure"),
     Action(
         id="why",

@@ -66,7 +66,9 @@ class PlannerApp(App[None]):
         self.active_pane = "ranking"
         self.keymap: dict[str, str] = dict(self.options.keymap)
         """Action id -> keys, where the user remapped them."""
-        self.watching = Watching(self.post_message, self.options.telemetry_interval_s)
+        self.watching = Watching(
+            self.post_message, self.options.telemetry_interval_s, replay=self.options.replay, demo=self.options.demo
+        )
         self.measuring: Measuring | None = None
         """There once the panes have their content."""
         if self.options.ascii_only:

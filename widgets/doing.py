@@ -42,6 +42,8 @@ def why_not(app: PlannerApp, name: str) -> str | None:
         return "Nothing was changed since the preset was opened."
     if name == "pause" and not app.watching.running:
         return "This machine is not being watched."
+    if name == "rightsize" and not app.watching.window:
+        return "Nothing was read of a GPU yet."
     if name == "zoom" and app.single and not app.main.has_class("-zoomed"):
         return "This screen shows one pane at a time already."
     return None
@@ -151,6 +153,13 @@ def copy(app: PlannerApp, text: str, what: str) -> None:
     """Send text to the terminal's clipboard, and keep it in a file for terminals that take none."""
     app.copy_to_clipboard(text)
     path = remembered.folder(app.options.state) / remembered.LAST_COPY
+def rightsize(app: PlannerApp) -> None:
+    """What the GPUs were seen to do, and what to change about it."""
+    from .rightsize import RightSizeScreen
+
+    app.push_screen(RightSizeScreen(app))
+
+
     try:
         remembered.write_whole(path, text + "\n")
     except OSError:
@@ -330,6 +339,7 @@ DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
 }
 
 
+    "rightsize": rightsize,
 def palette(app: PlannerApp) -> Iterator[SystemCommand]:
     """Every action, then every preset, then every theme."""
     for action in ACTIONS:

@@ -15,15 +15,15 @@ class Frame(Container):
     def __init__(self, pane: str, *, active: bool = False) -> None:
         super().__init__(id=pane, classes="pane -active" if active else "pane")
         self._pane = pane
-        self._said: tuple[str, str] | None = None
+        self._said: tuple[str, str, str] | None = None
         self.entitle()
 
-    def entitle(self, title: str = "", aside: str = "") -> None:
-        """Set what the border says above and below; empty: the pane's name alone."""
-        if self._said == (title, aside):
+    def entitle(self, title: str = "", aside: str = "", *, name: str = "") -> None:
+        """Set what the border says above and below; empty: the pane's name alone. `name` stands for the pane's own."""
+        if self._said == (name, title, aside):
             return
-        self._said = title, aside
-        name = "This machine" if self._pane == "machine" else self._pane.capitalize()
+        self._said = name, title, aside
+        name = name or ("This machine" if self._pane == "machine" else self._pane.capitalize())
         words = f"[{PANES.index(self._pane) + 1}] {name}"
         self.border_title = Content(f"{words} · {title}" if title else words)
         self.border_subtitle = Content(aside)

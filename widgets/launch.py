@@ -42,6 +42,8 @@ def open_from_command_line(given: CommandLineOptions) -> int:
             ascii_only=given.ascii_only,
             config=given.config,
             state=given.state,
+            replay=given.replay,
+            demo=given.demo,
         )
     )
 

@@ -36,6 +36,10 @@ class AppOptions:
     telemetry: bool = True
     """False: do not watch this machine."""
     telemetry_interval_s: float = 1.0
+    replay: Path | None = None
+    """A recording to show instead of this machine."""
+    demo: bool = False
+    """Show the recording that is shipped."""
     today: dt.date | None = None
     """The date the age of prices is counted from; None: the clock's."""
     keymap: Mapping[str, str] = field(default_factory=dict)

@@ -32,6 +32,7 @@ class Overlay(ModalScreen[Result]):
         .dialog Static { link-style: none; link-color: $foreground; link-background: transparent; }
         #why, #help { width: 112; }
         #items { width: 176; }
+        #advice { width: 132; scrollbar-gutter: stable; }
         #items-stack { height: 1; margin: 0 0 1 0; }
         #items-text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     }

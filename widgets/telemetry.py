@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
 
 HISTORY = 240
+LOOK_S = 1.0
+"""How often a pane without new readings asks why."""
 NO_DRIVER = "No NVIDIA driver: planning from the catalogue."
 LABEL = 14
 SPARK = 8
@@ -51,6 +53,8 @@ class MachineView(VerticalScroll, can_focus=True):
         self._symbols = symbols
         self._snapshot: Snapshot | None = None
         self._paused = False
+        self._trouble_of: Callable[[], str] = str
+        self._trouble = ""
         self._history: dict[str, deque[float | None]] = {}
 
     def compose(self) -> ComposeResult:
@@ -69,6 +73,17 @@ class MachineView(VerticalScroll, can_focus=True):
         for device in snapshot.devices:
             self._remember(str(device.index), main_activity(device))
         self._draw()
+
+    def mind(self, trouble_of: Callable[[], str]) -> None:
+        """Say from now on what keeps readings away, as `trouble_of` tells it; nothing is drawn while it is the same."""
+        self._trouble_of = trouble_of
+        self.set_interval(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        trouble = self._trouble_of()
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self._entitle()
 
     def set_paused(self, paused: bool) -> None:
         """Say that nothing is read for now."""
@@ -95,6 +110,7 @@ class MachineView(VerticalScroll, can_focus=True):
             memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
             more = [f"+{len(snapshot.devices) - 1} GPUs"] if len(snapshot.devices) > 1 else []
             parts = [f"{first} {spark.strip()}", *others[:1], _power(device), memory, *others[1:], *more]
+            parts = [snapshot.badge, *parts] if snapshot.badge else parts
         else:
             host = snapshot.host
             spark = sparkline(self._history.get("host", ()), SPARK, self._symbols.sparks)
@@ -115,8 +131,10 @@ class MachineView(VerticalScroll, can_focus=True):
         snapshot = self._snapshot
         if snapshot is None or not self.children:
             return
-        width = max(20, self.content_size.width)
+        width = max(20, self.query_one("#machine-text").content_size.width or self.content_size.width)
         lines: list[Content] = []
+        if snapshot.badge is not None:
+            lines.append(Content.assemble((f" {snapshot.badge} ", "reverse bold"), (" not this machine", "$quiet")))
         if len(snapshot.devices) > DETAILED_DEVICES:
             label, _ = _activities(snapshot.devices[0])[0]
             lines.append(Content.styled(f"GPU {label}, memory, power, temperature", "$quiet"))
@@ -128,17 +146,27 @@ class MachineView(VerticalScroll, can_focus=True):
             lines += [Content(driver_text(snapshot))]
             if snapshot.nvml_detail and snapshot.nvml_state != "no driver":
                 lines.append(Content.styled(snapshot.nvml_detail, "$quiet"))
-        lines += self._host(snapshot.host, width)
+        if snapshot.host.cpu_name:
+            lines += self._host(snapshot.host, width)
         self.query_one("#machine-text", Static).update(Content("\n").join(lines))
-        name = snapshot.devices[0].name if snapshot.devices else None
+        self._entitle()
+
+    def _entitle(self) -> None:
+        snapshot = self._snapshot
+        if snapshot is None:
+            frame_of(self).entitle(self._trouble)
+            return
+        name = snapshot.devices[0].name if snapshot.devices else ""
         count = f"{len(snapshot.devices)} × " if len(snapshot.devices) > 1 else ""
-        parts = [f"{count}{name}"] if name else []
-        frame_of(self).entitle(" · ".join([*parts, *(["paused, p resumes"] if self._paused else [])]))
+        parts = [snapshot.badge or "", f"{count}{name}" if name else "", self._trouble, "paused, p resumes" if self._paused else ""]
+        aside = "R right-sizes" if snapshot.devices else ""
+        frame_of(self).entitle(" · ".join(filter(None, parts)), aside, name="Telemetry" if snapshot.badge else "")
 
     def _detailed(self, device: DeviceSnapshot, width: int) -> list[Content]:
         if device.state != "ok":
             return [Content.assemble((f"{device.name or 'GPU'} {device.index}: ", "bold"), (device.why("name"), "$text-error"))]
-        left, right = width * 6 // 10, width - width * 6 // 10
+        left = min(width * 6 // 10, max(LABEL + len("139.8 of 139.8 GiB"), width - LABEL - len("1000/1000 W")))
+        right = width - left
         (first, busy), *others = _activities(device)
         spark = sparkline(self._history.get(str(device.index), ()), max(4, left - LABEL - 8), self._symbols.sparks)
         cells = [(label, percent_text(value)) for label, value in others]
@@ -173,7 +201,7 @@ class MachineView(VerticalScroll, can_focus=True):
         return Content.assemble((f"{device.index:>2}  ", "$quiet"), f"{percent_text(value):>5} ", (spark, "$primary"), text)
 
     def _host(self, host: HostSnapshot, width: int) -> list[Content]:
-        busy = f"{percent_text(host.cpu_busy_fraction)} of {host.cpu_cores} CPU{'s' * (host.cpu_cores != 1)}  "
+        busy = f"{percent_text(host.cpu_busy_fraction)} of {host.cpu_cores or UNKNOWN} CPU{'s' * (host.cpu_cores != 1)}  "
         spark = sparkline(self._history.get("host", ()), max(8, width - LABEL - len(busy)), self._symbols.sparks)
         return [
             Content.assemble(

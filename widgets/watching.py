@@ -1,16 +1,22 @@
-"""Watching this machine while the app runs: the poller's readings as messages."""
+"""Watching this machine, or a recording, while the app runs: readings as messages, and the window that advice rests on."""
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
-    from planner.observe.telemetry import Poller
+    from planner.observe.stream import Telemetry
+
+WINDOW = 300
+"""Readings kept for advice: five minutes at one a second."""
 
 
 @dataclass
@@ -25,44 +31,81 @@ class SnapshotRead(Message):
 
 
 class Watching:
-    """The poller, started once the screen is up."""
+    """The source of readings, started once the screen is up."""
 
-    def __init__(self, post: Callable[[Message], object], interval_s: float) -> None:
+    def __init__(
+        self, post: Callable[[Message], object], interval_s: float, *, replay: Path | None = None, demo: bool = False
+    ) -> None:
         self._post = post
         self._interval_s = interval_s
-        self._poller: Poller | None = None
+        self._replay, self._demo = replay, demo
+        self._telemetry: Telemetry | None = None
+        self._window: deque[Snapshot] = deque(maxlen=WINDOW)
+        self._window_lock = threading.Lock()
 
     @property
     def running(self) -> bool:
-        """Whether there is a poller."""
-        return self._poller is not None
+        """Whether there is a source."""
+        return self._telemetry is not None
 
     @property
     def paused(self) -> bool:
         """Whether nothing is read for now."""
-        return self._poller is not None and self._poller.paused
+        return self._telemetry is not None and self._telemetry.paused
+
+    @property
+    def window(self) -> tuple[Snapshot, ...]:
+        """The last readings, the oldest first."""
+        with self._window_lock:
+            return tuple(self._window)
+
+    @property
+    def trouble(self) -> str:
+        """What keeps new readings away, in words; empty while they come, and while paused."""
+        source = self._telemetry
+        if source is None:
+            return ""
+        if source.failure is not None:
+            return f"stopped: {source.failure}"
+        if source.ended:
+            return "ended"
+        stale_s = source.stale_for_s()
+        return "" if stale_s is None else f"stale for {stale_s:.0f} s"
 
     def start(self) -> None:
-        """Begin reading, in a thread of the poller's own."""
-        if self._poller is None:
-            from planner.observe.telemetry import Poller
+        """Begin reading, in a thread of the source's own."""
+        if self._telemetry is None:
+            self._telemetry = self._opened()
+            self._telemetry.start()
 
-            self._poller = Poller(self._read, interval_s=self._interval_s)
-            self._poller.start()
+    def _opened(self) -> Telemetry:
+        if self._demo or self._replay is not None:
+            from planner.observe.recording import read_demo, read_recording
+            from planner.observe.stream import replay
+
+            path = self._replay
+            return replay(read_demo if path is None else lambda: read_recording(path), self._read, again=self._demo)
+        from planner.observe.telemetry import Poller
+
+        return Poller(self._read, interval_s=self._interval_s)
 
     def _read(self, snapshot: Snapshot) -> None:
-        """Hand a reading over, from the poller's thread."""
+        """Hand a reading over, from the source's thread."""
+        with self._window_lock:
+            if self._window and self._window[-1].taken_at_s > snapshot.taken_at_s:
+                self._window.clear()  # a recording began again
+            self._window.append(snapshot)
         self._post(SnapshotRead(snapshot))
 
     def toggle(self) -> None:
         """Pause or go on."""
-        if self._poller is not None:
-            if self._poller.paused:
-                self._poller.resume()
+        if self._telemetry is not None:
+            if self._telemetry.paused:
+                self._telemetry.resume()
             else:
-                self._poller.pause()
+                self._telemetry.pause()
 
     def stop(self) -> None:
         """End reading."""
-        if self._poller is not None:
-            self._poller.stop()
+        if self._telemetry is not None:
+            self._telemetry.stop()

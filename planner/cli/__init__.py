@@ -27,6 +27,10 @@ class AppOptions:
     """Folder of the user's presets and settings; None: the platform's."""
     state: Path | None = None
     """Folder of measurements and the last form; None: the platform's."""
+    replay: Path | None = None
+    """A recording of telemetry to show instead of this machine's."""
+    demo: bool = False
+    """Show the recording that is shipped."""
 
 
 OpenApp = Callable[[AppOptions], int]

@@ -7,9 +7,8 @@ import textwrap
 from collections.abc import Iterator
 
 from planner.engine.judging import Zone
-from planner.engine.ownership import BreakEven
-from planner.engine.rightsizing import Action, Advice, RightSizing, Saving
-from planner.units import UNKNOWN, digits, duration_text, percent_text, usd_text
+from planner.engine.rightsizing import Action, Advice, RightSizing
+from planner.units import duration_text, percent_text, usd_text
 
 LABEL, ACTION = 15, 27
 UNIT = re.compile(r"(?<=\d) (?=(?:%|\$|[GM]iB|[TGM]?B/s|[TG]FLOP|W|h)(?:\W|$))")
@@ -54,7 +53,7 @@ def gpu_lines(one: RightSizing) -> Iterator[str]:
     for number, action in enumerate(one.actions, start=1):
         yield from action_lines(action, number)
     if one.rent_or_buy is not None:
-        yield f"  {'rent or buy':<{LABEL}}{owning_text(one.rent_or_buy)}"
+        yield f"  {'rent or buy':<{LABEL}}{one.rent_or_buy.text}"
 
 
 def zone_line(zone: Zone) -> str:
@@ -64,7 +63,7 @@ def zone_line(zone: Zone) -> str:
 
 def action_lines(action: Action, number: int) -> Iterator[str]:
     """An action, what it saves, and what it was checked by."""
-    saves = "" if action.kind == "stay" else saving_text(action.saves)
+    saves = action.saving_text
     yield f"  {number}. {saves:<21} {action.text}"
     if action.saves is not None:
         yield f"       {action.saves.how}"
@@ -72,35 +71,6 @@ def action_lines(action: Action, number: int) -> Iterator[str]:
         yield f"       {check}"
     if action.note:
         yield f"       {action.note}"
-
-
-def saving_text(saving: Saving | None) -> str:
-    """'saves ≤ 606 $/month'."""
-    if saving is None:
-        return f"saves {UNKNOWN}"
-    word = "costs" if saving.usd_per_month < 0 else "saves"
-    bound = "≤ " if saving.at_most else ""
-    return f"{word} {bound}{usd_text(abs(saving.usd_per_month))} $/month"
-
-
-def owning_text(found: BreakEven) -> str:
-    """When buying is even with renting, with its inputs."""
-    inputs = (
-        f"({usd_text(found.purchase_usd)} $ to buy, {found.power_w:.0f} W at {found.owning.usd_per_kwh:g} $/kWh, "
-        f"{usd_text(found.owning.hosting_usd_per_month) if found.owning.hosting_usd_per_month else '0'} $/month hosting, "
-        f"rent {found.rent_usd_per_h:.2f} $/h)"
-    )
-    least = f"buying pays within {found.owning.life_years:g} years above {percent_text(found.least_utilisation)} use"
-    if found.least_utilisation > 1:
-        least = f"within {found.owning.life_years:g} years buying does not pay at this price, however much it is used"
-    if found.hours_in_use is None or found.months is None:
-        return (
-            f"rent: in use {percent_text(found.utilisation)} of the time, running it costs more than renting it; {least} {inputs}"
-        )
-    return (
-        f"even after {found.hours_in_use:,.0f} h in use, {digits(found.months, 2)} months at the {percent_text(found.utilisation)} "
-        f"of the time it was in use; {least} {inputs}"
-    )
 
 
 def print_advice(advice: Advice, badge: str) -> None:

@@ -42,7 +42,14 @@ def app_options(command: Decorated) -> Decorated:
     python = click.option("--python", metavar="PATH", type=click.Path(path_type=Path), help="Interpreter whose torch is measured.")
     theme = click.option("--theme", metavar="NAME", help="Colour theme.")
     ascii_only = click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII signs alone.")
-    return python(theme(ascii_only(command)))
+    replay = click.option(
+        "--replay",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Show recorded telemetry (watch --record).",
+    )
+    demo = click.option("--demo", is_flag=True, help="Show the telemetry that is shipped: composed, not measured.")
+    return python(theme(ascii_only(replay(demo(command)))))
 
 
 @click.group(
@@ -59,14 +66,21 @@ def app_options(command: Decorated) -> Decorated:
 @folder_options
 @click.pass_context
 def root(
-    ctx: click.Context, python: Path | None, theme: str | None, ascii_only: bool, config: Path | None, state: Path | None
+    ctx: click.Context,
+    python: Path | None,
+    theme: str | None,
+    ascii_only: bool,
+    replay: Path | None,
+    demo: bool,
+    config: Path | None,
+    state: Path | None,
 ) -> None:
     """Which GPU, how many, rented or bought, a transformer workload needs."""
     invocation = ctx.ensure_object(Invocation)
     invocation.config, invocation.state = config, state
-    if python or theme or ascii_only:
+    if python or theme or ascii_only or replay or demo:
         raise click.UsageError(
-            f"--python, --theme and --ascii concern the terminal program; give them after {ctx.invoked_subcommand!r} if it has them.",
+            f"--python, --theme, --ascii, --replay and --demo concern the terminal program; give them after {ctx.invoked_subcommand!r} if it has them.",
             ctx,
         )
 
@@ -86,13 +100,16 @@ def open_command(
     ascii_only: bool,
     config: Path | None,
     state: Path | None,
+    replay: Path | None,
+    demo: bool,
 ) -> int:
     """Open the terminal program; without a terminal, print the plan."""
     invocation.config, invocation.state = config, state
     if preset is not None:
         _require_preset(invocation, preset)
     if invocation.open_app is not None and _on_a_terminal():
-        return invocation.open_app(AppOptions(preset, python, theme, ascii_only, config, state))
+        _require_recording(replay, demo=demo)
+        return invocation.open_app(AppOptions(preset, python, theme, ascii_only, config, state, replay, demo))
     from planner.cli.plan import plan
 
     code: int = ctx.invoke(plan, preset=preset)
@@ -115,6 +132,14 @@ def _require_preset(invocation: Invocation, preset: str) -> None:
 
 def _on_a_terminal() -> bool:
     """Whether a full-screen program can draw: a real terminal both ways that understands cursor movement."""
+def _require_recording(replay: Path | None, *, demo: bool) -> None:
+    """Fail before the screen is taken over."""
+    if replay is not None:
+        from planner.cli.telemetry_source import Origin
+
+        Origin(replay=replay, demo=demo).recording()
+
+
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
 
 

@@ -30,6 +30,7 @@ class Chip:
     peak_flop_per_s: float
     flop_per_s: float
     flop_spread: float
+    is_hbm: float
     fp16_accumulate_gain: float
     """Rate of FP16 products that add up in FP16, over FP32."""
     attention_flop_per_s: float
@@ -82,6 +83,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         peak_flop_per_s=peak,
         flop_per_s=compute.value,
         flop_spread=compute.spread,
+        is_hbm=float((gpu.memory_type or "").upper().startswith("HBM")),
         fp16_accumulate_gain=GEFORCE_FP16_GAIN if gpu.form_factor == "GeForce" and dtype == "fp16" else 1.0,
         attention_flop_per_s=attention.value,
         attention_latency_s=ceilings.attention_latency_s.value,

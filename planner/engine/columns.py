@@ -171,6 +171,8 @@ class EngineColumns(Columns):
     unpacks: Floats
     fp32_between: Floats
     fp16_accumulate: Floats
+    hbm_share: Floats
+    hop_s: Floats
     pipelined_prompt: Floats
     device_factor: Floats
     prompt_logits: Floats
@@ -190,6 +192,7 @@ class ChipColumns(Columns):
     flop_per_s: Floats
     flop_spread: Floats
     fp16_accumulate_gain: Floats
+    is_hbm: Floats
     attention_flop_per_s: Floats
     attention_latency_s: Floats
     bandwidth_bytes_per_s: Floats

@@ -51,6 +51,10 @@ class Engine:
     """Activations are FP32 between products, whose inputs and outputs are converted."""
     fp16_accumulate: bool = False
     """FP16 products add up in FP16, which GeForce parts do at twice the rate."""
+    hbm_share: float = 1.0
+    """Of the bandwidth of HBM that its products of a few rows reach, over that of GDDR."""
+    hop_s: float = 0.0
+    """Handing a token to the next GPU where layers are split."""
     pipelined_prompt: float = 0.0
     """Share of the overlap there could be when the chunks of a prompt follow each other through the GPUs that hold the layers."""
     device_factor: float = 1.0
@@ -161,6 +165,8 @@ _RECORDS: dict[str, Engine] = {
             unpacks=True,
             fp32_between=True,
             fp16_accumulate=True,
+            hbm_share=0.66,
+            hop_s=0.13e-3,
             pipelined_prompt=0.5,
             layer_split=True,
             pool_fraction=None,
@@ -169,7 +175,7 @@ _RECORDS: dict[str, Engine] = {
             reserves_output=True,
             fused_elementwise=True,
             memory_source=_CONTEXT,
-            source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512",
+            source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; HBM share, hops and overlap of chunks: 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05)",
         ),
         Engine(
             name="generic",

@@ -33,6 +33,9 @@ HELD_BACK = 0.25
 CLOCK_LOW = 0.85
 LINK_BOUND = 0.50
 
+OFTEN_BUSY = 0.9
+"""Share of the time with something running above which pauses are not worth a word."""
+
 HEADLINES: dict[Limiter, str] = {
     "idle": "idle: it is paid for and does nothing",
     "memory capacity": "about to run out of memory",
@@ -88,7 +91,13 @@ def zones_of(seen: Observed) -> list[Zone]:
     used, total = seen.memory_used_bytes, seen.memory_total_bytes
     memory = f"{bytes_text(used, unit=False)} of {bytes_text(total)}"
     power = UNKNOWN if seen.power_w is None else f"{seen.power_w:.0f} of {seen.power_limit_w or 0:.0f} W"
+    pauses = seen.busy is not None and IDLE < seen.busy < OFTEN_BUSY
     return [
+        *(
+            [_zone("busy", seen.busy, OFTEN_BUSY, 1.0, "nothing ran in between; the shares below are of the rest", "", "")]
+            if pauses
+            else []
+        ),
         _zone("SM active", seen.sm_active, SM_LOW, SM_HIGH, "too small a job, or waiting", "right", "saturated"),
         _zone("tensor", seen.tensor_active, NEAR_A_ROOF, COMPUTE_BOUND, "few matrix products", "some", "many"),
         _zone("DRAM bandwidth", seen.dram_bandwidth, NEAR_A_ROOF, BANDWIDTH_BOUND, "far from its roof", "some", "near its roof"),

@@ -6,7 +6,11 @@ import msgspec
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One GPU over a window. Shares are means over time, of 0 to 1; what was not seen is None, with its reason in `reasons`."""
+    """One GPU over a window. Shares are of 0 to 1; what was not seen is None, with its reason in `reasons`.
+
+    Shares of counters, clock and what held it back are means over the readings in which something ran (over all where nothing
+    did): they describe the work. `busy` says how much of the time that was; power is the mean over all of it.
+    """
 
     gpu: str
     """The catalogue's name, or the driver's where the catalogue does not have it."""
@@ -21,7 +25,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Readings in which the GPU did not answer."""
 
     busy: float | None = None
-    """Readings with something running, of all."""
+    """Readings in which something ran, of all."""
     sm_active: float | None = None
     sm_occupancy: float | None = None
     tensor_active: float | None = None

@@ -24,6 +24,9 @@ FUSED_UNPACK_ROWS, UNPACKED_BYTES = 50, 4
 """Kernels that read packed weights serve this many rows (ExLlama's threshold); above it 16-bit weights are written and read."""
 SCORE_BYTES = 28
 """Of one attention score that goes through memory: written, scaled, masked, in FP32 for the softmax, back, read."""
+EAGER_READS = 3.0
+"""Passes over the cache of a decoding step with eager attention: keys and values are brought into another order before they are
+multiplied. From the published decline of llama.cpp without flash attention with growing contexts."""
 COMPILED_LAUNCHES = 0.15
 """Share of the launches that torch.compile leaves: fused kernels, guards, no graphs. An assumption."""
 FABRIC_EFFICIENCY = 0.8
@@ -113,7 +116,10 @@ def product_s(t: Table, one: Product) -> tuple[Floats, Floats, Floats]:
     j, c = t.job, t.chip
     reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
     flop_s = 2 * one.rows * one.weights / reached
-    bytes_s = one.weights * one.stored / c.weight_bandwidth_bytes_per_s + one.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    few = np.where((c.is_hbm > 0) & (one.rows <= FUSED_UNPACK_ROWS), t.engine.hbm_share, 1.0)
+    bytes_s = (
+        one.weights * one.stored / (c.weight_bandwidth_bytes_per_s * few) + one.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    )
     around = one.moved * CONVERSION_BYTES * t.engine.fp32_between
     unpacked = t.engine.unpacks * j.weight_bits_packed
     around = around + one.weights * (one.stored + UNPACKED_BYTES) * unpacked * (one.rows > FUSED_UNPACK_ROWS)
@@ -151,7 +157,7 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
         attention=layers * (scores_s + eager_s) * factor,
         elementwise=layers * elementwise * factor,
         head=took["head"] * share * factor,
-        communication=layers * added(tensor_parallel_s(t, rows)),
+        communication=layers * added(tensor_parallel_s(t, rows)) + t.engine.hop_s * (s.pp - 1) / s.pp,
         latency=layers * added(latencies_s(t, new)),
         host=layers * host_s(t),
         compute_bound=(layers * bound_layer + bound["head"] * share) * factor,
@@ -217,6 +223,7 @@ def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[F
     flop_s = 2 * m.attended / s.tp * seen * rows / c.attention_flop_per_s
     heads_s = rows * (m.kv_heads * _kv_split(t)) * c.decode_head_s * (new <= 1)
     read_s = cache_bytes(t, rows, context, new) / c.decode_bandwidth_bytes_per_s + heads_s
+    read_s = read_s * np.where((new <= 1) & (j.eager_attention > 0), EAGER_READS, 1.0)
     eager_s = j.eager_attention * rows * seen * m.heads / s.tp * SCORE_BYTES / c.bandwidth_bytes_per_s
     return soft_maximum(flop_s, read_s, c.knee), eager_s, flop_s, read_s
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from planner.units import HOURS_PER_MONTH
+from planner.units import HOURS_PER_MONTH, digits, percent_text, usd_text
 
 HOURS_PER_YEAR = 8760.0
 DEFAULT_USD_PER_KWH = 0.15
@@ -41,6 +41,22 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
     power_w: float
     owning: Owning
     purchase_source: str
+
+    @property
+    def text(self) -> str:
+        """When buying is even with renting, with its inputs."""
+        hosting = f"{usd_text(self.owning.hosting_usd_per_month)} $/month hosting, " if self.owning.hosting_usd_per_month else ""
+        inputs = (
+            f"({usd_text(self.purchase_usd)} $ to buy, without a server; {self.power_w:.0f} W at {self.owning.usd_per_kwh:g} $/kWh, "
+            f"{hosting}rent {self.rent_usd_per_h:.2f} $/h)"
+        )
+        least = f"buying pays within {self.owning.life_years:g} years above {percent_text(self.least_utilisation)} use"
+        if self.least_utilisation > 1:
+            least = f"within {self.owning.life_years:g} years buying does not pay at this price, however much it is used"
+        use = percent_text(self.utilisation)
+        if self.hours_in_use is None or self.months is None:
+            return f"rent: in use {use} of the time, owning it costs more than renting it; {least} {inputs}"
+        return f"even after {self.hours_in_use:,.0f} h in use, {digits(self.months, 2)} months at {use} use as observed; {least} {inputs}"
 
 
 def break_even(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from planner.engine.answers import Answer
-from planner.engine.judging import BANDWIDTH_BOUND, MEMORY_LOW, OFFER_BENCHMARK, SM_HIGH, SM_LOW, Limiter
+from planner.engine.judging import BANDWIDTH_BOUND, MEMORY_LOW, OFFER_BENCHMARK, OFTEN_BUSY, SM_HIGH, SM_LOW, Limiter
 from planner.engine.keeping import MARGIN, caveats, changed
 from planner.engine.quotes import Quote
 from planner.engine.rightsizing import Action, Case
@@ -25,7 +25,7 @@ UNTOLD_BATCH = "How much faster is not in the counters; --preset NAME lets the e
 
 def remedies(case: Case) -> list[Action]:
     """The actions for this case, in order; 'stay' where nothing saves anything."""
-    found = [action for remedy in ORDER[case.judgement.limiter] for action in remedy(case)]
+    found = [action for remedy in (pauses, *ORDER[case.judgement.limiter]) for action in remedy(case)]
     told = [action for action in found if action.saves is None or abs(action.saves.usd_per_month) >= LEAST_SAVING_USD]
     worth = any(action.saves is None or action.saves.usd_per_month > 0 for action in told if action.kind != "larger")
     if not worth:
@@ -37,6 +37,18 @@ def release(case: Case) -> Iterator[Action]:
     """Give an idle GPU back."""
     saves = case.saving(case.rent, f"{case.rent:.2f} $/h")
     yield Action(kind="release", text="Give it back, or stop the job that holds it, if this window is typical.", saves=saves)
+
+
+def pauses(case: Case) -> Iterator[Action]:
+    """The hours in which nothing ran, of a GPU that works now and then."""
+    busy = case.seen.busy
+    if busy is None or busy >= OFTEN_BUSY or case.judgement.limiter == "idle":
+        return
+    text = (
+        f"Nothing ran {percent_text(1 - busy)} of the time: give it back in between (scale to zero, a queue), or let other jobs in."
+    )
+    saves = case.saving(case.rent * (1 - busy), f"{case.rent:.2f} $/h × (1 - {busy:.4f})", at_most=True)
+    yield Action(kind="release", text=text, saves=saves)
 
 
 def batch(case: Case) -> Iterator[Action]:

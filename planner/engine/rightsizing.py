@@ -21,7 +21,7 @@ from planner.engine.ownership import BreakEven, Owning, break_even
 from planner.engine.quotes import Quote, quotes
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
-from planner.units import HOURS_PER_MONTH
+from planner.units import HOURS_PER_MONTH, UNKNOWN, usd_text
 from planner.workload.tasks import Market, Workload
 
 ActionKind = Literal[
@@ -50,6 +50,16 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu: str | None = None
     profile: str | None = None
     checks: list[str] = []
+
+    @property
+    def saving_text(self) -> str:
+        """'saves ≤ 606 $/month'."""
+        if self.kind == "stay":
+            return ""
+        if self.saves is None:
+            return f"saves {UNKNOWN}"
+        word = "costs" if self.saves.usd_per_month < 0 else "saves"
+        return f"{word} {'≤ ' if self.saves.at_most else ''}{usd_text(abs(self.saves.usd_per_month))} $/month"
 
 
 class RightSizing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

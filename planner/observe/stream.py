@@ -139,13 +139,21 @@ class Stream:
 
 
 def replay(
-    recording: Recording, on_snapshot: Callable[[Snapshot], None] | None = None, *, speed: float = 1.0, again: bool = False
+    recorded: Recording | Callable[[], Recording],
+    on_snapshot: Callable[[Snapshot], None] | None = None,
+    *,
+    speed: float = 1.0,
+    again: bool = False,
 ) -> Stream:
-    """A stream of what was recorded, `speed` times as fast as it happened (0: without waiting); `again`: for ever."""
+    """A stream of what was recorded, `speed` times as fast as it happened (0: without waiting); `again`: for ever.
+
+    A function that reads the recording is called in the stream's own thread.
+    """
     place = 0
 
     def following() -> Due | None:
-        nonlocal place
+        nonlocal place, recorded
+        recording = recorded = recorded if isinstance(recorded, Recording) else recorded()
         if place == len(recording.snapshots):
             if not again:
                 return None

@@ -23,12 +23,12 @@ MEANS = {
     "fp32_active": "fp32_active_fraction",
     "fp16_active": "fp16_active_fraction",
     "kernel_resident": "kernel_resident_fraction",
-    "power_w": "drawn_power_w",
-    "power_limit_w": "power_limit_w",
     "sm_clock_hz": "sm_clock_hz",
     "max_sm_clock_hz": "max_sm_clock_hz",
 }
-"""Field of `Observed` -> field of a snapshot, of which it is the mean."""
+"""Field of `Observed` -> field of a snapshot, of which it is the mean over the readings in which something ran."""
+MEANS_OF_ALL = {"power_w": "drawn_power_w", "power_limit_w": "power_limit_w"}
+"""The same over all readings."""
 REASONS_THAT_TELL_NOTHING = {"idle", "application clocks"}
 
 
@@ -58,9 +58,10 @@ def _observed(
     name = next((one.name for one in reversed(readings) if one.name), None) or "unknown GPU"
     total = next((one.memory_total_bytes for one in reversed(answered) if one.memory_total_bytes), None)
     gpu = match_gpu(name, total, gpus)
-    means = {field: mean(getattr(one, source) for one in answered) for field, source in MEANS.items()}
-    activity = [one.sm_active_fraction if one.sm_active_fraction is not None else one.kernel_resident_fraction for one in answered]
-    known = [share for share in activity if share is not None]
+    activity = [(one, share) for one in answered if (share := activity_of(one)) is not None]
+    working = [one for one, share in activity if share >= IDLE] or answered
+    means = {field: mean(getattr(one, source) for one in working) for field, source in MEANS.items()}
+    means |= {field: mean(getattr(one, source) for one in answered) for field, source in MEANS_OF_ALL.items()}
     last = answered[-1] if answered else readings[-1]
     return Observed(
         gpu=gpu.name if gpu is not None else name,
@@ -70,17 +71,22 @@ def _observed(
         seconds=seconds,
         readings=len(readings),
         lost=len(readings) - len(answered),
-        busy=mean(float(share >= IDLE) for share in known),
+        busy=mean(float(share >= IDLE) for _, share in activity),
         memory_used_bytes=max((one.memory_used_bytes for one in answered if one.memory_used_bytes is not None), default=None),
         memory_total_bytes=total,
-        held_back=_held_back(answered),
-        link_share=_link_share(answered, gpu),
+        held_back=_held_back(working),
+        link_share=_link_share(working, gpu),
         host_busy=mean(one.cpu_busy_fraction for one in hosts),
         host_cores=hosts[-1].cpu_cores,
         slices=_slices(answered),
-        reasons={field: last.why(source) for field, source in MEANS.items() if means[field] is None},
+        reasons={field: last.why(source) for field, source in (MEANS | MEANS_OF_ALL).items() if means[field] is None},
         **means,
     )
+
+
+def activity_of(device: DeviceSnapshot) -> float | None:
+    """What tells whether something runs: the multiprocessors' counter, else time with a kernel."""
+    return device.sm_active_fraction if device.sm_active_fraction is not None else device.kernel_resident_fraction
 
 
 def mean(values: Iterable[float | None]) -> float | None:

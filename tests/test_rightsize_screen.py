@@ -1,0 +1,136 @@
+"""The terminal program on recorded telemetry: its badge, a source that falls silent, and right-sizing on screen."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+from tui_sample import sample_options
+
+from planner.cli import AppOptions as CommandLineOptions
+from planner.session import Session
+from widgets import launch
+from widgets.app import PlannerApp
+from widgets.options import AppOptions
+from widgets.rightsize import RightSizeScreen
+from widgets.telemetry import MachineView
+
+ROOT = Path(__file__).resolve().parent.parent
+WINDOWS = ROOT / "tests" / "data" / "windows"
+
+
+def options(folder: Path, **changes: object) -> AppOptions:
+    return AppOptions(state=folder / "state", config=folder / "config", **changes)  # type: ignore[arg-type]  # the tests name the fields
+
+
+def text_of(app: PlannerApp, selector: str) -> str:
+    return str(app.screen.query_one(selector, Static).render())
+
+
+async def seen(pilot: Pilot[None], selector: str, words: str, within_s: float = 10.0) -> str:
+    app = pilot.app
+    assert isinstance(app, PlannerApp)
+    end_s = time.monotonic() + within_s
+    text = ""
+    while time.monotonic() < end_s:
+        await pilot.pause(0.05)
+        found = app.screen.query(selector)
+        text = str(found.first(Static).render()) if found else ""
+        if words in text:
+            return text
+    raise AssertionError(f"{words!r} is not in {text!r}")
+
+
+async def test_a_replay_is_never_taken_for_this_machine(tmp_path: Path) -> None:
+    app = PlannerApp(options(tmp_path, replay=WINDOWS / "bandwidth-bound-decode.jsonl"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        text = await seen(pilot, "#machine-text", "DRAM traffic")
+        assert " REPLAY bandwidth-bound-decode.jsonl " in text
+        title = str(app.main.query_one("#machine").border_title)
+        assert title.startswith("[4] Telemetry · REPLAY bandwidth-bound-decode.jsonl")
+        assert "This machine" not in title
+        assert "REPLAY" in str(app.main.query_one(MachineView).summary(80))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_the_demonstration_is_judged_on_screen(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = PlannerApp(options(tmp_path, demo=True))
+    async with app.run_test(size=size) as pilot:
+        while not app.watching.window or app.plan is None:
+            await pilot.pause(0.05)
+        await pilot.pause(1.2)
+        await pilot.press("R")
+        text = await seen(pilot, "#advice-text", "Prices as of")
+        assert "GPU 0 · H100 SXM5 80GB" in text
+        assert "bound by arithmetic" in text
+        assert "$/month" in text
+        assert "DEMO" in str(app.screen.query_one("#advice").border_title)
+        room = app.screen.query_one("#advice-text").content_size.width
+        assert max(map(len, text.splitlines())) <= room
+        await pilot.press("w")
+        for _ in range(100):
+            await pilot.pause(0.05)
+            if "as if the workload ran there" in str(app.screen.query_one("#advice").border_title):
+                break
+        assert "w without the workload" in str(app.screen.query_one("#advice").border_subtitle)
+        await pilot.press("escape")
+        assert not isinstance(app.screen, RightSizeScreen)
+
+
+async def test_before_a_reading_there_is_nothing_to_judge(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        while app.plan is None:
+            await pilot.pause(0.05)
+        await pilot.press("R")
+        assert not isinstance(app.screen, RightSizeScreen)
+
+
+async def test_a_source_that_ends_or_breaks_says_so(tmp_path: Path) -> None:
+    short = tmp_path / "short.jsonl"
+    lines = (WINDOWS / "idle.jsonl").read_text().splitlines()
+    short.write_text("\n".join(lines[:2]) + "\n")
+    app = PlannerApp(options(tmp_path, replay=short))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await seen(pilot, "#machine-text", "REPLAY short.jsonl")
+        for _ in range(60):
+            await pilot.pause(0.05)
+            if "ended" in str(app.main.query_one("#machine").border_title):
+                break
+        assert "ended" in str(app.main.query_one("#machine").border_title)
+    broken = PlannerApp(options(tmp_path, replay=tmp_path / "absent.jsonl"))
+    async with broken.run_test(size=(120, 40)) as pilot:
+        for _ in range(100):
+            await pilot.pause(0.05)
+            if "stopped" in str(broken.main.query_one("#machine").border_title):
+                break
+        assert "cannot be read" in str(broken.main.query_one("#machine").border_title)
+
+
+async def test_without_a_gpu_the_screen_says_where_to_see_one(tmp_path: Path) -> None:
+    if Session.open(state=tmp_path, config=tmp_path).machine.gpus:
+        pytest.skip("this machine has a GPU")
+    app = PlannerApp(options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        while not app.watching.window or app.plan is None:
+            await pilot.pause(0.05)
+        await pilot.press("R")
+        assert "--demo" in await seen(pilot, "#advice-text", "No GPU was seen")
+        await asyncio.sleep(0)
+
+
+def test_the_command_line_passes_recordings_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    opened: list[AppOptions] = []
+
+    def note(given: AppOptions) -> int:
+        opened.append(given)
+        return 0
+
+    monkeypatch.setattr(launch, "open_app", note)
+    assert launch.open_from_command_line(CommandLineOptions(replay=tmp_path / "run.jsonl")) == 0
+    assert launch.open_from_command_line(CommandLineOptions(demo=True)) == 0
+    assert [(one.replay, one.demo) for one in opened] == [(tmp_path / "run.jsonl", False), (None, True)]
