@@ -149,10 +149,6 @@ async def time(app: PlannerApp) -> None:
         )
 
 
-def copy(app: PlannerApp, text: str, what: str) -> None:
-    """Send text to the terminal's clipboard, and keep it in a file for terminals that take none."""
-    app.copy_to_clipboard(text)
-    path = remembered.folder(app.options.state) / remembered.LAST_COPY
 def rightsize(app: PlannerApp) -> None:
     """What the GPUs were seen to do, and what to change about it."""
     from .rightsize import RightSizeScreen
@@ -160,6 +156,10 @@ def rightsize(app: PlannerApp) -> None:
     app.push_screen(RightSizeScreen(app))
 
 
+def copy(app: PlannerApp, text: str, what: str) -> None:
+    """Send text to the terminal's clipboard, and keep it in a file for terminals that take none."""
+    app.copy_to_clipboard(text)
+    path = remembered.folder(app.options.state) / remembered.LAST_COPY
     try:
         remembered.write_whole(path, text + "\n")
     except OSError:
@@ -335,11 +335,11 @@ DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
     "back": back,
     "theme": choose_theme,
     "help": show_help,
+    "rightsize": rightsize,
     "quit": leave,
 }
 
 
-    "rightsize": rightsize,
 def palette(app: PlannerApp) -> Iterator[SystemCommand]:
     """Every action, then every preset, then every theme."""
     for action in ACTIONS:

@@ -98,10 +98,10 @@ def open_command(
     python: Path | None,
     theme: str | None,
     ascii_only: bool,
-    config: Path | None,
-    state: Path | None,
     replay: Path | None,
     demo: bool,
+    config: Path | None,
+    state: Path | None,
 ) -> int:
     """Open the terminal program; without a terminal, print the plan."""
     invocation.config, invocation.state = config, state
@@ -130,8 +130,6 @@ def _require_preset(invocation: Invocation, preset: str) -> None:
         raise
 
 
-def _on_a_terminal() -> bool:
-    """Whether a full-screen program can draw: a real terminal both ways that understands cursor movement."""
 def _require_recording(replay: Path | None, *, demo: bool) -> None:
     """Fail before the screen is taken over."""
     if replay is not None:
@@ -140,6 +138,8 @@ def _require_recording(replay: Path | None, *, demo: bool) -> None:
         Origin(replay=replay, demo=demo).recording()
 
 
+def _on_a_terminal() -> bool:
+    """Whether a full-screen program can draw: a real terminal both ways that understands cursor movement."""
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
