@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from planner.engine.time_answers import TimeDetail
     from planner.hardware.ceilings import Ceilings, TrainPoint
     from planner.hardware.gpus import Gpu, GpuCatalogue
+    from planner.hardware.measurement import Measurement
     from planner.hardware.measurements import Store
     from planner.hardware.offers import Offer
     from planner.hardware.priors import Priors
@@ -99,6 +100,37 @@ class Session:
         store = Store.open(self.state)
         adopt_journals(self.state, store)
         return store
+
+    @cached_property
+    def shipped(self) -> tuple[Measurement, ...]:
+        """Measurements that came with the program, quarantined ones too."""
+        from planner.hardware.exchange import load_shipped
+
+        return load_shipped(paths.presets_folder() / "measurements", self.part_named)
+
+    def measurements(self, *, without_run: str | None = None) -> tuple[Measurement, ...]:
+        """What plans rest on: the latest of every device and point, one's own before what came with the program."""
+        from planner.hardware.exchange import with_shipped
+
+        return with_shipped(self.store.latest(without_run=without_run), self.shipped)
+
+    def part_named(self, name: str) -> Gpu | None:
+        """The part of that name in this machine or the catalogue; None when there is none."""
+        here = next((device for device in self.machine.devices if device.name == name), None)
+        try:
+            return here or self.gpus.find(name)
+        except UserError:
+            return None
+
+    def ceilings(self, gpu: Gpu, *, basis: BasisChoice = "measured") -> Ceilings:
+        """What `gpu` reaches, by measurements or ("spec") without them."""
+        from planner.hardware.calibration import ceilings_of
+
+        of = (gpu.name, basis == "measured")
+        if of not in self._ceilings:
+            known = self._measured if basis == "measured" else ()
+            self._ceilings[of] = ceilings_of(gpu, self.priors, known, kin=self.gpus.all)
+        return self._ceilings[of]
 
     @cached_property
     def machine(self) -> Machine:
@@ -275,6 +307,7 @@ class Session:
         """Forget what was read of measurements, so that the next plan sees new ones."""
         self._ceilings.clear()
         self._chip_cache.clear()
+        self.__dict__.pop("_measured", None)
 
     def _studied(
         self, names: Sequence[str], prices: PriceSet, study: Study, points: Mapping[str, Sequence[TrainPoint]]
@@ -302,9 +335,11 @@ class Session:
 
     def _train_points(self, gpu: Gpu) -> tuple[TrainPoint, ...]:
         """Training steps measured on `gpu`."""
-        from planner.hardware.calibration import ceilings_of
+        return self.ceilings(gpu).train_points
 
-        return ceilings_of(gpu, self.priors, self.store.latest(gpu.name)).train_points
+    @cached_property
+    def _measured(self) -> tuple[Measurement, ...]:
+        return self.measurements()
 
     @cached_property
     def _ceilings(self) -> dict[tuple[str, bool], Ceilings]:
@@ -330,18 +365,15 @@ class Session:
         """A look-up (gpu, dtype, stored weights) -> Chip, kept for the life of the session or until `refresh`."""
         from planner.engine.chips import chip_of
         from planner.engine.measured_steps import with_measured_steps
-        from planner.hardware.calibration import ceilings_of
 
-        known = self.store.latest() if measured else ()
+        basis: BasisChoice = "measured" if measured else "spec"
 
         def look_up(gpu: Gpu, dtype: str, stored: str) -> Chip | None:
             key = (gpu.name, dtype, stored, measured)
             if key not in self._chip_cache:
-                of = (gpu.name, measured)
-                if of not in self._ceilings:
-                    self._ceilings[of] = ceilings_of(gpu, self.priors, known, kin=self.gpus.all)
-                found = chip_of(gpu, self._ceilings[of], dtype, stored)
-                points = self._ceilings[of].train_points
+                ceilings = self.ceilings(gpu, basis=basis)
+                found = chip_of(gpu, ceilings, dtype, stored)
+                points = ceilings.train_points
                 self._chip_cache[key] = with_measured_steps(found, points, self.architecture) if found and points else found
             return self._chip_cache[key]
 

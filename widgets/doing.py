@@ -121,8 +121,10 @@ async def memory(app: PlannerApp) -> None:
     if row is not None and app.plan is not None:
         screen = ItemsScreen(row, app.plan, app.symbols)
         await app.push_screen(screen)
-        workload, where = app.planned
-        screen.show(await app.session_thread.ask(lambda session: session.memory_detail(session.workload(workload, where), row)))
+        (workload, where), basis = app.planned, app.basis
+        screen.show(
+            await app.session_thread.ask(lambda session: session.memory_detail(session.workload(workload, where), row, basis=basis))
+        )
         if row.rank is None:
             levers = await app.session_thread.ask(lambda session: session.levers(session.workload(workload, where), row))
             screen.show_levers(levers)

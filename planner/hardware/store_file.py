@@ -204,14 +204,14 @@ def _rows_of(source: sqlite3.Connection, table: str) -> list[tuple[str, tuple[An
     """An insertion for every row of `table` up to the first that cannot be read."""
     import sqlite3
 
-    found = []
+    found: list[tuple[str, tuple[Any, ...]]] = []
     cursor = source.execute(f"SELECT * FROM {table}")  # noqa: S608  # one of TABLES
     names = [column[0] for column in cursor.description]
     kept = [place for place, name in enumerate(names) if not (table == "measurements" and name == "id")]
     columns, marks = ", ".join(names[place] for place in kept), ", ".join("?" for _ in kept)
     statement = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608  # names of our own columns
     with contextlib.suppress(sqlite3.Error):
-        found += [(statement, tuple(row[place] for place in kept)) for row in cursor]
+        found.extend((statement, tuple(row[place] for place in kept)) for row in cursor)
     return found
 
 
