@@ -31,6 +31,8 @@ COMMANDS = {
     "models": LazyCommand("planner.cli.catalogue", "models", "List models, or show one."),
     "presets": LazyCommand("planner.cli.catalogue", "presets", "List workload presets, or show one."),
     "offers": LazyCommand("planner.cli.catalogue", "offers", "List prices, or show those of one GPU."),
+    "ceilings": LazyCommand("planner.cli.ceilings", "ceilings", "Show what a GPU is taken to reach, and what measuring changed."),
+    "measurements": LazyCommand("planner.cli.measurements", "measurements", "List, show, export, import or remove measurements."),
     "schema": LazyCommand("planner.cli.schema", "schema", "Print the JSON Schema of what goes in and out."),
     "validate": LazyCommand("planner.cli.validate", "validate", "Compare predictions with published measurements and your own."),
     "doctor": LazyCommand("planner.cli.doctor", "doctor", "Say what was found: driver, torch, folders, prices."),
