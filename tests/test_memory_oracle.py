@@ -44,10 +44,20 @@ OTHERS = {
     "gemma2": LLAMA | {"model_type": "gemma2", "num_key_value_heads": 8, "head_dim": 64, "tie_word_embeddings": True},
     "gpt_neox": {name: LLAMA[name] for name in LLAMA if name != "num_key_value_heads"} | {"model_type": "gpt_neox"},
 }
+OTHERS |= {
+    "gemma3": OTHERS["gemma2"] | {"model_type": "gemma3_text"},
+    "phi": OTHERS["gpt_neox"] | {"model_type": "phi"},
+    "opt": {"model_type": "opt", "hidden_size": 1024, "word_embed_proj_dim": 1024, "ffn_dim": 4096, "vocab_size": 50272}
+    | {"num_hidden_layers": 3, "num_attention_heads": 16},
+}
+EXPERTS = (
+    LLAMA | {"model_type": "mixtral", "num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2},
+    QWEN3 | {"model_type": "qwen3_moe", "num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 512},
+)
 
 
 def cases() -> Iterator[Case]:
-    """Three families through everything, six more through the usual recipes, and sizes that move the peak."""
+    """Three families through everything, eleven more through the usual recipes, and sizes that move the peak."""
     for model in (LLAMA, QWEN3, GPT2):
         for recipe in ("bf16", "amp", "fp32", "mixed"):
             for checkpointing in ("none", "full"):
@@ -66,6 +76,9 @@ def cases() -> Iterator[Case]:
     for model in OTHERS.values():
         yield Case(model=model, micro_batch=4)
         yield Case(model=model, recipe="amp", checkpointing="full", micro_batch=4)
+    for model in EXPERTS:  # in 16 bit: there is no grouped product in FP32
+        for checkpointing in ("none", "full"):
+            yield Case(model=model, checkpointing=checkpointing, micro_batch=4)
     for layers, width, batch in ((8, 512, 1), (2, 2048, 8), (12, 768, 2)):
         sized = LLAMA | {"num_hidden_layers": layers, "hidden_size": width, "intermediate_size": 4 * width}
         yield Case(model=sized, recipe="mixed", micro_batch=batch, sequence=1024)
@@ -123,9 +136,9 @@ def test_the_peak_of_a_step_is_where_pytorch_has_it() -> None:
     errors = sorted(((abs(peak / seen.peak - 1), case) for case, seen, _, peak in compared()), key=lambda found: found[0])
     sizes = [error for error, _ in errors]
     worst = "\n".join(described(case, error) for error, case in errors[-8:])
-    assert median(sizes) <= 0.01, worst
-    assert quantiles(sizes, n=10)[-1] <= 0.05, worst
-    assert sizes[-1] <= 0.12, worst
+    assert median(sizes) <= 0.005, worst
+    assert quantiles(sizes, n=10)[-1] <= 0.02, worst
+    assert sizes[-1] <= 0.05, worst
 
 
 @pytest.mark.parametrize("part", ["weights", "gradients", "optimizer"])

@@ -145,6 +145,7 @@ class FootprintColumns(Columns):
     logits_backward: Floats
     logits_gradient: Floats
     head_gradient: Floats
+    head_product: Floats
     early_gradient: Floats
     arriving_gradient: Floats
     step: Floats

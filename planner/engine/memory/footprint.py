@@ -41,6 +41,8 @@ class Footprint:
     """Further ones as the head's gradient is computed."""
     head_gradient: float = 0.0
     """Bytes a parameter of the head of what its gradient takes while it is made."""
+    head_product: float = 0.0
+    """Of it, what the product makes before it is cast."""
     early_gradient: float = 0.0
     """The same while the loss still stands, where it comes in pieces."""
     arriving_gradient: float = 0.0
@@ -63,6 +65,7 @@ def footprint(a: Architecture, manner: Manner, *, recipe: str, optimizer: str, l
     gradient = {"fp32": 4.0, "amp": 4.0, "mixed": 4.0, "bf16": 2.0}[recipe] * manner.trained
     made = gradient + 2.0 * (recipe == "amp") * manner.trained - 2.0 * (recipe == "mixed") * manner.trained
     largest = max((matrix.inputs * matrix.outputs for matrix in matrices(a)), default=0)
+    product = (2.0 * manner.trained if recipe == "amp" else made) if optimizer != "none" else 0.0
     step, matrix = _step_temporaries(a, optimizer, 2.0 if recipe == "bf16" else 4.0, max(largest, a.vocabulary * a.width))
     return Footprint(
         norms=one.norms,
@@ -75,7 +78,8 @@ def footprint(a: Architecture, manner: Manner, *, recipe: str, optimizer: str, l
         backward=one.backward,
         head=one.head,
         head_gradient=made if optimizer != "none" else 0.0,
-        early_gradient=(2.0 if recipe == "amp" else made) * (loss != "full") if optimizer != "none" else 0.0,
+        head_product=product,
+        early_gradient=product * (loss != "full"),
         arriving_gradient=2.0 * manner.trained if recipe == "mixed" else gradient,
         step=step,
         step_matrix=matrix * manner.trained,

@@ -117,7 +117,9 @@ def _moments(t: Table, end: _End) -> list[Moment]:
     kept = np.where(j.offload_activations > 0, np.minimum(OFFLOADED_LAYERS, all_layers), all_layers)
     others = np.where(j.offload_activations > 0, 0.0, end.layers * (end.flying - 1))
     cast_layers, cast_head = end.linear, end.head
-    made = k.head_gradient * end.head * trains
+    entries = s.micro_batch * j.sequence / s.cp * t.model.vocabulary / s.tp
+    freed = k.logits_gradient * entries * end.has_head  # the logits' gradient, once the head's is made and before it is cast
+    made = np.maximum(k.head_product * end.head, k.head_gradient * end.head - freed) * trains
     early = k.early_gradient * end.head * trains
     arriving = k.arriving_gradient * trains
     nothing = np.zeros(1)
