@@ -1,0 +1,323 @@
+"""Exporters and Prometheus servers as sources: an exporter that replays a recording, read as dcgm-exporter is, alone and through a server."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from planner.errors import UserError
+from planner.observe.exporter import devices_of, read_exporter
+from planner.observe.exposition import prometheus_text, read_samples
+from planner.observe.prometheus import read_fleet
+from planner.observe.recording import read_demo, read_recording
+from planner.observe.snapshot import DeviceSnapshot, Snapshot
+from planner.observe.window import observe, observe_fleet
+from planner.session import Session
+
+ROOT = Path(__file__).resolve().parent.parent
+WINDOWS = ROOT / "tests" / "data" / "windows"
+H100 = "H100 SXM5 80GB"
+MIB = 2**20
+
+
+def dcgm_text(snapshot: Snapshot, host: str = "node-a", *, newer: bool = False) -> str:
+    """A snapshot as dcgm-exporter would say it, in DCGM's units; `newer`: under the names of DCGM 4.6."""
+    lines = ["# HELP DCGM_FI_DEV_SM_CLOCK SM clock frequency (in MHz).", "# TYPE DCGM_FI_DEV_SM_CLOCK gauge"]
+    for gpu in snapshot.devices:
+        labels = f'gpu="{gpu.index}",UUID="{gpu.uuid}",device="nvidia{gpu.index}",modelName="{gpu.name}",Hostname="{host}"'
+        said: dict[str, float | None] = {
+            "PROF_SM_UTIL_RATIO" if newer else "PROF_SM_ACTIVE": gpu.sm_active_fraction,
+            "PROF_SM_OCCUPANCY_RATIO" if newer else "PROF_SM_OCCUPANCY": gpu.sm_occupancy_fraction,
+            "PROF_TENSOR_UTIL_RATIO" if newer else "PROF_PIPE_TENSOR_ACTIVE": gpu.tensor_active_fraction,
+            "PROF_DRAM_UTIL_RATIO" if newer else "PROF_DRAM_ACTIVE": gpu.dram_bandwidth_fraction,
+            "DEV_GPU_UTIL": (gpu.kernel_resident_fraction or 0) * 100,
+            "DEV_FB_USED": (gpu.memory_used_bytes or 0) / MIB,
+            "DEV_FB_FREE": (gpu.memory_free_bytes or 0) / MIB,
+            "DEV_FB_RESERVED": (gpu.memory_reserved_bytes or 0) / MIB,
+            "DEV_POWER_USAGE": gpu.power_average_w,
+            "DEV_POWER_MGMT_LIMIT": gpu.power_limit_w,
+            "DEV_SM_CLOCK": (gpu.sm_clock_hz or 0) / 1e6,
+            "DEV_MAX_SM_CLOCK": (gpu.max_sm_clock_hz or 0) / 1e6,
+            "DEV_TOTAL_ENERGY_CONSUMPTION": (gpu.energy_j or 0) * 1e3,
+            "DEV_CLOCKS_EVENT_REASONS": 4.0 * ("power cap" in (gpu.event_reasons or ())),
+        }
+        lines += [f"DCGM_FI_{name}{{{labels}}} {value}" for name, value in said.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def server(answer: Callable[[str], tuple[int, str]]) -> Iterator[str]:
+    """An HTTP server that answers each path with (status, text); yields its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, text = answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()
+
+
+def replaying(name: str, host: str, step_s: float = 0.2) -> Callable[[str], tuple[int, str]]:
+    """An exporter that goes through a recording, a reading every `step_s`, again and again."""
+    snapshots = read_recording(WINDOWS / f"{name}.jsonl").snapshots
+    began_s = time.monotonic()
+    return lambda _: (200, dcgm_text(snapshots[int((time.monotonic() - began_s) / step_s) % len(snapshots)], host))
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_dcgm_says_the_same_as_the_driver(newer: bool) -> None:
+    snapshot = read_demo().snapshots[20]
+    with server(lambda _: (200, dcgm_text(snapshot, newer=newer))) as address:
+        seen = read_exporter(f"{address}/metrics")
+    assert seen.source == seen.badge == f"{address}/metrics"
+    assert len(seen.devices) == 2
+    for read, true in zip(seen.devices, snapshot.devices, strict=True):
+        for field in (
+            "index", "uuid", "name", "sm_active_fraction", "sm_occupancy_fraction", "tensor_active_fraction", "dram_bandwidth_fraction",
+            "kernel_resident_fraction", "memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes", "memory_total_bytes",
+            "power_average_w", "power_limit_w", "sm_clock_hz", "max_sm_clock_hz", "energy_j", "event_reasons",
+        ):  # fmt: skip
+            expected = getattr(true, field)
+            assert getattr(read, field) == (pytest.approx(expected) if isinstance(expected, float) else expected), field
+        assert read.temperature_c is None
+        assert read.why("temperature_c") == "the exporter does not give it"
+
+
+def test_our_own_text_reads_back_value_by_value() -> None:
+    snapshot = read_demo().snapshots[20]
+    read = devices_of(read_samples(prometheus_text(snapshot), "text"))
+    told = [
+        name
+        for name in DeviceSnapshot.__struct_fields__
+        if name.endswith(("fraction", "_bytes", "_w", "_j", "_hz", "_c", "_per_s"))
+    ]
+    assert len(told) > 25
+    for seen, true in zip(read, snapshot.devices, strict=True):
+        for field in set(told) - {"throttled_fraction"}:
+            assert getattr(seen, field) == getattr(true, field), field
+        assert seen.event_reasons == (true.event_reasons or None)
+
+
+def test_the_text_is_what_the_format_asks_for() -> None:
+    device = DeviceSnapshot(
+        index=0, state="ok", name='odd "name" with \\ and\nline', uuid="GPU-1", sm_active_fraction=0.5, power_w=0.0
+    )
+    lost = DeviceSnapshot(index=1, state="lost", name="NVIDIA H100")
+    from test_rightsizing import snapshot as snapshot_of
+
+    text = prometheus_text(snapshot_of(0, device, lost))
+    lines = text.splitlines()
+    assert "# TYPE gpu_planner_sm_active_ratio gauge" in lines
+    assert r'gpu_planner_sm_active_ratio{gpu="0",uuid="GPU-1",name="odd \"name\" with \\ and\nline"} 0.5' in lines
+    assert [line for line in lines if line.startswith("gpu_planner_power_watts")] == [
+        r'gpu_planner_power_watts{gpu="0",uuid="GPU-1",name="odd \"name\" with \\ and\nline"} 0.0'
+    ]
+    assert [line.rsplit(" ", 1)[1] for line in lines if line.startswith("gpu_planner_up{")] == ["1.0", "0.0"]
+    assert "None" not in text
+    assert "nan" not in text
+    first, second = devices_of(read_samples(text, "text"))
+    assert (first.name, first.sm_active_fraction, first.power_w) == (device.name, 0.5, 0.0)
+    assert (second.index, second.sm_active_fraction) == (1, None)
+
+
+def test_odd_samples() -> None:
+    text = (
+        '# a comment\n\nDCGM_FI_PROF_SM_ACTIVE{gpu="0",modelName="NVIDIA H100 80GB HBM3", UUID="GPU-1",} 2.5e-1 1700000000000\n'
+        'DCGM_FI_PROF_DRAM_ACTIVE{gpu="0"} NaN\nDCGM_FI_DEV_FB_USED{gpu="0",GPU_I_ID="3",GPU_I_PROFILE="1g.10gb"} 100\n'
+        'process_cpu_seconds_total 12\nDCGM_FI_DEV_XID_ERRORS{gpu="0"} 0\n'
+    )
+    (gpu,) = devices_of(read_samples(text, "text"))
+    assert gpu.sm_active_fraction == 0.25
+    assert gpu.dram_bandwidth_fraction is None
+    assert gpu.memory_used_bytes is None
+    (part,) = gpu.mig
+    assert (part.profile, part.gpu_instance, part.memory_used_bytes) == ("1g.10gb", 3, 100 * MIB)
+    assert math.isinf(read_samples("up +Inf", "text")[0].value)
+    with pytest.raises(UserError, match="line 1"):
+        read_samples("<!doctype html>", "text")
+    with pytest.raises(UserError, match="line 2"):
+        read_samples('a 1\nb{c="d} 1', "text")
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "said"),
+    [
+        (200, "node_load1 0.5\n", "has no metric of a GPU"),
+        (200, "<html>", "is not the text format"),
+        (503, "warming up", "503"),
+    ],
+)
+def test_an_exporter_that_is_none_is_said(status: int, text: str, said: str) -> None:
+    with server(lambda _: (status, text)) as address, pytest.raises(UserError, match=said):
+        read_exporter(address)
+
+
+def command(*options: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "planner", *options], cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def test_an_exporter_is_watched_judged_and_missed(tmp_path: Path) -> None:
+    with server(replaying("launch-bound", "node-a")) as address:
+        once = command("watch", "--source", f"{address}/metrics", "--once")
+        assert once.returncode == 0, once.stderr
+        assert once.stdout.startswith(f" {address}/metrics ")
+        assert "28 %" in once.stdout or "27 %" in once.stdout or "29 %" in once.stdout
+        assert "CPU" not in once.stdout
+        judged = command("rightsize", "--source", f"{address}/metrics", "--seconds", "3", "--json", "--state", str(tmp_path))
+        advice = json.loads(judged.stdout)
+        assert advice["gpus"][0]["judgement"]["limiter"] == "launch/host"
+        assert advice["gpus"][0]["observed"]["readings"] >= 3
+
+
+def test_an_exporter_that_goes_away_and_comes_back_is_waited_for() -> None:
+    from planner.cli.telemetry_source import Origin
+
+    alive = True
+    text = dcgm_text(read_demo().snapshots[20])
+    seen: list[Snapshot] = []
+    with server(lambda _: (200, text) if alive else (503, "")) as address:
+        stream = Origin(source=address).stream(seen.append, 0.1)
+        stream.start()
+        time.sleep(0.5)
+        alive = False
+        time.sleep(1.5)
+        stale_s, count = stream.stale_for_s(), len(seen)
+        alive = True
+        time.sleep(0.5)
+        assert stream.stop()
+    assert stale_s is not None
+    assert stale_s > 1.0
+    assert len(seen) > count >= 2
+    assert stream.failure is None
+
+
+# a server that has kept the readings of several hosts
+
+
+def matrix(hosts: dict[str, str], asked: dict[str, list[str]]) -> str:
+    """What a Prometheus server answers to a range query over exporters that went through recordings."""
+    start, end, step = (float(asked[name][0]) for name in ("start", "end", "step"))
+    series: dict[tuple[tuple[str, str], ...], list[list[Any]]] = {}
+    for host, name in hosts.items():
+        snapshots = read_recording(WINDOWS / f"{name}.jsonl").snapshots
+        at_s, position = start, 0
+        while at_s <= end:
+            for sample in read_samples(dcgm_text(snapshots[position % len(snapshots)], host), "text"):
+                labels = tuple(sorted({"__name__": sample.name, "instance": f"{host}:9400", **sample.labels}.items()))
+                series.setdefault(labels, []).append([at_s, str(sample.value)])
+            at_s, position = at_s + step, position + 1
+    result = [{"metric": dict(labels), "values": values} for labels, values in series.items()]
+    return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
+
+
+def test_a_fleet_is_judged_from_a_range_query(tmp_path: Path) -> None:
+    hosts = {"node-a": "idle", "node-b": "compute-bound-training", "node-c": "launch-bound"}
+    asked: list[dict[str, list[str]]] = []
+
+    def answer(path: str) -> tuple[int, str]:
+        assert urlsplit(path).path == "/api/v1/query_range"
+        asked.append(parse_qs(urlsplit(path).query))
+        return 200, matrix(hosts, asked[-1])
+
+    with server(answer) as address:
+        done = command(
+            "rightsize", "--prometheus", address, "--seconds", "600", "--match", 'cluster="a"', "--json", "--state", str(tmp_path)
+        )
+        text = command("rightsize", "--prometheus", f"{address}/", "--seconds", "600", "--state", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["gpus"]
+    assert {row["observed"]["host"]: row["judgement"]["limiter"] for row in rows} == {
+        "node-a": "idle",
+        "node-b": "compute",
+        "node-c": "launch/host",
+    }
+    assert all(row["observed"]["gpu"] == H100 and row["observed"]["readings"] == 241 for row in rows)
+    query = asked[0]["query"][0]
+    assert query.startswith('{__name__=~"DCGM_FI_(')
+    assert query.endswith(',cluster="a"}')
+    assert "node-b GPU 0" in text.stdout
+    assert "3 GPUs cost" in text.stdout
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "said"),
+    [
+        (200, '{"status": "success", "data": {"result": []}}', "has kept no metric of a GPU"),
+        (200, '{"status": "error", "error": "query processing would load too many samples"}', "too many samples"),
+        (200, "<html>", "does not answer as a Prometheus server does"),
+        (400, '{"status": "error", "error": "parse error"}', "parse error"),
+    ],
+)
+def test_a_server_that_cannot_answer_is_said(status: int, text: str, said: str) -> None:
+    with server(lambda _: (status, text)) as address, pytest.raises(UserError, match=said):
+        read_fleet(address, 60)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus on the PATH (Debian package prometheus)")
+def test_a_real_prometheus_scrapes_and_is_asked(tmp_path: Path) -> None:
+    with server(replaying("launch-bound", "node-a")) as one, server(replaying("compute-bound-training", "node-b")) as two:
+        targets = [one.removeprefix("http://"), two.removeprefix("http://")]
+        (tmp_path / "prometheus.yml").write_text(
+            f"global: {{scrape_interval: 500ms}}\nscrape_configs: [{{job_name: gpu, static_configs: [{{targets: {json.dumps(targets)}}}]}}]\n"
+        )
+        port = free_port()
+        options = [
+            f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data", f"--web.listen-address=127.0.0.1:{port}",
+            "--log.level=error",
+        ]  # fmt: skip
+        address = f"http://127.0.0.1:{port}"
+        with subprocess.Popen(["prometheus", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            try:
+                end_s = time.monotonic() + 30
+                while time.monotonic() < end_s:
+                    time.sleep(0.5)
+                    try:
+                        with urllib.request.urlopen(f"{address}/-/ready", timeout=1):  # noqa: S310 - our own address
+                            break
+                    except OSError:
+                        continue
+                time.sleep(10)  # the server hands its targets to the scrapers every 5 s
+                fleet = read_fleet(address, 4, step_s=0.5)
+            finally:
+                process.terminate()
+    assert set(fleet) == {"node-a", "node-b"}
+    assert all(len(snapshots) >= 5 for snapshots in fleet.values())
+    session = Session.open(state=tmp_path, config=tmp_path)
+    seen = {one.host: one for one in observe_fleet(fleet, session.gpus)}
+    (true,) = observe(read_recording(WINDOWS / "launch-bound.jsonl").snapshots, session.gpus)
+    assert seen["node-a"].gpu == H100
+    assert seen["node-a"].sm_active == pytest.approx(true.sm_active, rel=0.1)
+    limiters = {row.observed.host: row.judgement.limiter for row in session.rightsize(list(seen.values())).gpus}
+    assert limiters == {"node-a": "launch/host", "node-b": "compute"}
