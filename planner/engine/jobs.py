@@ -12,7 +12,7 @@ from planner.engine.memory.activations import Manner
 from planner.engine.memory.footprint import NOTHING, Footprint, footprint
 from planner.errors import Problems, nearest_names
 from planner.workload.architecture import Architecture
-from planner.workload.tasks import LORA_TARGETS, Lengths, Workload
+from planner.workload.tasks import LATENCY_TARGETS, LORA_TARGETS, Lengths, Workload
 from planner.workload.weights import DTYPE_BYTES, FORMATS, WeightFormat
 
 RECIPES: dict[str, tuple[float, float, float, float]] = {
@@ -187,6 +187,12 @@ def _check_numbers(workload: Workload, problems: Problems) -> None:
         value = getattr(workload, name)
         if value is not None and value <= 0:
             problems.add(name, f"{value} is not accepted; it has to be above 0.")
+    for name, most in (("arrival_variation", 10.0), ("batch_window_s", 60.0)):
+        value = getattr(workload, name)
+        if value is not None and not 0 <= value <= most:
+            problems.add(name, f"{value} is not accepted; it has to be from 0 to {most:g}.")
+        elif value and workload.request_rate_per_s is None:
+            problems.add("request_rate_per_s", f"missing; {name} = {value:g} says how requests arrive.")
     if workload.memory_fraction is not None and not 0 < workload.memory_fraction <= 1:
         problems.add("memory_fraction", f"{workload.memory_fraction} is not accepted; it has to be above 0 and at most 1.")
     if isinstance(workload.concurrency, int) and workload.concurrency <= 0:
@@ -205,7 +211,7 @@ def _check_numbers(workload: Workload, problems: Problems) -> None:
         problems.add("targets.headroom", f"{workload.targets.headroom} is not accepted; it has to be at least 0 and below 1.")
     if workload.targets.burst < 0:
         problems.add("targets.burst", f"{workload.targets.burst} is not accepted; it has to be at least 0.")
-    for name in ("deadline_h", "budget_usd", "p95_request_s", "p95_ttft_s", "p95_tpot_s"):
+    for name in ("deadline_h", "budget_usd", *LATENCY_TARGETS):
         value = getattr(workload.targets, name)
         if value is not None and value <= 0:
             problems.add(f"targets.{name}", f"{value} is not accepted; it has to be above 0.")

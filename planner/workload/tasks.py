@@ -26,6 +26,9 @@ Loss = Literal["full", "chunked", "fused"]
 Objective = Literal["cheapest", "fastest", "flop-per-usd", "fewest-gpus"]
 Market = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
 
+LATENCY_TARGETS = tuple(f"{share}_{of}_s" for share in ("p50", "p95", "p99") for of in ("request", "ttft", "tpot"))
+"""Names of `Targets` that limit a percentile of a latency."""
+
 LORA_TARGETS = ("q", "k", "v", "o", "gate", "up", "down")
 
 
@@ -64,9 +67,16 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The whole job has to end within this many hours."""
     budget_usd: float | None = None
     """The whole job may cost this much; for a service, a month of it."""
+    p50_request_s: float | None = None
+    """Of a whole request, as p95 and p99; `ttft`: of its first token; `tpot`: of the time between its tokens."""
+    p50_ttft_s: float | None = None
+    p50_tpot_s: float | None = None
     p95_request_s: float | None = None
     p95_ttft_s: float | None = None
     p95_tpot_s: float | None = None
+    p99_request_s: float | None = None
+    p99_ttft_s: float | None = None
+    p99_tpot_s: float | None = None
     burst: float = 0.0
     """Extra request rate to stand, as a fraction (0.2: 20 %)."""
     headroom: float | None = None
@@ -119,6 +129,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Requests of a whole batch job: turns requests/s into hours and dollars."""
     concurrency: int | Literal["max"] | None = None
     request_rate_per_s: float | None = None
+    arrival_variation: float | None = None
+    """Of a request rate, standard deviation ÷ mean of the time between requests. 1, or absent: Poisson; 3: in bursts; 0: evenly."""
+    batch_window_s: float | None = None
+    """Of a request rate: how long a front end gathers requests before it hands them to the engine together."""
 
     engine: str | None = None
     """'vllm', 'transformers', …, with an optional '@version'."""

@@ -68,6 +68,8 @@ class Load:
     """Of a `closed` loop: client and front end need it for each request, one after the other, before the engine sees it."""
     in_flight: int = 0
     """Sequences that are running at the start, each somewhere in its output, so that less time passes until it is steady."""
+    window_s: float = 0.0
+    """Of open loads: the first request of a batch waits so long for others, and all reach the engine together."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,22 @@ def _gaps(seed: int, variation: float, count: int) -> Floats:
     return stream.standard_gamma(shape, count) / shape
 
 
-def traffic_of(loads: Sequence[Load], seeds: Sequence[int], requests: int) -> Traffic:
-    """`requests` of each load, a lane each, with its seed. Raises ValueError for an open load without a rate."""
+def gathered(sent_s: Floats, window_s: Floats) -> Floats:
+    """When requests sent at `sent_s` [lanes, requests] reach the engine: as the window closes that the first of a batch opened."""
+    closes = np.full(sent_s.shape[0], -np.inf)
+    reached = np.empty_like(sent_s)
+    for number in range(sent_s.shape[1]):
+        sent = sent_s[:, number]
+        closes = np.where(sent > closes, sent + window_s, closes)
+        reached[:, number] = closes
+    return reached
+
+
+def traffic_of(loads: Sequence[Load], seeds: Sequence[int], requests: int, most: Rows | None = None) -> Traffic:
+    """`requests` of each load, a lane each, with its seed; of the lane's own `most` where that is given.
+
+    Raises ValueError for an open load without a rate.
+    """
     lanes, width = len(loads), requests + 1
     arrival = np.full((lanes, width), np.inf)
     inputs, outputs = np.zeros((lanes, width)), np.ones((lanes, width))
@@ -143,10 +159,17 @@ def traffic_of(loads: Sequence[Load], seeds: Sequence[int], requests: int) -> Tr
                 gaps[key] = _gaps(*key, requests)
             arrival[lane, running:-1] = np.cumsum(gaps[key][running:]) / load.rate_per_s
         arrival[lane, :running] = 0.0
+    if most is not None:
+        arrival[np.arange(width) >= most[:, None]] = np.inf
     closed = np.array([load.arrivals == "closed" for load in loads])
+    window_s = np.array([load.window_s for load in loads])
+    sent = np.where(closed[:, None] & np.isfinite(arrival), 0.0, arrival)
+    if window_s.any():
+        later = ~closed[:, None] & (np.arange(width) >= np.array([load.in_flight for load in loads])[:, None])
+        arrival = np.where(later, gathered(np.where(later, arrival, -np.inf), window_s), arrival)
     return Traffic(
         arrival_s=arrival,
-        sent_s=np.where(closed[:, None] & np.isfinite(arrival), 0.0, arrival),
+        sent_s=sent,
         input_tokens=inputs,
         fresh_tokens=inputs - prefix,
         prefix_tokens=prefix,
