@@ -106,6 +106,13 @@ def test_cache_bytes_per_token(model: str, kv_dtype: str, bytes_per_token: int) 
     assert found.kv_cache == exact(3 * 1024 * bytes_per_token)
 
 
+def test_transformers_caches_full_keys_and_values_of_latent_attention() -> None:
+    """61 layers · 128 heads · (192 of the key + 128 of the value) · 2 bytes; vLLM keeps the latent."""
+    fields = {**H100, "model": "deepseek-v3", "task": "generate", "input_tokens": 900, "output_tokens": 124}
+    assert memory(**fields, engine="transformers").kv_cache == exact(1024 * 61 * 128 * (192 + 128) * 2)
+    assert memory(**fields, engine="vllm").kv_cache == exact(1024 * 70_272)
+
+
 @pytest.mark.parametrize(("tokens", "kept"), [(2048, 2048 * 32), (10_000, 4096 * 32)])
 def test_a_window_bounds_the_cache(tokens: int, kept: int) -> None:
     found = memory(**H100, model="mistral-7b-v0.1", task="generate", input_tokens=tokens - 100, output_tokens=100)

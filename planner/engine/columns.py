@@ -66,6 +66,7 @@ class ModelColumns(Columns):
     shared_matrix: Floats
     router_matrix: Floats
     cached_per_token: Floats
+    latent_rank: Floats
     qk_norm: Floats
     norms: Floats
     centred: Floats
@@ -167,6 +168,7 @@ class EngineColumns(Columns):
     cache_slack: Floats
     kept_activations: Floats
     cache_grows: Floats
+    expands_latent: Floats
     copied_layers: Floats
     gptq_scratch_tokens: Floats
     unpacks: Floats

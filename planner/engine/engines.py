@@ -39,6 +39,8 @@ class Engine:
     """Largest forward pass's temporaries that stay reserved when the logits are made, as a fraction."""
     cache_grows: bool = False
     """The cache holds the tokens there are; else room for whole requests is taken at once."""
+    expands_latent: bool = False
+    """The cache of multi-head latent attention holds full keys and values, not the latent."""
     copied_layers: float = 0.0
     """Layers whose cache stands twice while a token is appended to it."""
     prompt_logits: bool = False
@@ -101,6 +103,7 @@ _RECORDS: dict[str, Engine] = {
             communicator_bytes=1.0 * GIB,
             slack=0.06,
             device_factor=1.13,
+            expands_latent=True,
             unpacks=True,
             pool_fraction=None,
             prefill_chunk=0,
@@ -125,6 +128,7 @@ _RECORDS: dict[str, Engine] = {
             copied_layers=ALL_LAYERS,
             prompt_logits=True,
             gptq_scratch_tokens=16384,
+            expands_latent=True,
             unpacks=True,
             device_factor=1.45,
             layer_split=True,

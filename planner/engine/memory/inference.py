@@ -24,15 +24,21 @@ LOGIT_BYTES = 6
 
 
 def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
-    """Cache of one sequence of `tokens` on one GPU, in whole blocks; key/value heads are split over tp and repeated beyond their number."""
+    """Cache of one sequence of `tokens` on one GPU, in whole blocks; key/value heads are split over tp and repeated beyond their number.
+
+    The latent of MLA is on every rank; engines that expand it cache keys and values of all heads.
+    """
     m, s = t.model, t.layout
     block = np.maximum(t.engine.cache_block_tokens, 1)
     whole = np.ceil(m.layers / s.pp) / m.layers
     full = (m.layers - m.windowed_layers) * np.ceil(tokens / block) * block
     windowed = m.windowed_layers * np.ceil(np.minimum(tokens, np.where(m.window > 0, m.window, tokens)) / block) * block
-    latent = m.cached_per_token < 2 * m.key
-    split = np.where(latent, 1.0, np.ceil(m.kv_heads / s.tp) / np.maximum(m.kv_heads, 1))
-    return whole * (full + windowed) * m.cached_per_token * split * t.job.kv_bytes / s.cp
+    expands = (t.engine.expands_latent > 0) & (m.latent_rank > 0)
+    cached = np.where(expands, m.attended, m.cached_per_token)
+    latent = (m.latent_rank > 0) & ~expands
+    heads = np.where(m.latent_rank > 0, m.heads, m.kv_heads)
+    split = np.where(latent, 1.0, np.ceil(heads / s.tp) / np.maximum(heads, 1))
+    return whole * (full + windowed) * cached * split * t.job.kv_bytes / s.cp
 
 
 @dataclass(frozen=True)
