@@ -114,6 +114,7 @@ class Percentiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     mean: Figure
     p50: Figure | None = None
     p95: Figure | None = None
+    p99: Figure | None = None
 
 
 class LayoutAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

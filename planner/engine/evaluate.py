@@ -251,6 +251,11 @@ def _train_figures(e: Evaluated, row: int, chip: Chip, layout: LayoutAnswer, fig
     }
 
 
+def _percentiles(s: ServeColumns, latency: str, row: int, figure: _Scale) -> Percentiles:
+    mean, p50, p95, p99 = (figure(float(getattr(s, f"{latency}{share}_s")[row])) for share in ("", "_p50", "_p95", "_p99"))
+    return Percentiles(mean=mean, p50=p50, p95=p95, p99=p99)
+
+
 def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutAnswer, figure: _Scale) -> dict[str, Any]:
     s = e.serve
     assert s is not None
@@ -265,9 +270,7 @@ def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutA
         "bottleneck": _bottleneck(by_class, float(s.compute_bound[row])),
         "flop_per_token": float(s.flop_per_token[row]),
         "prefill_s": figure(float(s.prefill_s[row])),
-        "ttft_s": Percentiles(
-            mean=first(float(s.ttft_s[row])), p50=first(float(s.ttft_s[row])), p95=first(float(s.ttft_p95_s[row]))
-        ),
+        "ttft_s": _percentiles(s, "ttft", row, first),
         "requests_per_s": figure(requests),
         "energy_j_per_token": _Scale(figure.factor * 1.3, "spec")(watts / tokens) if np.isfinite(watts) and tokens else None,
         "seconds_by_class": by_class,
@@ -279,10 +282,10 @@ def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutA
         result["max_concurrency"] = int(min(most, 1e6)) * layout.dp
     if job.task == "prefill":
         return result | {"tokens_per_s": figure(tokens), "tokens_per_s_per_gpu": figure(tokens / layout.gpus)}
-    tpot, request = float(s.tpot_s[row]), float(s.request_s[row])
+    tpot = float(s.tpot_s[row])
     return result | {
-        "tpot_s": Percentiles(mean=figure(tpot), p50=figure(tpot), p95=figure(float(s.tpot_p95_s[row]))),
-        "request_s": Percentiles(mean=figure(request), p50=figure(request), p95=figure(float(s.request_p95_s[row]))),
+        "tpot_s": _percentiles(s, "tpot", row, figure),
+        "request_s": _percentiles(s, "request", row, figure),
         "decode_tokens_per_s": figure(1 / tpot) if tpot > 0 else None,
         "output_tokens_per_s": figure(output),
         "tokens_per_s": figure(output),

@@ -11,10 +11,12 @@ from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.evaluate import Evaluated
 from planner.engine.layouts import Site
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, duration_text, usd_text
-from planner.workload.tasks import Workload
+from planner.workload.tasks import LATENCY_TARGETS, Workload
 
 UNPRICED = 1e6
 """Overshoot of a budget that an unknown price cannot be held against."""
+
+LATENCY_WORDS = {"request": "request time", "ttft": "time to first token", "tpot": "time per token"}
 
 
 @dataclass(frozen=True)
@@ -88,14 +90,11 @@ def target_columns(
     if t.budget_usd is not None:
         found.append(("budget_usd", job_usd if e.step or workload.requests else usd_per_h * HOURS_PER_MONTH, t.budget_usd))
     if e.serve is not None:
-        for name, column in (
-            ("p95_request_s", e.serve.request_p95_s),
-            ("p95_ttft_s", e.serve.ttft_p95_s),
-            ("p95_tpot_s", e.serve.tpot_p95_s),
-        ):
+        for name in LATENCY_TARGETS:
             limit = getattr(t, name)
             if limit is not None:
-                found.append((name, column, limit))
+                share, latency, _ = name.split("_")
+                found.append((name, getattr(e.serve, f"{latency}_{share}_s"), limit))
     return found
 
 
@@ -105,7 +104,8 @@ def missed(name: str, value: float, limit: float) -> str:
         return f"takes {duration_text(value * SECONDS_PER_HOUR)}, deadline {duration_text(limit * SECONDS_PER_HOUR)}"
     if name == "budget_usd":
         return f"costs ${usd_text(value)}, budget ${usd_text(limit)}"
-    words = {"p95_request_s": "p95 request time", "p95_ttft_s": "p95 time to first token", "p95_tpot_s": "p95 time per token"}[name]
+    share, latency, _ = name.split("_")
+    words = f"{share} {LATENCY_WORDS[latency]}"
     return f"{words} {duration_text(value)}, wanted {duration_text(limit)}"
 
 

@@ -17,6 +17,8 @@ ROUNDS = 10.0
 GROUP = 3.0
 """Prompts after the first round that end up waiting for each other, one's own included, where prompts share iterations with running
 sequences. `scripts/fit_first_token.py` finds it from published times to first token; see there."""
+NORMAL_TAILS = (1.645, 2.326)
+"""Standard deviations to the 95th and the 99th percentile."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,18 @@ class ServeColumns:
     step_s: Floats
     """One decoding step of B sequences, between-token time without prefills."""
     ttft_s: Floats
+    """Mean, as the two below; then the percentiles of each."""
+    ttft_p50_s: Floats
     ttft_p95_s: Floats
+    ttft_p99_s: Floats
     tpot_s: Floats
+    tpot_p50_s: Floats
     tpot_p95_s: Floats
+    tpot_p99_s: Floats
     request_s: Floats
+    request_p50_s: Floats
     request_p95_s: Floats
+    request_p99_s: Floats
     requests_per_s: Floats
     """Of one replica."""
     by_class: dict[str, Floats]
@@ -123,19 +132,15 @@ def _prompt(t: Table, prompts: Floats, fresh: Floats) -> tuple[Floats, Pass]:
 
 def _fixed(batch: Floats, prefill_s: Floats, step_s: Floats, steps: Floats) -> dict[str, Floats]:
     request = prefill_s + steps * step_s
-    return {
-        "ttft_s": prefill_s,
-        "ttft_p95_s": prefill_s,
-        "tpot_s": step_s,
-        "tpot_p95_s": step_s,
-        "request_s": request,
-        "request_p95_s": request,
-        "requests_per_s": batch / request,
-    }
+    alike = {"ttft": prefill_s, "tpot": step_s, "request": request}
+    shares = ("_s", "_p50_s", "_p95_s", "_p99_s")
+    return {name + share: value for name, value in alike.items() for share in shares} | {"requests_per_s": batch / request}
 
 
-def _first_token(t: Table, batch: Floats, prompts: Floats, prefill_s: Floats, alone_s: Floats) -> tuple[Floats, Floats, Floats]:
-    """(mean, 95th percentile, position in passes of prompts) of a closed loop of B requests of one length.
+def _first_token(
+    t: Table, batch: Floats, prompts: Floats, prefill_s: Floats, alone_s: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """(mean, 95th, 99th percentile, prompts the middle one waits for) of a closed loop of B requests of one length.
 
     All start together, so in the first round the middle one waits for (B + n)/2 prompts, n of which share a pass. Engines that
     put prompts first keep them in step: running sequences stand still until all have their first token, so all end together and
@@ -147,9 +152,10 @@ def _first_token(t: Table, batch: Floats, prompts: Floats, prefill_s: Floats, al
     drifting = first / ROUNDS * prefill_s + (1 - 1 / ROUNDS) * few * alone_s
     in_step = prefill_s * (first + prompts * (1 - prompts / batch))
     waits = t.engine.prompts_first > 0
-    # a tenth of the requests are of the first round: the 95th percentile is its middle
+    # a tenth of the requests are of the first round: its middle is the 95th percentile, nine tenths of it the 99th
     late = np.where(waits, prefill_s * batch, np.maximum(first * prefill_s, few * alone_s))
-    return np.where(waits, in_step, drifting), late, first
+    last = np.where(waits, prefill_s * batch, np.maximum((0.9 * batch + 0.1 * prompts) * prefill_s, late))
+    return np.where(waits, in_step, drifting), late, last, first
 
 
 def _continuous(t: Table, batch: Floats, prompts: Floats, times: tuple[Floats, Floats, Floats], decode: Pass) -> dict[str, Floats]:
@@ -157,29 +163,38 @@ def _continuous(t: Table, batch: Floats, prompts: Floats, times: tuple[Floats, F
 
     `times`: seconds of a prompt among those it shares a pass with, of a prompt alone in its pass, and of a decoding step. Requests
     of one length at a fixed concurrency start together (`_first_token`); independent ones wait as in a queue with the share of
-    time that prefills take. The 95th percentile takes the load seen by an unlucky request: with many independent users the
-    number in flight is Poisson, so B + 1.645·sqrt(B); the time that grows with B is the prefills and the reading of the caches.
+    time that prefills take. High percentiles take the load seen by an unlucky request: with many independent users the number
+    in flight is Poisson, so B + 1.645·sqrt(B) at the 95th; the time that grows with B is the prefills and the reading of the caches.
+    They screen candidates; `planner.engine.service` simulates those that are shown.
     """
     prefill_s, alone_s, step_s = times
     output = np.maximum(t.job.output_tokens, 1.0)
     cycle = batch * prefill_s + output * step_s
     share = np.minimum(0.95, batch * prefill_s / cycle)
     queued = prefill_s * (1 + np.minimum(batch / 2, 0.5 * share / (1 - share)))
-    together, late, first = _first_token(t, batch, prompts, prefill_s, alone_s)
-    in_step = (t.job.lockstep > 0) & (t.engine.prompts_first > 0)
-    ttft = np.where(t.job.lockstep > 0, together, queued) + 0.5 * step_s
+    together, late, last, first = _first_token(t, batch, prompts, prefill_s, alone_s)
+    lockstep = t.job.lockstep > 0
+    in_step = lockstep & (t.engine.prompts_first > 0)
+    ttft = np.where(lockstep, together, queued) + 0.5 * step_s
     # in step, a sequence waits for the prompts after its own and then decodes undisturbed
     tpot = np.where(in_step, (batch - first) * prefill_s + (output - 1) * step_s, cycle - ttft) / np.maximum(output - 1, 1.0)
-    more = 1.645 * np.sqrt(batch)
     growing = prefill_s + output * decode.attention * t.layout.pp / batch
-    ttft_p95 = step_s + np.where(t.job.lockstep > 0, late, prefill_s + np.minimum(batch * prefill_s, 3.0 * (queued - prefill_s)))
-    request_p95 = cycle + more * growing
+    request_p95, request_p99 = (cycle + tail * np.sqrt(batch) * growing for tail in NORMAL_TAILS)
+    tails = [prefill_s + np.minimum(batch * prefill_s, factor * (queued - prefill_s)) for factor in (3.0, 4.6)]
+    ttft_p95, ttft_p99 = (step_s + np.where(lockstep, of, tail) for of, tail in zip((late, last), tails, strict=True))
+    steps = np.maximum(output - 1, 1.0)
     return {
         "ttft_s": ttft,
+        "ttft_p50_s": ttft,
         "ttft_p95_s": ttft_p95,
+        "ttft_p99_s": ttft_p99,
         "tpot_s": tpot,
-        "tpot_p95_s": np.maximum(tpot, (request_p95 - ttft_p95) / np.maximum(output - 1, 1.0)),
+        "tpot_p50_s": tpot,
+        "tpot_p95_s": np.maximum(tpot, (request_p95 - ttft_p95) / steps),
+        "tpot_p99_s": np.maximum(tpot, np.maximum(request_p95 - ttft_p95, request_p99 - ttft_p99) / steps),
         "request_s": cycle,
+        "request_p50_s": cycle,
         "request_p95_s": request_p95,
+        "request_p99_s": request_p99,
         "requests_per_s": batch / cycle,
     }
