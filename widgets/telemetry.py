@@ -158,7 +158,8 @@ class MachineView(VerticalScroll, can_focus=True):
             return
         name = snapshot.devices[0].name if snapshot.devices else ""
         count = f"{len(snapshot.devices)} × " if len(snapshot.devices) > 1 else ""
-        parts = [snapshot.badge or "", f"{count}{name}" if name else "", self._trouble, "paused, p resumes" if self._paused else ""]
+        paused = "paused, p resumes" if self._paused else ""
+        parts = [snapshot.badge or "", self._trouble, paused, f"{count}{name}" if name else ""]
         aside = "R right-sizes" if snapshot.devices else ""
         frame_of(self).entitle(" · ".join(filter(None, parts)), aside, name="Telemetry" if snapshot.badge else "")
 

@@ -1,0 +1,266 @@
+"""Telemetry as people meet it, on the C stand-in: lost GPUs, calls that hang, slices that change, many GPUs, and bytes over ssh."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nvml_stub import A100, COMPILER, H100, REPOSITORY, ControlFile, build, environment, run_python
+
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> ControlFile:
+    file = ControlFile(tmp_path / "control")
+    file.write()
+    return file
+
+
+class Screen:
+    """The program on a pseudo-terminal of 200 × 50 in 24-bit colour."""
+
+    def __init__(self, home: Path, *options: str, **variables: str) -> None:
+        self._main, worker = pty.openpty()
+        fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+        folders = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE", "DATA")}
+        plain = {name: value for name, value in os.environ.items() if name != "NO_COLOR" and not name.startswith("TEXTUAL")}
+        terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(REPOSITORY), "LC_ALL": "C.UTF-8"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "widgets.launch", *options],
+            stdin=worker, stdout=worker, stderr=worker, env=plain | terminal | folders | variables, cwd=REPOSITORY, start_new_session=True,
+        )  # fmt: skip
+        os.close(worker)
+
+    def read(self, until: bytes = b"", within_s: float = 20.0) -> bytes:
+        """What is written until `until` appears, or for `within_s`."""
+        written, end_s = b"", time.monotonic() + within_s
+        while time.monotonic() < end_s and not (until and until in written):
+            if select.select([self._main], [], [], 0.02)[0]:
+                try:
+                    written += os.read(self._main, 1 << 16)
+                except OSError:
+                    break
+        return written
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._main, keys)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._main)
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Screen]:
+    screen = Screen(tmp_path, "--demo")
+    yield screen
+    screen.close()
+
+
+def test_a_busy_pane_stays_within_30_kilobytes_a_second_and_a_paused_one_sends_nothing(demo: Screen) -> None:
+    assert b"DEMO" in demo.read(until=b"DRAM traffic")
+    demo.read(within_s=4.0)
+    sent = demo.read(within_s=5.0)
+    assert 0 < len(sent) / 5.0 <= 30_000
+    demo.type(b"p")
+    assert b"paused" in demo.read(until=b"paused", within_s=5.0)
+    demo.read(within_s=1.5)
+    assert demo.read(within_s=3.0) == b""
+    demo.type(b"p")
+    assert demo.read(within_s=3.0) != b""
+
+
+@needs_compiler
+def test_while_a_call_hangs_the_screen_lives_and_q_leaves_at_once(library: Path, control: ControlFile, tmp_path: Path) -> None:
+    control.devices(H100)
+    found = environment(library, control)
+    screen = Screen(tmp_path, **{name: found[name] for name in ("LD_LIBRARY_PATH", "NVML_STUB")})
+    try:
+        assert b"DRAM traffic" in screen.read(until=b"DRAM traffic")
+        screen.read(within_s=2.5)
+        control.set(**{"slow.nvmlDeviceGetUtilizationRates": 30})
+        assert b"stale for" in screen.read(until=b"stale for", within_s=10.0)
+        screen.type(b"?")
+        assert b"Signs" in screen.read(until=b"Signs", within_s=1.0)
+        screen.type(b"\x1b")
+        screen.read(within_s=1.0)
+        screen.type(b"q")
+        began_s = time.monotonic()
+        while screen.process.poll() is None and time.monotonic() - began_s < 5.0:
+            screen.read(within_s=0.02)
+        assert screen.process.poll() == 0
+        assert time.monotonic() - began_s <= 0.5 + 0.3  # the interpreter's own end on a machine that has other work
+    finally:
+        screen.close()
+
+
+class Watch:
+    """`watch --json` at ten readings a second."""
+
+    def __init__(self, library: Path, control: ControlFile) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "planner", "watch", "--json", "--interval", "0.1"],
+            env=environment(library, control), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def until(self, told: Any, within_s: float = 15.0) -> dict[str, Any]:
+        """The first snapshot for which `told` holds."""
+        assert self.process.stdout is not None
+        end_s = time.monotonic() + within_s
+        while time.monotonic() < end_s:
+            snapshot: dict[str, Any] = json.loads(self.process.stdout.readline())
+            if told(snapshot):
+                return snapshot
+        raise AssertionError("it did not come to that")
+
+    def end(self) -> str:
+        self.process.terminate()
+        return self.process.communicate(timeout=10)[1]
+
+
+@needs_compiler
+def test_a_gpu_lost_in_mid_run_is_said_and_the_other_goes_on(library: Path, control: ControlFile) -> None:
+    control.devices(H100, A100 | {"uuid": "GPU-2"})
+    watch = Watch(library, control)
+    try:
+        watch.until(
+            lambda one: [gpu["state"] for gpu in one["devices"]] == ["ok", "ok"] and "sm_active_fraction" in one["devices"][0]
+        )
+        control.set(**{"0.lost_after": 1})
+        lost = watch.until(lambda one: one["devices"][0]["state"] == "lost")
+        assert lost["devices"][0] == {"index": 0, "uuid": H100["uuid"], "name": H100["name"], "state": "lost"}
+        assert lost["devices"][1]["state"] == "ok"
+        control.set(**{"0.lost_after": None})
+        again = watch.until(lambda one: one["devices"][0]["state"] == "ok" and "sm_active_fraction" in one["devices"][0])
+        assert again["devices"][0]["sm_active_fraction"] == pytest.approx(0.925)
+    finally:
+        errors = watch.end()
+    assert "contract" not in errors
+    assert "Traceback" not in errors
+
+
+@needs_compiler
+def test_slices_rearranged_under_a_running_watch(library: Path, control: ControlFile) -> None:
+    def part(slot: int, profile: str, instance: int, gibibytes: int) -> dict[str, object]:
+        return {
+            f"mig{slot}.name": f"NVIDIA H100 80GB HBM3 MIG {profile}", f"mig{slot}.uuid": f"MIG-{profile}-{instance}", f"mig{slot}.gi": instance,
+            f"mig{slot}.ci": 0, f"mig{slot}.total": gibibytes << 30, f"mig{slot}.used": 1 << 30, f"mig{slot}.gpm.2": 10 * instance,
+        }  # fmt: skip
+
+    control.devices(H100 | {"mig": 1, "mig_slots": 7} | part(0, "3g.40gb", 1, 39) | part(1, "3g.40gb", 2, 39))
+    watch = Watch(library, control)
+
+    def slices(snapshot: dict[str, Any]) -> dict[str, float | None]:
+        parts = snapshot["devices"][0].get("mig", ())
+        return {one["uuid"]: round(one["sm_active_fraction"], 6) if "sm_active_fraction" in one else None for one in parts}
+
+    try:
+        first = watch.until(lambda one: slices(one) == {"MIG-3g.40gb-1": 0.1, "MIG-3g.40gb-2": 0.2})
+        assert "kernel_resident_fraction" not in first["devices"][0]
+        gone = {f"0.{key}": None for key in part(1, "3g.40gb", 2, 39)}
+        small = part(2, "1g.10gb", 7, 9) | part(3, "1g.10gb", 8, 9)
+        control.set(**gone | {f"0.{key}": value for key, value in small.items()})
+        after = watch.until(lambda one: slices(one) == {"MIG-3g.40gb-1": 0.1, "MIG-1g.10gb-7": 0.7, "MIG-1g.10gb-8": 0.8})
+        assert [one["memory_total_bytes"] / 2**30 for one in after["devices"][0]["mig"]] == [39, 9, 9]
+        control.set(**{"0.mig": 0})
+        whole = watch.until(lambda one: "mig" not in one["devices"][0] and "sm_active_fraction" in one["devices"][0])
+        assert whole["devices"][0]["sm_active_fraction"] == pytest.approx(0.925)
+        control.set(**{"0.mig": 1})
+        watch.until(lambda one: len(slices(one)) == 3 and None not in slices(one).values())
+    finally:
+        errors = watch.end()
+    assert "contract" not in errors
+    assert "Traceback" not in errors
+
+
+@needs_compiler
+def test_eight_gpus_at_ten_readings_a_second_take_little_of_a_core(library: Path, control: ControlFile) -> None:
+    control.devices(*(H100 | {"uuid": f"GPU-{index}"} for index in range(8)))
+    code = """
+import time
+from planner.observe.telemetry import Poller
+seen = []
+poller = Poller(seen.append, interval_s=0.1)
+poller.start()
+time.sleep(1.5)
+began, count, wall = time.process_time(), len(seen), time.monotonic()
+time.sleep(4)
+print((time.process_time() - began) / (time.monotonic() - wall), (len(seen) - count) / 4)
+assert len(seen[-1].devices) == 8 and seen[-1].devices[7].sm_active_fraction == 0.925
+assert poller.stop()
+"""
+    done = run_python(code, library, control, NVML_STUB_FIXED="1")
+    assert done.returncode == 0, done.stderr
+    share, rate = map(float, done.stdout.split())
+    assert rate == pytest.approx(10, abs=1)
+    assert share < 0.02 * 2  # 1.1 % on a quiet core; twice the budget allows for a crowded one
+
+
+@needs_compiler
+def test_the_text_for_prometheus_is_what_the_library_said(library: Path, control: ControlFile) -> None:
+    control.devices(H100)
+    done = subprocess.run(
+        [sys.executable, "-m", "planner", "watch", "--prometheus"],
+        env=environment(library, control), cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=True,
+    )  # fmt: skip
+    said = {
+        match[1]: float(match[2]) for match in re.finditer(r'^gpu_planner_(\w+)\{gpu="0"[^}]*\} (\S+)$', done.stdout, re.MULTILINE)
+    }
+    assert said["sm_active_ratio"] == pytest.approx(0.925)
+    assert said["dram_bandwidth_ratio"] == pytest.approx(0.33)
+    assert said["power_watts"] == pytest.approx(633.25)
+    assert said["energy_joules_total"] == pytest.approx(123456789.012)
+    assert said["memory_used_bytes"] == 21474836480
+    assert said["sm_clock_hertz"] == 1755e6
+    assert said["up"] == 1
+    assert re.search(r'gpu_planner_clock_held_back\{[^}]*reason="power cap"\} 1.0', done.stdout)
+    assert re.search(r'gpu_planner_throttled_seconds_total\{[^}]*reason="power cap"\} 5.0', done.stdout)
+
+
+@needs_compiler
+def test_nvitop_reads_the_same_where_it_reads_at_all(library: Path, control: ControlFile) -> None:
+    """Another reader of the same library: names, memory, clocks, temperature and the two shares of time."""
+    pytest.importorskip("nvitop", reason="nvitop is not installed")
+    control.devices(H100)
+    code = """
+import json, nvitop
+from planner.observe.telemetry import read_once
+(ours,) = read_once().devices
+(theirs,) = nvitop.Device.all()
+assert ours.uuid == theirs.uuid() and ours.name == theirs.name(), (ours.uuid, theirs.uuid())
+pairs = {
+    "memory_total": (ours.memory_total_bytes, theirs.memory_total()),
+    "memory_used": (ours.memory_used_bytes, theirs.memory_used()),
+    "memory_free": (ours.memory_free_bytes, theirs.memory_free()),
+    "sm_clock": (ours.sm_clock_hz, theirs.sm_clock() * 1e6),
+    "memory_clock": (ours.memory_clock_hz, theirs.memory_clock() * 1e6),
+    "temperature": (ours.temperature_c, theirs.temperature()),
+    "kernel resident": (ours.kernel_resident_fraction, theirs.gpu_utilization() / 100),
+    "memory active": (ours.memory_active_fraction, theirs.memory_utilization() / 100),
+}
+print(json.dumps(pairs))
+"""
+    done = run_python(code, library, control)
+    assert done.returncode == 0, done.stderr
+    for name, (own, other) in json.loads(done.stdout).items():
+        assert own == pytest.approx(other), name
