@@ -89,6 +89,10 @@ class Evaluated:
     spread: Floats
     """Half width of the logarithm of every time."""
 
+    def take(self, keep: Rows) -> Evaluated:
+        """The rows `keep`, evaluated again."""
+        return evaluate(self.candidates.take(keep))
+
     @property
     def seconds(self) -> Floats:
         """Of one step or one request."""

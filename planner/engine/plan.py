@@ -23,12 +23,15 @@ from planner.engine.levers import levers_for, with_hints
 from planner.engine.memory import memory_of
 from planner.engine.outcome import deployed, outcome_of
 from planner.engine.rows import Evaluation, elsewhere, missing_row, plan_row, ranked
+from planner.engine.service import served
 from planner.engine.sites import sites_for
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload
 
+MOST_SIMULATED = 8
+"""Candidates of a service that are simulated: the best ones, beside those of this machine."""
 DTYPES_TO_TRY = ("bf16", "fp16", "fp32")
 """When the workload leaves the compute dtype open, the first a device has a figure for."""
 
@@ -68,16 +71,18 @@ def make_plan(
     top: int | None = None,
     levers: bool = True,
     hints: bool = False,
+    simulated: bool = True,
 ) -> Plan:
     """The plan for `workload`, its rows cut to `top` (this machine's stay). Raises `UserError` for values that cannot be used.
 
     `levers`: when nothing fits, look for changes that help. `hints`: name such a change for every GPU that is no solution.
+    `simulated`: serve requests that come at a rate by the best candidates, one by one, instead of by closed formulas alone.
     """
     considered = {sources.find_gpu(name).name for name in workload.gpus_considered}
     most = workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
     sites = sites_for(workload, sources.gpus, sources.offers, sources.machine, sources.local_counts, considered, most)
     posed = _pose(workload, architecture, sites, sources.chip)
-    scored, counted, fit = _rows(workload, posed, sources)
+    scored, counted, fit = _rows(workload, posed, sources, simulated=simulated and serves(workload))
     scored += [(missing_row(site, posed.jobs[0]), float("inf")) for site in posed.unsupported]
     in_order = ranked(scored, workload)
     if hints:
@@ -119,7 +124,12 @@ def _pose(
     return posed
 
 
-def _rows(workload: Workload, posed: _Posed, sources: Sources) -> tuple[list[tuple[PlanRow, float]], int, int]:
+def serves(workload: Workload) -> bool:
+    """Whether requests come at a rate of their own, so that what one waits depends on the others."""
+    return workload.task == "serve" and workload.request_rate_per_s is not None
+
+
+def _rows(workload: Workload, posed: _Posed, sources: Sources, *, simulated: bool) -> tuple[list[tuple[PlanRow, float]], int, int]:
     """(rows with their scores, candidates considered, candidates that fit)."""
     if not posed.sites:
         return [], 0, 0
@@ -132,13 +142,46 @@ def _rows(workload: Workload, posed: _Posed, sources: Sources) -> tuple[list[tup
     site_index = owner[index]
     outcome = outcome_of(evaluated, site_index, posed.sites, workload)
     v = Evaluation(evaluated, outcome, site_index, posed.sites, workload, sources.spec_chip)
+    shown = [(v, row, best) for row, best in _choose(v)]
+    if simulated:
+        shown = _simulated(shown)
     scored: list[tuple[PlanRow, float]] = []
-    for row, best in _choose(v):
-        found, score = plan_row(v, row), float(outcome.score[row])
+    for of, row, best in shown:
+        found, score = plan_row(of, row), float(of.outcome.score[row])
         scored.append((found, score))
         if best and workload.objective in {"cheapest", "flop-per-usd"}:
-            scored += [(other, score * ratio) for other, ratio in elsewhere(v, row, found)]
+            scored += [(other, score * ratio) for other, ratio in elsewhere(of, row, found)]
     return scored, int(owner.size), int(np.count_nonzero(memory.fits))
+
+
+def _simulated(shown: list[tuple[Evaluation, int, bool]]) -> list[tuple[Evaluation, int, bool]]:
+    """The best of `shown`, and this machine's, with what simulation says of them; the others as they were screened."""
+    fit = [item for item in shown if item[0].evaluated.memory.fits[item[1]]]
+    fit.sort(key=lambda item: (not item[0].outcome.meets[item[1]], item[0].outcome.score[item[1]]))
+    here = [item for item in fit[MOST_SIMULATED:] if item[0].sites[int(item[0].site_index[item[1]])].here]
+    picked = fit[:MOST_SIMULATED] + here
+    if not picked:
+        return shown
+    v = picked[0][0]
+    rows = np.array([row for _, row, _ in picked])
+    evaluated, place = served(v.evaluated.take(rows), v.workload.targets)
+    site_index = v.site_index[rows][place]
+    outcome = outcome_of(evaluated, site_index, v.sites, v.workload)
+    again = replace(v, evaluated=evaluated, outcome=outcome, site_index=site_index)
+    new = {int(rows[row]): number for number, row in enumerate(place)}
+    return _once_each([(again, new[row], best) if row in new else (of, row, best) for of, row, best in shown])
+
+
+def _once_each(shown: list[tuple[Evaluation, int, bool]]) -> list[tuple[Evaluation, int, bool]]:
+    """Of every GPU and count the best alone: simulation may have brought two to the same count, and changed which is a GPU's best."""
+    kept: dict[tuple[str, bool, float], tuple[Evaluation, int]] = {}
+    best: dict[tuple[str, bool], tuple[str, bool, float]] = {}
+    for v, row, _ in sorted(shown, key=lambda item: (not item[0].outcome.meets[item[1]], item[0].outcome.score[item[1]])):
+        site = v.sites[int(v.site_index[row])]
+        place = (site.gpu.name, site.here, float(v.outcome.gpus[row]))
+        kept.setdefault(place, (v, row))
+        best.setdefault(place[:2], place)
+    return [(v, row, best[place[:2]] == place) for place, (v, row) in kept.items()]
 
 
 def _best_of_each(owner: Rows, score: Floats) -> Flags:

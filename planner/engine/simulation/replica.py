@@ -123,7 +123,16 @@ def settled(pace: Pace, rules: Rules, demand: Demand) -> tuple[Floats, Flags]:
     return in_flight, in_flight < 0.98 * most
 
 
-def simulate(table: Table, most: Floats, demand: Demand, *, seeds: int = SEEDS, measured: int = MEASURED, seed: int = 0) -> Summary:
+def simulate(
+    table: Table,
+    most: Floats,
+    demand: Demand,
+    *,
+    seeds: int = SEEDS,
+    measured: int = MEASURED,
+    seed: int = 0,
+    count_gaps: bool = False,
+) -> Summary:
     """What each replica of `table` does under `demand`; a row that cannot keep up is `saturated`, its latencies infinite.
 
     `seeds` lanes a row, numbered from `seed`; `measured` requests in each, after those that make it steady.
@@ -143,18 +152,19 @@ def simulate(table: Table, most: Floats, demand: Demand, *, seeds: int = SEEDS, 
     swing = np.sqrt(in_flight[lane]) * np.tile(luck, rows.size)
     begun = np.where(closed[lane], limit[lane], np.clip(np.round(in_flight[lane] + swing), 0.0, np.floor(0.95 * limit[lane])))
     begun = begun.astype(np.int64)
-    warm = begun + np.ceil(SETTLED_SHARE * in_flight[lane]).astype(np.int64) + 8
+    queued = np.where(closed[lane], np.maximum(demand.concurrency[lane] - limit[lane], 0.0), 0.0)
+    warm = begun + np.ceil(queued + SETTLED_SHARE * in_flight[lane]).astype(np.int64) + 8
     counted = np.full(lane.size, measured)
-    behind = np.ceil(1.5 * in_flight[lane]).astype(np.int64) + TAIL
-    loads = [_load(demand, int(row), int(start)) for row, start in zip(lane, begun, strict=True)]
+    behind = np.ceil(1.5 * in_flight[lane] + queued).astype(np.int64) + TAIL
+    loads = [_load(demand, int(row), int(start), float(limit[row])) for row, start in zip(lane, begun, strict=True)]
     traffic = traffic_of(loads, [int(one) for one in number], int((warm + counted + behind).max()), (warm + counted + behind))
     laned = Rules(rules.budget[lane], rules.sequences[lane], rules.capacity[lane], rules.reserve[lane], rules.mixed[lane])
-    trace = run(pace.take(lane), laned, traffic, warm=warm, measured=counted)
+    trace = run(pace.take(lane), laned, traffic, warm=warm, measured=counted, count_gaps=count_gaps)
     found = summarise(trace, warm=warm, measured=counted, group=np.repeat(np.arange(rows.size), seeds))
     return _with_saturated(found, rows, table.rows)
 
 
-def _load(demand: Demand, row: int, begun: int) -> Load:
+def _load(demand: Demand, row: int, begun: int, limit: float) -> Load:
     rate = float(demand.rate_per_s[row])
     variation = float(demand.variation[row])
     return Load(
@@ -164,7 +174,7 @@ def _load(demand: Demand, row: int, begun: int) -> Load:
         arrivals="closed" if rate <= 0 else "fixed" if variation <= 0 else "poisson",
         rate_per_s=rate,
         variation=variation,
-        concurrency=int(demand.concurrency[row]) if rate <= 0 else 0,
+        concurrency=int(demand.concurrency[row] or limit) if rate <= 0 else 0,
         in_flight=begun,
         window_s=float(demand.window_s[row]),
     )
