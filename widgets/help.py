@@ -27,7 +27,8 @@ PANE_TEXTS = {
     "PyTorch's own peak does not count: context, libraries, allocator slack. enter (or M anywhere) itemises it: every byte with its formula, "
     "your numbers put in, and its source.",
     "machine": "What this machine does now. SM, tensor and bandwidth counters need Hopper or newer; older GPUs give shares of time only, "
-    "which say nothing about how much of the GPU was used. — is a sensor that is not there.",
+    "which say nothing about how much of the GPU was used. — is a sensor that is not there. R judges what was seen and what to change; a badge "
+    "(DEMO, REPLAY) says that it is not this machine.",
     "benchmark": "b measures this machine in a process of its own: matrix products, memory bandwidth, launch latency, a training step. Each "
     "result enters the plan at once and stays for the next start.",
 }

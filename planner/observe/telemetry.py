@@ -22,6 +22,8 @@ REOPEN_INTERVAL_S = 30.0
 """How often a missing driver is looked for again."""
 STOP_WAIT_S = 0.3
 """How long stopping waits for a reading to end; a call stuck in the driver is left behind."""
+STUCK_WAIT_S = 0.05
+"""The same when it is known that a call hangs."""
 
 
 class HostReader:
@@ -165,11 +167,12 @@ class Poller:
 
     def stop(self) -> bool:
         """End polling; waits at most 0.3 s. False when a call is stuck in the driver: the thread is then left to the process's end."""
+        stuck = self.stale_for_s() is not None
         self._stopping = True
         self._wake.set()
         if self._thread is None or self._thread is threading.current_thread():
             return True
-        self._thread.join(STOP_WAIT_S)
+        self._thread.join(STUCK_WAIT_S if stuck else STOP_WAIT_S)
         return not self._thread.is_alive()
 
     def stale_for_s(self) -> float | None:
