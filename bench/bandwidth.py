@@ -36,6 +36,25 @@ def measure_copy(bench: Bench, point: Point, total_bytes: int) -> Result:
     return rate_result(point, timed, 8.0 * count, "B/s", None, parameters, bytes=8.0 * count)
 
 
+def measure_triad(bench: Bench, point: Point, total_bytes: int) -> Result:
+    """Bytes read plus bytes written per second by a = b + s·c, over three thirds of `total_bytes`."""
+    count = total_bytes // 12
+    place = bench.device.torch_name
+    first, second = torch.rand(count, device=place), torch.rand(count, device=place)
+    target = torch.empty(count, device=place)
+    timed = bench.time(lambda: torch.add(first, second, alpha=3.0, out=target), point.cap_s)
+    parameters = {"bytes": total_bytes, "cache": cache_state(bench, total_bytes)}
+    return rate_result(point, timed, 12.0 * count, "B/s", None, parameters, bytes=12.0 * count)
+
+
+def measure_read(bench: Bench, point: Point, total_bytes: int) -> Result:
+    """Bytes read per second by the sum of an array: nothing of size is written."""
+    source = torch.rand(total_bytes // 4, device=bench.device.torch_name)
+    timed = bench.time(source.sum, point.cap_s)
+    parameters = {"bytes": total_bytes, "cache": cache_state(bench, total_bytes)}
+    return rate_result(point, timed, 4.0 * source.numel(), "B/s", None, parameters, bytes=4.0 * source.numel())
+
+
 def measure_gemv(bench: Bench, point: Point, dtype: str, rows: int, columns: int) -> Result:
     """Weight bytes read per second by a linear layer with one token. Raises `UnsupportedError`."""
     refuse_unsupported(bench.device, dtype)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import threading
 
 from bench.protocol import Bye, Heartbeat, Message, Progress, Result, encode
@@ -25,14 +27,26 @@ class Channel:
         """One line to the listener; to the journal too unless it is a mere sign of life."""
         line = encode(message)
         with self._lock:
-            if self._journal is not None and not isinstance(message, (Heartbeat, Progress)):
-                self._journal.write(line)
-                self._journal.flush()
-                if isinstance(message, (Result, Bye)):
-                    os.fsync(self._journal.fileno())
+            if not isinstance(message, (Heartbeat, Progress)):
+                self._write_down(line, sync=isinstance(message, (Result, Bye)))
             view = memoryview(line)
             while view and self._descriptor is not None:
                 try:
                     view = view[os.write(self._descriptor, view) :]
                 except OSError:
                     self._descriptor = None
+
+    def _write_down(self, line: bytes, *, sync: bool) -> None:
+        """Into the journal; where the disk is full it ends there, and the listener still hears everything."""
+        if self._journal is None:
+            return
+        try:
+            self._journal.write(line)
+            self._journal.flush()
+            if sync:
+                os.fsync(self._journal.fileno())
+        except OSError as refused:
+            print(f"the journal ends here: {refused.strerror}", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):
+                self._journal.close()
+            self._journal = None

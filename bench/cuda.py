@@ -58,7 +58,10 @@ class CudaTimer:
 
     def _timed(self, call: Callable[[], Any], count: int) -> list[float]:
         pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
+        refresh = getattr(call, "refresh", None)
         for start, end in pairs:
+            if refresh is not None:
+                refresh()
             self._flush.zero_()
             start.record()
             call()

@@ -111,6 +111,19 @@ def machine_parts(device: Device) -> dict[str, Any]:
     return {"device": device.name, "uuid": hidden(str(uuid)) if uuid is not None else None}
 
 
+def uuid_of(device: Device) -> str | None:
+    """Of a GPU, in lower case and without 'gpu-'; None of a CPU, or where torch does not tell."""
+    if device.is_cpu:
+        return None
+    uuid = getattr(torch.cuda.get_device_properties(device.torch_name), "uuid", None)
+    return str(uuid).lower().removeprefix("gpu-") if uuid is not None else None
+
+
+def local_ranks(device: Device) -> int:
+    """How many GPUs torch sees; on a CPU two processes, where it has two cores."""
+    return min(2, cpu.visible_cores()) if device.is_cpu else torch.cuda.device_count()
+
+
 def software_parts(device: Device) -> dict[str, Any]:
     """What the second half of `protocol.fingerprint` is made of: versions to the minor, threads, method."""
     return {

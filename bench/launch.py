@@ -60,5 +60,7 @@ def _latency(point: Point, timed: Timed, parameters: dict[str, Any]) -> Result:
         status=timed.status,
         detail=timed.detail,
         samples_s=rounded(tuple(sample * share for sample in timed.samples_s)),
+        spread=round(timed.spread, 6),
+        telemetry=timed.telemetry,
         taken_at=utc_now(),
     )

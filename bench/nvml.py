@@ -230,7 +230,11 @@ def between(first: Reading, last: Reading) -> tuple[dict[str, Any], str]:
     if seconds >= LEAST_ENERGY_S and "energy_j" in first.figures and "energy_j" in last.figures:
         told["energy_j"] = last.figures["energy_j"] - first.figures["energy_j"]
         told["power_w"] = told["energy_j"] / seconds
-    held = {number: (last.held_ns[number] - before) / 1e9 / seconds for number, before in first.held_ns.items() if number in last.held_ns}
+    held = {
+        number: (last.held_ns[number] - before) / 1e9 / seconds
+        for number, before in first.held_ns.items()
+        if number in last.held_ns
+    }
     if POWER_CAP in held:
         told["power_limited_share"] = round(min(1.0, held[POWER_CAP]), 4)
     why = [f"{what} {held[number]:.0%} of the time" for number, what in THROTTLING.items() if held.get(number, 0) > THROTTLED_SHARE]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bench import nvml
 from bench.environment import Device
 from bench.protocol import Point, Result
 from bench.timing import CpuTimer, Timed, Timer, measure
@@ -32,18 +33,50 @@ class Bench:
     best_flop_per_s: dict[str, float] = field(default_factory=dict)
     """Best GEMM rate seen so far per dtype, and of training steps per 'train/dtype': guards later points against calls that take
     minutes."""
+    meter: nvml.Meter | None = None
+    """The GPU's own telemetry, where there is any."""
+    crowded: str = ""
+    """Why every figure is shared: others kept the device busy before the run began."""
+    resident_bytes: float | None = None
+    """Of this process with torch loaded and nothing done."""
+    used_before_bytes: float | None = None
+    """Of the GPU's memory, before this process touched it."""
 
     def time(self, call: Callable[[], Any], cap_s: float, *, whole: bool = True, timer: Timer | None = None) -> Timed:
         """Sample `call`; `whole`: it keeps every thread busy from end to end."""
         threads = (self.device.threads if whole else 0) if self.device.is_cpu else None
-        return measure(
+        first: list[nvml.Reading] = []
+
+        def begin() -> None:
+            if self.meter is not None:
+                first.append(self.meter.read())
+                self.meter.mark(0)
+
+        timed = measure(
             timer or self.timer,
             call,
             cap_s=cap_s,
             stopping=self.stopping,
             progress=lambda share: self.progress(share, ""),
             threads=threads,
+            settled=begin,
         )
+        return self._with_telemetry(timed, first)
+
+    def _with_telemetry(self, timed: Timed, first: list[nvml.Reading]) -> Timed:
+        """`timed` with what the device said before and after the samples, and with the status that follows."""
+        told: dict[str, Any] = {}
+        held = ""
+        if self.meter is not None and first:
+            last = self.meter.read()
+            told, held = nvml.between(first[0], last)
+            if last.at_s - first[0].at_s >= nvml.GPM_LEAST_S:
+                self.meter.mark(1)
+                told |= self.meter.counters()
+            told["window_s"] = round(last.at_s - first[0].at_s, 4)
+        if self.crowded:
+            return replace(timed, telemetry=told, status="shared", detail=self.crowded)
+        return replace(timed, telemetry=told, status="throttled", detail=held) if held else replace(timed, telemetry=told)
 
     def refuse_if_slow(self, flop: float, dtype: str, cap_s: float, efficiency: float = 1.0) -> None:
         """Raise `TooSlowError` when one call of `flop` at the best rate seen would not end within `cap_s`."""
@@ -79,6 +112,8 @@ def rate_result(
         status=timed.status,
         detail=timed.detail,
         samples_s=rounded(timed.samples_s),
+        spread=round(timed.spread, 6),
+        telemetry=timed.telemetry,
         taken_at=utc_now(),
         **facts,
     )

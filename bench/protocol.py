@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 SCHEMA = 1
@@ -28,13 +28,15 @@ class Point:
     id: str
     """Stable over runs and machines: 'gemm/bf16/1024x1024x1024'."""
     kind: str
-    """'gemm', 'copy', 'gemv', 'launch' or 'train'."""
+    """'gemm', 'copy', 'train', …: what is measured, and with it the unit of the value."""
     label: str
     device: str
     """Where it runs: 'cpu' or 'cuda:0'."""
     expected_s: float
     cap_s: float
-    """Time after which sampling ends with what there is; four times that, and the worker counts as hung."""
+    """Time after which sampling ends with what there is; four times that and `grace_s`, and the worker counts as hung."""
+    grace_s: float = 0.0
+    """What it may take before the first sample beyond what any point may: compiling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A point is done. `value` is FLOP/s, bytes/s or seconds, as `unit` says; None when there is none, with `detail` why."""
+    """A point is done, or one of its rounds is. `value` is in `unit`; None when there is none, with `detail` why."""
 
     type: ClassVar[str] = "result"
     point: str
@@ -111,6 +113,13 @@ class Result:
     bytes: float | None = None
     """Memory traffic of one call."""
     peak_memory_bytes: float | None = None
+    spread: float | None = None
+    """Interquartile range of the samples over their median."""
+    round: int = 1
+    rounds: int = 1
+    """Round of how many: each result holds the samples of all rounds so far, so that the last one is whole."""
+    telemetry: dict[str, Any] = field(default_factory=dict)
+    """Of the device over the timed region: clocks, power, energy, shares held down, hardware counters."""
     taken_at: str = ""
     """UTC, ISO 8601."""
 

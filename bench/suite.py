@@ -2,40 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bench import bandwidth, launch, matmul, study, training
+from bench import bandwidth, study
 from bench.environment import Device
-from bench.points import Bench
-from bench.protocol import Point, Result
-from bench.transformer import BATCH, CPU_SHAPE, GPU_SHAPE, SEQUENCE, SMOKE_SHAPE, Qwen3Shape
+from bench.jobs import (
+    Job,
+    attend,
+    attend_cache,
+    compiled,
+    context,
+    convolutional,
+    copy,
+    decode,
+    eager,
+    gemm,
+    gemv,
+    kernel,
+    lora,
+    move,
+    perceptron,
+    prefill,
+    read,
+    slack,
+    together,
+    train,
+    triad,
+)
+from bench.ranks import OPERATIONS
+from bench.transformer import CPU_SHAPE, GPU_SHAPE, QWEN3_06B, QWEN3_8B, SMOKE_SHAPE
 
-SUITES = ("quick", "study", "smoke")
-"""`quick` calibrates the planner in under a minute; `study` measures training steps over model or batch sizes; `smoke` is the
-self-test: three tiny points, not used for planning."""
-WALL_CAP_S = {"quick": 300.0, "study": 900.0, "smoke": 60.0}
+SUITES = ("quick", "standard", "study", "smoke")
+"""`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training
+steps over model or batch sizes; `smoke` is the self-test: three tiny points, not used for planning."""
+WALL_CAP_S = {"quick": 300.0, "standard": 600.0, "study": 900.0, "smoke": 60.0}
 """A run ends after this long whatever happens: no unbounded job is left behind on a rented box."""
-SOAK_S = {"quick": 10.0, "study": 30.0, "smoke": 0.0}
+SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "smoke": 0.0}
 """Steady work on a GPU before the first figure."""
+ROUNDS = 3
+"""Of what decides the ceilings, in the standard suite: other points in between, so that a drift shows."""
+ROUND_CAP_S = 0.6
 TRAINING_ROOM_BYTES = 8 * 2**30
 """The GPU training point (0.22 B parameters, logits of 152 k entries) needs about 6 GiB."""
+SERVING_ROOM_BYTES = 22 * 2**30
+"""An 8 B decoder in 16 bit and its cache."""
+Shape = tuple[int, int, int]
+"""m, n, k of a product."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A point and how it is measured."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What beyond the suite's own points is asked for."""
 
-    point: Point
-    run: Callable[[Bench], Result]
-    needs_bytes: float = 0.0
-    """About the memory it takes; once a point ran out of it, those that need as much are not tried. 0: any has it."""
+    study: study.Wish = study.Wish()  # noqa: RUF009  # frozen
+    shapes: tuple[Shape, ...] = ()
+    """Products of the model now planned."""
+    ranks: int = 1
+    """GPUs (or CPU processes) that collectives are measured among."""
 
 
-def jobs(suite: str, device: Device, wish: study.Wish = study.Wish()) -> list[Job]:  # noqa: B008  # frozen
-    """The points of `suite` on `device`, in order; `wish` is about the study."""
+def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # frozen
+    """The points of `suite` on `device`, in order; one that stands there several times is measured in as many rounds."""
     if suite == "study":
-        steps = study.steps(wish, on_cpu=device.is_cpu, memory_bytes=device.memory_bytes)
+        steps = study.steps(wish.study, on_cpu=device.is_cpu, memory_bytes=device.memory_bytes)
         return [_study_step(device, step) for step in steps]
     if suite == "smoke":
         return [
@@ -43,7 +74,12 @@ def jobs(suite: str, device: Device, wish: study.Wish = study.Wish()) -> list[Jo
             copy(device, 2**24, cap_s=0.3),
             train(device, SMOKE_SHAPE, "fp32", 2, 32, cap_s=0.4),
         ]
-    return _quick_cpu(device) if device.is_cpu else _quick_gpu(device)
+    found = _quick_cpu(device) if device.is_cpu else _quick_gpu(device)
+    asked = [gemm(device, "bf16", *shape) for shape in wish.shapes]
+    if suite == "standard":
+        found = _standard(device, found, wish)
+    there = {job.point.id for job in found}
+    return found + [job for job in asked if job.point.id not in there]
 
 
 def _quick_cpu(device: Device) -> list[Job]:
@@ -98,49 +134,66 @@ def _quick_gpu(device: Device) -> list[Job]:
     return found
 
 
-def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0) -> Job:
-    """One matrix product."""
-    size = f"{m:,}³" if m == n == k else f"{m:,}×{n:,}×{k:,}"
-    point = Point(
-        id=f"gemm/{dtype}/{m}x{n}x{k}",
-        kind="gemm",
-        label=f"GEMM {dtype} {size}",
-        device=device.torch_name,
-        expected_s=0.7 * cap_s,
-        cap_s=cap_s,
-    )
-    return Job(point, lambda bench: matmul.measure_gemm(bench, point, dtype, m, n, k))
+def _standard(device: Device, quick: Sequence[Job], wish: Wish) -> list[Job]:
+    """What decides the ceilings in rounds, other points between them; then whole models; what takes long comes last."""
+    decisive = [job for job in quick if job.point.kind in {"gemm", "gemv", "copy", "launch"}]
+    decisive = [replace(job, point=replace(job.point, cap_s=min(job.point.cap_s, ROUND_CAP_S))) for job in decisive]
+    models = [job for job in quick if job.point.kind == "train"]
+    whole = bandwidth.working_set_bytes(device)
+    more = [triad(device, whole), read(device, whole), *(_more_cpu(device) if device.is_cpu else _more_gpu(device))]
+    shapes = [gemm(device, "bf16", *shape, cap_s=ROUND_CAP_S) for shape in wish.shapes]
+    rounds = [list(decisive) for _ in range(ROUNDS)]
+    for number, jobs_of_round in enumerate(rounds[1:], 1):
+        random.Random(number).shuffle(jobs_of_round)  # noqa: S311  # an order that is the same every time
+    collectives = [together(device, op, wish.ranks) for op in OPERATIONS] if wish.ranks > 1 else []
+    late = [job for job in more if job.point.kind == "train-compiled"]
+    early = [job for job in more if job not in late]
+    return [context(device), *rounds[0], *models, *shapes, *rounds[1], *early, *collectives, *rounds[2], *late]
 
 
-def gemv(device: Device, dtype: str, rows: int, columns: int, cap_s: float = 1.0) -> Job:
-    """One token through a linear layer."""
-    label = f"GEMV {dtype} {rows:,}×{columns:,}"
-    point = Point(
-        id=f"gemv/{dtype}/{rows}x{columns}", kind="gemv", label=label, device=device.torch_name, expected_s=1.5, cap_s=cap_s
-    )
-    return Job(point, lambda bench: bandwidth.measure_gemv(bench, point, dtype, rows, columns))
+def _more_cpu(device: Device) -> list[Job]:
+    return [
+        attend(device, "bf16", 1, 1024),
+        attend_cache(device, "bf16", 8, 4096),
+        prefill(device, CPU_SHAPE, "bf16", 1, 512),
+        decode(device, CPU_SHAPE, "bf16", 1, 512),
+        decode(device, CPU_SHAPE, "bf16", 8, 512),
+        lora(device, CPU_SHAPE),
+        perceptron(device, "bf16", 1024, 4, 256),
+        convolutional(device, "fp32", 32, 32, 16),
+        attend(device, "fp32", 1, 512),
+        prefill(device, CPU_SHAPE, "fp32", 1, 512),
+        gemm(device, "bf16", 4096, 4096, 4096),
+        compiled(device, CPU_SHAPE, "bf16"),
+    ]
 
 
-def copy(device: Device, total_bytes: int, cap_s: float = 1.0) -> Job:
-    """A copy of half of `total_bytes` onto the other half."""
-    label = f"copy {total_bytes / 2**21:,.0f} MiB"
-    point = Point(id="copy/memory", kind="copy", label=label, device=device.torch_name, expected_s=1.5 * cap_s, cap_s=cap_s)
-    return Job(point, lambda bench: bandwidth.measure_copy(bench, point, total_bytes))
-
-
-def eager(device: Device) -> Job:
-    """Host time of an operator."""
-    point = Point(
-        id="launch/eager", kind="launch", label="launch of an operator", device=device.torch_name, expected_s=0.5, cap_s=0.6
-    )
-    return Job(point, lambda bench: launch.measure_eager(bench, point))
-
-
-def kernel(device: Device) -> Job:
-    """Device time of the smallest operator."""
-    label = "smallest parallel operator" if device.is_cpu else "smallest kernel"
-    point = Point(id="launch/kernel", kind="launch", label=label, device=device.torch_name, expected_s=0.5, cap_s=0.6)
-    return Job(point, lambda bench: launch.measure_kernel(bench, point))
+def _more_gpu(device: Device) -> list[Job]:
+    found = [
+        attend(device, "bf16", 4, 2048),
+        attend_cache(device, "bf16", 32, 4096),
+        move(device, "h2d"),
+        move(device, "d2h"),
+        prefill(device, QWEN3_06B, "bf16", 1, 2048),
+        decode(device, QWEN3_06B, "bf16", 1, 512),
+        decode(device, QWEN3_06B, "bf16", 32, 4096),
+        attend(device, "bf16", 1, 8192),
+        perceptron(device, "bf16", 4096, 8, 4096),
+        convolutional(device, "bf16", 64, 64, 256),
+        gemm(device, "bf16", 16384, 8192, 8192),
+        gemm(device, "bf16", 4096, 14336, 4096),
+    ]
+    if device.memory_bytes >= TRAINING_ROOM_BYTES:
+        found += [slack(device), lora(device, GPU_SHAPE), compiled(device, GPU_SHAPE, "bf16")]
+    if device.memory_bytes >= SERVING_ROOM_BYTES:
+        found += [
+            decode(device, QWEN3_8B, "bf16", 1, 512),
+            prefill(device, QWEN3_8B, "bf16", 1, 2048),
+            decode(device, QWEN3_8B, "bf16", 8, 2048),
+            train(device, QWEN3_06B, "bf16"),
+            train(device, QWEN3_06B, "bf16", 4, 1024),
+        ]
+    return found
 
 
 def _study_step(device: Device, step: study.Step) -> Job:
@@ -148,16 +201,3 @@ def _study_step(device: Device, step: study.Step) -> Job:
     job = train(device, step.shape, "bf16", step.batch, step.sequence, cap_s=study.CAP_S)
     label = f"Qwen3 step w{step.shape.width} {step.shape.parameters / 1e6:,.0f} M, {step.batch}×{step.sequence}"
     return replace(job, point=replace(job.point, label=label), needs_bytes=step.needs_bytes)
-
-
-def train(device: Device, shape: Qwen3Shape, dtype: str, batch: int = BATCH, sequence: int = SEQUENCE, cap_s: float = 4.0) -> Job:
-    """One training step."""
-    point = Point(
-        id=f"train/{shape.name}/{dtype}/{batch}x{sequence}",
-        kind="train",
-        label=f"Qwen3 step w{shape.width} {dtype}",
-        device=device.torch_name,
-        expected_s=1.4 * cap_s,
-        cap_s=cap_s,
-    )
-    return Job(point, lambda bench: training.measure_step(bench, point, shape, dtype, batch, sequence))

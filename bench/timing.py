@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 NOISY, UNSTABLE = 0.10, 0.25
@@ -59,6 +59,8 @@ class Timed:
     """Interquartile range over median."""
     status: str
     detail: str
+    telemetry: dict[str, Any] = field(default_factory=dict)
+    """Of the device over the sampling."""
 
 
 def median(samples: Sequence[float]) -> float:
@@ -107,14 +109,17 @@ def measure(
     progress: Callable[[float], None],
     fewest: int = FEWEST,
     threads: int | None = None,
+    settled: Callable[[], None] = lambda: None,
 ) -> Timed:
     """Sample `call` until its median is known to 1 %, or `cap_s` seconds have passed.
 
     `threads`: how many the call keeps busy on a CPU, to notice that others had the cores; 0: the call has stretches of a
-    single thread, look only at waiting; None: the CPU is not what is measured.
+    single thread, look only at waiting; None: the CPU is not what is measured. `settled` is called between the warm-up and the
+    first sample.
     Raises `Stopped` between two samples when `stopping` says so.
     """
     rough_s = timer.settle(call)
+    settled()
     samples: list[float] = []
     before = CpuUse.now()
     begin = time.perf_counter()

@@ -106,12 +106,15 @@ def rotated(x: Any, cosine: Any, sine: Any) -> Any:
     return x * cosine.to(x.dtype) + torch.cat((-second, first), dim=-1) * sine.to(x.dtype)
 
 
-def training_step(shape: Qwen3Shape, device: str, batch: int, sequence: int, dtype: str) -> Callable[[], None]:
+def training_step(
+    shape: Qwen3Shape, device: str, batch: int, sequence: int, dtype: str, *, prepare: Callable[[Any], Any] = lambda model: model
+) -> Callable[[], None]:
     """A callable that does one step: forward, loss in fp32, backward, AdamW.
 
     `dtype` 'bf16' or 'fp16' runs matrices in it under autocast (weights and optimizer stay fp32); 'fp32' runs all in fp32.
+    `prepare` makes of the model what is trained: with adapters, or compiled.
     """
-    model = Qwen3(shape).to(device)
+    model = prepare(Qwen3(shape).to(device))
     optimizer = _adamw(model)
     tokens = torch.randint(shape.vocabulary, (batch, sequence), device=device)
     targets = torch.randint(shape.vocabulary, (batch, sequence), device=device)
@@ -134,11 +137,12 @@ def training_step(shape: Qwen3Shape, device: str, batch: int, sequence: int, dty
 
 
 def _adamw(model: Any) -> Any:
-    """Fused where this torch has it for the device, else its default."""
+    """Fused where this torch has it for the device, else its default; over what is trained."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
-        return torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+        return torch.optim.AdamW(trained, lr=1e-4, fused=True)
     except RuntimeError:
-        return torch.optim.AdamW(model.parameters(), lr=1e-4)
+        return torch.optim.AdamW(trained, lr=1e-4)
 
 
 def measure_step(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> Result:
@@ -148,16 +152,33 @@ def measure_step(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batc
     flop = shape.step_flop(batch, sequence)
     bench.refuse_if_slow(flop, dtype, point.cap_s, efficiency=0.25)
     bench.refuse_if_slow(flop, f"train/{dtype}", point.cap_s)
-    step = training_step(shape, device.torch_name, batch, sequence, dtype)
-
-    def finished_step() -> None:
-        step()
-        if not device.is_cpu:
-            torch.cuda.synchronize(device.torch_name)
-
-    timed = bench.time(finished_step, point.cap_s, whole=False, timer=CpuTimer())
+    step = finished(training_step(shape, device.torch_name, batch, sequence, dtype), device.torch_name)
+    timed = bench.time(step, point.cap_s, whole=False, timer=CpuTimer())
     bench.best_flop_per_s[f"train/{dtype}"] = max(flop / timed.median_s, bench.best_flop_per_s.get(f"train/{dtype}", 0.0))
     parameters = {
+        **step_parameters(shape, dtype, batch, sequence),
+        "tokens_per_s": batch * sequence / timed.median_s,
+        "causal_flop": shape.causal_step_flop(batch, sequence),
+        "six_n_d_flop": 6.0 * shape.parameters * batch * sequence,
+    }
+    peak = peak_memory_bytes(device.torch_name)
+    return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
+
+
+def finished(step: Callable[[], None], device: str) -> Callable[[], None]:
+    """`step`, returning when the device has done it."""
+
+    def whole() -> None:
+        step()
+        if device != "cpu":
+            torch.cuda.synchronize(device)
+
+    return whole
+
+
+def step_parameters(shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> dict[str, Any]:
+    """What names a training step: enough to predict it."""
+    return {
         "model": shape.name,
         "width": shape.width,
         "depth": shape.depth,
@@ -169,12 +190,7 @@ def measure_step(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batc
         "tokens": batch * sequence,
         "recipe": "fp32" if dtype == "fp32" else "amp",
         "optimizer": "adamw",
-        "tokens_per_s": batch * sequence / timed.median_s,
-        "causal_flop": shape.causal_step_flop(batch, sequence),
-        "six_n_d_flop": 6.0 * shape.parameters * batch * sequence,
     }
-    peak = peak_memory_bytes(device.torch_name)
-    return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
 
 
 def peak_memory_bytes(device: str) -> float:

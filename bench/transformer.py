@@ -80,5 +80,9 @@ def study_shape(width: int, depth: int, vocabulary: int) -> Qwen3Shape:
 CPU_SHAPE = study_shape(width=256, depth=4, vocabulary=32768)
 GPU_SHAPE = study_shape(width=1024, depth=5, vocabulary=151936)
 SMOKE_SHAPE = Qwen3Shape(name="qwen3-smoke", width=64, depth=2, heads=2, kv_heads=1, head_dim=32, ffn=192, vocabulary=512)
+QWEN3_06B = Qwen3Shape(name="qwen3-0.6b", width=1024, depth=28, heads=16, kv_heads=8, head_dim=128, ffn=3072, vocabulary=151936)
+QWEN3_8B = Qwen3Shape(
+    name="qwen3-8b", width=4096, depth=36, heads=32, kv_heads=8, head_dim=128, ffn=12288, vocabulary=151936, tied=False
+)
 BATCH, SEQUENCE = 4, 256
 """1024 tokens a step, as in the study of compute per dollar this suite repeats."""

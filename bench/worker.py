@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING
 
 from bench.channel import Channel
 from bench.protocol import METHOD, SCHEMA, Bye, Error, Heartbeat, Hello, Plan, Point, Progress, Skip, Start, fingerprint
-from bench.study import AXES, DEPTH_LAWS, Wish
+from bench.study import AXES, DEPTH_LAWS
+from bench.study import Wish as StudyWish
 
 if TYPE_CHECKING:
     from bench.environment import Device
+    from bench.jobs import Job
     from bench.points import Bench
-    from bench.suite import Job
+    from bench.rounds import Rounds
 
 FAILED = 3
 """Exit status when nothing could be measured; the last message says why."""
@@ -118,13 +120,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure a device; JSON lines out, one message a line.")
     parser.add_argument(
-        "--suite", default="quick", help="quick (calibrates the planner), study (training steps) or smoke (self-test)"
+        "--suite",
+        default="quick",
+        help="quick (calibrates the planner), standard (everything, in rounds), study (training steps) or smoke (self-test)",
     )
     parser.add_argument("--device", default="auto", help="cpu, cuda:N, or auto: the first GPU torch can use, else the CPU")
     parser.add_argument("--fd", type=int, help="descriptor for the messages; default: standard output")
     parser.add_argument("--journal", metavar="PATH", help="append every result here as it is taken")
     parser.add_argument("--skip", nargs="*", default=[], metavar="ID", help="points not to measure")
     parser.add_argument("--skip-if", metavar="FINGERPRINT", help="skip them only where machine and software are these")
+    parser.add_argument("--shapes", nargs="*", default=[], type=_shape, metavar="MxNxK", help="products to measure besides")
+    parser.add_argument(
+        "--ranks", type=int, help="GPUs or processes of the collectives (default: all GPUs; two processes on a CPU)"
+    )
     parser.add_argument("--axis", choices=AXES, default="width", help="of the study: the model grows, or the batch")
     parser.add_argument(
         "--depth-law", default="printed", type=_depth_law, help="of the study: printed, log2, or a number of layers"
@@ -133,6 +141,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--wall-cap-s", type=float, help="end after this many seconds (default: as the suite says)")
     parser.add_argument("--die-with-ui", action="store_true", help="stop when standard input ends")
     return parser.parse_args(arguments)
+
+
+def _shape(text: str) -> tuple[int, int, int]:
+    sizes = text.split("x")
+    if len(sizes) != 3 or not all(size.isdigit() and int(size) > 0 for size in sizes):
+        raise argparse.ArgumentTypeError(f"'{text}' is not m x n x k, like 1024x3072x1024")
+    m, n, k = map(int, sizes)
+    return m, n, k
 
 
 def _depth_law(text: str) -> str:
@@ -148,8 +164,9 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         import torch
     except ImportError as missing:
         return Error(name="NoTorch", message=f"this interpreter cannot load torch: {missing}")
-    from bench import environment, suite
+    from bench import environment, nvml, overheads, suite
 
+    resident_bytes, in_use = overheads.resident_bytes(), nvml.memory_in_use()
     if suite_name not in suite.SUITES:
         return Error(name="NoSuite", message=f"there is no suite '{suite_name}': use {' or '.join(suite.SUITES)}")
     if options.wall_cap_s is None:
@@ -174,45 +191,83 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         )
     )
     torch.manual_seed(0)
-    wish = Wish(axis=options.axis, depth_law=options.depth_law, vocabulary=options.vocabulary)
+    wish = suite.Wish(
+        study=StudyWish(axis=options.axis, depth_law=options.depth_law, vocabulary=options.vocabulary),
+        shapes=tuple(options.shapes),
+        ranks=options.ranks or environment.local_ranks(device),
+    )
     jobs = suite.jobs(suite_name, device, wish)
-    run.channel.send(Plan(suite=suite_name, points=tuple(job.point for job in jobs)))
+    run.channel.send(Plan(suite=suite_name, points=tuple({job.point.id: job.point for job in jobs}.values())))
     same = options.skip_if in {None, fingerprint(machine, software)}
-    return _take(run, jobs, device, frozenset(options.skip if same else ()), suite.SOAK_S[suite_name])
+    bench = _bench(run, device, resident_bytes, in_use)
+    try:
+        return _take(run, jobs, bench, frozenset(options.skip if same else ()), suite.SOAK_S[suite_name])
+    finally:
+        if bench.meter is not None:
+            bench.meter.close()
 
 
-def _take(run: Run, jobs: Sequence[Job], device: Device, skipped: frozenset[str], soak_s: float) -> Error | None:
-    """Every point in order, until one breaks the device."""
+def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[str, float]) -> Bench:
+    """The device under test, with its own telemetry where there is any."""
+    from bench import environment, nvml
     from bench.points import Bench, timer_for
 
+    bench = Bench(device, timer_for(device), run.stopping, lambda _fraction, _note: None, resident_bytes=resident_bytes)
+    uuid = environment.uuid_of(device)
+    if uuid is not None:
+        bench.meter, bench.used_before_bytes = nvml.Meter.open(uuid), in_use.get(uuid)
+        busy = bench.meter.busy_percent() if bench.meter is not None else None
+        if busy is not None and busy > nvml.BUSY_PERCENT:
+            bench.crowded = f"another program kept the GPU busy {busy} % of the second before the run"
+    return bench
+
+
+def _take(run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float) -> Error | None:
+    """Every point in order, until one breaks the device; points whose rounds were cut short count with those they had."""
+    from bench.rounds import Rounds
+
+    rounds = Rounds(job.point.id for job in jobs)
+    try:
+        return _through(run, jobs, bench, skipped, soak_s, rounds)
+    finally:
+        for result in rounds.unfinished():
+            run.channel.send(result)
+
+
+def _through(run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float, rounds: Rounds) -> Error | None:
     later_s = soak_s + sum(job.point.expected_s for job in jobs)
-    bench: Bench | None = None
+    soaked = False
     too_much = float("inf")
     """Bytes of the smallest point that ran out of memory."""
+    passed_over: set[str] = set()
     for job in jobs:
         point = job.point
         later_s -= point.expected_s
         if run.stopping():
             return None
-        if point.id in skipped:
-            run.channel.send(Skip(point=point.id, reason="measured before"))
-            continue
+        reason = "measured before" if point.id in skipped else ""
         if job.needs_bytes >= too_much:
-            run.channel.send(Skip(point=point.id, reason="needs more memory than a point that ran out of it"))
+            reason = "needs more memory than a point that ran out of it"
+        if reason or point.id in passed_over or rounds.none_left(point.id):
+            if reason and point.id not in passed_over:
+                run.channel.send(Skip(point=point.id, reason=reason))
+            passed_over.add(point.id)
             continue
         run.channel.send(Start(point=point.id))
-        if bench is None:
-            bench = Bench(device, timer_for(device), run.stopping, lambda _fraction, _note: None)
+        if not soaked:
+            soaked = True
             later_s -= soak_s
-            _soak(run, device, point, soak_s, later_s + point.expected_s)
+            _soak(run, bench.device, point, soak_s, later_s + point.expected_s)
 
         def tell(fraction: float, note: str, point: Point = point, later_s: float = later_s) -> None:
             run.progress(point, fraction, later_s + point.expected_s * (1 - fraction), note)
 
         bench.progress = tell
-        status = _one(run, job, bench)
+        status = _one(run, job, bench, rounds)
         if isinstance(status, Error):
             return status
+        if status == "skipped":
+            passed_over.add(point.id)
         if status == "oom" and job.needs_bytes:
             too_much = min(too_much, job.needs_bytes)
     return None
@@ -232,7 +287,7 @@ def _soak(run: Run, device: Device, point: Point, soak_s: float, later_s: float)
     )
 
 
-def _one(run: Run, job: Job, bench: Bench) -> Error | str:
+def _one(run: Run, job: Job, bench: Bench, rounds: Rounds) -> Error | str:
     """Measure one point, say what came of it and give its status; an error only when the process cannot go on."""
     from bench.points import TooSlowError, UnsupportedError, failed_result
     from bench.timing import Stopped
@@ -242,19 +297,19 @@ def _one(run: Run, job: Job, bench: Bench) -> Error | str:
     try:
         result = job.run(bench)
         status = result.status
-        run.channel.send(result)
+        run.channel.send(rounds.add(result))
     except Stopped:
         run.channel.send(Skip(point=point.id, reason="stopped"))
     except TooSlowError as slow:
         run.channel.send(Skip(point=point.id, reason=str(slow)))
     except UnsupportedError as refused:
         status = "unsupported"
-        run.channel.send(failed_result(point, status, str(refused)))
+        run.channel.send(rounds.add(failed_result(point, status, str(refused))))
     except Exception as failure:  # noqa: BLE001  # whatever torch raises is this point's result, and the others go on
         text = f"{type(failure).__name__}: {(str(failure).splitlines() or [''])[0]}"
         memory = isinstance(failure, MemoryError) or any(mark in str(failure).lower() for mark in OUT_OF_MEMORY)
         status = "oom" if memory else "error"
-        run.channel.send(failed_result(point, status, text))
+        run.channel.send(rounds.add(failed_result(point, status, text)))
         if not memory and any(mark in str(failure) for mark in BROKEN_DEVICE):
             return Error(name=type(failure).__name__, message=text, retryable=True, point=point.id)
     if not bench.device.is_cpu:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from planner.units import UNKNOWN, si_text
+from planner.units import UNKNOWN, bytes_text, si_text
 
 from . import remembered
 from .benchmark import PointLine, Run
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from planner.observe.bench_process import BenchRun
     from planner.session import Session
 
-UNITS = {"gemm": "FLOP/s", "train": "FLOP/s", "copy": "B/s", "gemv": "B/s", "launch": "s"}
-"""Kind of a measurement -> unit of its value."""
 SOLID = ("ok", "noisy")
 
 
@@ -50,8 +48,8 @@ class Background:
 
     def share(self, measurement: Measurement) -> float | None:
         """Of what the vendor (or the instruction set) promises."""
-        peak = self.bandwidth_bytes_per_s if measurement.kind in {"copy", "gemv"} else None
-        if measurement.kind in {"gemm", "train"}:
+        peak = self.bandwidth_bytes_per_s if measurement.kind in {"copy", "triad", "read", "gemv", "attention-decode"} else None
+        if measurement.unit == "FLOP/s":
             peak = self.compute_flop_per_s.get(measurement.dtype or "")
         return measurement.value / peak if measurement.value is not None and peak else None
 
@@ -183,12 +181,16 @@ class Measuring:
             line.state, line.detail = "failed", f"{measurement.status} {measurement.detail}".strip()
             return
         line.state, line.fraction = "done", 1.0
-        line.value = si_text(measurement.value, UNITS[measurement.kind])
+        line.value = _value_text(measurement.value, measurement.unit)
         share = self._background.share(measurement)
         line.share = f"{share * 100:.0f}% peak" if share is not None else ""
         before = self._background.before.get(line.id)
-        line.was = f"was {si_text(before, UNITS[measurement.kind])}" if before is not None else ""
+        line.was = f"was {_value_text(before, measurement.unit)}" if before is not None else ""
         line.detail = "" if measurement.status == "ok" else measurement.status
+
+
+def _value_text(value: float, unit: str) -> str:
+    return bytes_text(value) if unit == "B" else si_text(value, unit)
 
 
 def _tools(session: Session) -> tuple[Store, Callable[[str], str | None]]:

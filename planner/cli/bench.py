@@ -12,17 +12,17 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
-from planner.units import UNKNOWN, duration_text, si_text
+from planner.cli.measured_text import value_text
+from planner.units import UNKNOWN, duration_text
 
 if TYPE_CHECKING:
     from planner.hardware.measurement import Measurement
     from planner.hardware.measurements import Store
     from planner.observe.bench_events import Event, Failed, Finished, PointProgress
     from planner.observe.bench_process import BenchRun
+    from planner.session import Session
 
-SUITES = ("quick", "study", "smoke")
-UNITS = {"gemm": "FLOP/s", "train": "FLOP/s", "copy": "B/s", "gemv": "B/s", "launch": "s"}
-"""Kind of a measurement -> unit of its value."""
+SUITES = ("quick", "standard", "study", "smoke")
 WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite"}
 """Failures that another option would have avoided."""
 
@@ -33,7 +33,8 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     type=click.Choice(SUITES),
     default="quick",
     show_default=True,
-    help="quick: under a minute; study: training steps over model sizes (minutes); smoke: a self-test, not used by plans.",
+    help="quick: under a minute; standard: everything, in rounds, ten minutes at most; study: training steps over model sizes; "
+    "smoke: a self-test, not used by plans.",
 )
 @click.option(
     "--device", default="auto", show_default=True, metavar="NAME", help="cpu, cuda:0, cuda:1, …; auto: the first GPU, else the CPU."
@@ -43,6 +44,13 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     type=click.Path(path_type=Path),
     metavar="PATH",
     help="Interpreter whose torch is measured (or its environment's folder).",
+)
+@click.option("--model", metavar="NAME", help="Measure the matrix products of this model besides (quick and standard).")
+@click.option(
+    "--ranks",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="GPUs (or CPU processes) of the standard suite's collectives; all GPUs otherwise, or two processes.",
 )
 @click.option("--axis", type=click.Choice(["width", "batch"]), help="Of the study: what grows, the model (default) or the batch.")
 @click.option("--depth-law", metavar="LAW", help="Of the study: printed (default), log2, or a number of layers.")
@@ -58,6 +66,8 @@ def bench(
     suite: str,
     device: str,
     python: Path | None,
+    model: str | None,
+    ranks: int | None,
     axis: str | None,
     depth_law: str | None,
     vocabulary: int | None,
@@ -82,7 +92,10 @@ def bench(
         from planner.engine.study_sizes import depth_of
 
         depth_of(256, depth_law)
-    options = {**of_study, "--wall-cap-s": cap_s}
+    if model is not None and suite not in {"quick", "standard"}:
+        raise click.UsageError("--model concerns the suites quick and standard only.")
+    options = {**of_study, "--wall-cap-s": cap_s, "--ranks": ranks}
+    shapes = _shapes(session, model) if model is not None else ()
     skip, skip_if = _measured_before(session.store, suite) if resume else ((), None)
     request = BenchRequest(
         state=invocation.state or state_folder(),
@@ -91,7 +104,10 @@ def bench(
         python=python,
         skip=skip,
         skip_if=skip_if,
-        options=tuple(word for name, value in options.items() if value is not None for word in (name, str(value))),
+        options=(
+            *(word for name, value in options.items() if value is not None for word in (name, str(value))),
+            *(("--shapes", *shapes) if shapes else ()),
+        ),
     )
 
     def canonical(driver_name: str) -> str | None:
@@ -102,6 +118,13 @@ def bench(
     for warning in session.store.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return _exit_code(last)
+
+
+def _shapes(session: Session, model: str) -> tuple[str, ...]:
+    """The products of `model` as the worker is told them; raises `UserError` when it is not known."""
+    from planner.engine.model_shapes import product_shapes
+
+    return tuple(f"{m}x{n}x{k}" for m, n, k in product_shapes(session.architecture(model)))
 
 
 def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | None]:
@@ -178,7 +201,7 @@ class Narrator:
 
             sys.stdout.write(msgspec.json.encode(measurement).decode() + "\n")
         else:
-            value = si_text(measurement.value, UNITS[measurement.kind]) if measurement.value is not None else UNKNOWN
+            value = value_text(measurement) if measurement.value is not None else UNKNOWN
             oddity = "" if measurement.status == "ok" else f"  {measurement.status} {measurement.detail}".rstrip()
             print(f"{label:<32}{value:>16}{oddity}")
         sys.stdout.flush()

@@ -13,9 +13,10 @@ from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.listing import print_card, print_columns, print_json
+from planner.cli.measured_text import value_text
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.measurement import UNITS, Measurement, MeasurementKind, Origin
-from planner.units import UNKNOWN, bytes_text, digits, percent_text, si_text
+from planner.units import UNKNOWN, bytes_text, percent_text, si_text
 
 if TYPE_CHECKING:
     from planner.session import Session
@@ -214,15 +215,6 @@ def as_object(one: Measurement) -> dict[str, Any]:
     import msgspec
 
     return {"id": one.id, **msgspec.to_builtins(one), "unit": UNITS[one.kind]}
-
-
-def value_text(one: Measurement) -> str:
-    """Its value with its unit."""
-    if one.kind == "memory":
-        return bytes_text(one.value)
-    if one.kind == "decode" and one.value is not None:
-        return f"{digits(one.value)} token/s"
-    return si_text(one.value, one.unit)
 
 
 def state_of(one: Measurement) -> str:

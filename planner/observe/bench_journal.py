@@ -115,10 +115,15 @@ class Record:
         self.run = run
         self.device = ""
         self.fingerprint = ""
-        self.kept = 0
+        self._points: set[str] = set()
         self._canonical = canonical
         self._hello: Hello | None = None
         self._suite = ""
+
+    @property
+    def kept(self) -> int:
+        """Points stored so far."""
+        return len(self._points)
 
     def take(self, message: Message) -> Measurement | None:
         """Keep what `message` says; the measurement when it was one."""
@@ -133,7 +138,7 @@ class Record:
             measurement = self._measurement(message, self._hello)
             if measurement is not None:
                 self.store.add(measurement)
-                self.kept += 1
+                self._points.add(measurement.point)
             return measurement
         return None
 
@@ -181,6 +186,9 @@ class Record:
             "flop": result.flop,
             "bytes": result.bytes,
             "samples": len(result.samples_s),
+            "spread": result.spread,
+            "rounds": result.round,
+            "telemetry": result.telemetry,
             "peak_memory_bytes": result.peak_memory_bytes,
             "method": hello.method,
         }

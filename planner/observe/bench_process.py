@@ -195,7 +195,7 @@ class BenchRun:
                 yield PointProgress(point, message.fraction, message.eta_s, message.note)
             elif isinstance(message, protocol.Skip):
                 yield PointSkipped(point, message.reason)
-            elif measurement is not None:
+            elif measurement is not None and getattr(message, "round", 1) >= getattr(message, "rounds", 1):
                 yield PointDone(point, measurement)
 
     def _last_event(self, worker: Worker, hung: str) -> Finished | Failed:
@@ -242,7 +242,8 @@ class Watch:
             self._silent_after = time.monotonic() + self._silence_s
         if isinstance(message, protocol.Start):
             self._point = points.get(message.point)
-            self._point_until = time.monotonic() + POINT_GRACE_S + 4 * (self._point.cap_s if self._point else 0.0)
+            allowed = 4 * self._point.cap_s + self._point.grace_s if self._point else 0.0
+            self._point_until = time.monotonic() + POINT_GRACE_S + allowed
         elif isinstance(message, (protocol.Result, protocol.Skip, protocol.Bye)):
             self._point, self._point_until = None, float("inf")
 

@@ -1,0 +1,124 @@
+"""Collectives among the GPUs of this machine, or among processes of its CPU: a rank each, started the way torchrun does."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.points import Bench, UnsupportedError, rounded, utc_now
+from bench.protocol import Point, Result
+from bench.timing import Stopped, judge, median, median_interval
+
+GPU_SIZES = tuple(2**power for power in (15, 18, 20, 22, 24, 26, 28, 30))
+GPU_SHARE = 16
+"""No buffer is larger than this part of a GPU's memory."""
+CPU_SIZES = tuple(2**power for power in (15, 20, 24))
+LOOK_S = 0.01
+"""Seconds between two looks at the ranks."""
+
+
+def gpu_sizes(memory_bytes: float) -> tuple[int, ...]:
+    """The sizes that fit a GPU beside everything else."""
+    return tuple(size for size in GPU_SIZES if size <= memory_bytes / GPU_SHARE)
+
+
+def bus_factor(op: str, ranks: int) -> float:
+    """Bytes over one rank's link a byte of the buffer: 2(n-1)/n for an all-reduce, (n-1)/n for the others (nccl-tests)."""
+    return (2.0 if op == "all_reduce" else 1.0) * (ranks - 1) / ranks
+
+
+def measure_collective(bench: Bench, point: Point, op: str, ranks: int, sizes: tuple[int, ...]) -> Result:
+    """Bus bandwidth at the largest size; `latency_s` at the smallest, the whole series in `series`. Raises `UnsupportedError`."""
+    told = _run(bench, op, ranks, sizes, point.cap_s)
+    series = [(int(size), median(samples)) for size, samples in told["series"]]
+    largest, samples = told["series"][-1]
+    wire = bus_factor(op, ranks) * largest
+    low, high = median_interval(samples)
+    status, detail, spread = judge(samples)
+    if bench.crowded:
+        status, detail = "shared", bench.crowded
+    return Result(
+        point=point.id,
+        kind=point.kind,
+        dtype=None,
+        parameters={
+            "op": op,
+            "ranks": ranks,
+            "backend": told["backend"],
+            "bytes": largest,
+            "latency_s": series[0][1],
+            "series": [[size, float(f"{seconds:.6g}")] for size, seconds in series],
+        },
+        value=wire / median(samples),
+        low=wire / high,
+        high=wire / low,
+        unit="B/s",
+        status=status,
+        detail=detail,
+        samples_s=rounded(tuple(samples)),
+        spread=round(spread, 6),
+        bytes=wire,
+        taken_at=utc_now(),
+    )
+
+
+def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float) -> dict[str, Any]:
+    """Start the ranks, wait for the first one's words, end all of them."""
+    arguments = ["ranks", "--op", op, "--device", "cpu" if bench.device.is_cpu else "cuda", "--sizes", *map(str, sizes)]
+    port = _free_port()
+    started = []
+    try:
+        for rank in range(ranks):
+            environment = {
+                **os.environ,
+                **dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)),
+                **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(ranks)),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                **({"OMP_NUM_THREADS": "1"} if bench.device.is_cpu else {}),
+            }
+            command = [sys.executable, "-u", str(Path(__file__).parent), *arguments]
+            started.append(
+                subprocess.Popen(
+                    command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+            )
+        begin = time.perf_counter()
+        while any(one.poll() is None for one in started):
+            elapsed = time.perf_counter() - begin
+            bench.progress(min(1.0, elapsed / cap_s), "")
+            if bench.stopping():
+                raise Stopped
+            failed = next((one for one in started if one.poll()), None)
+            if failed is not None or elapsed > 3 * cap_s:
+                raise UnsupportedError(_last_words(failed) if failed else f"the {ranks} ranks did not end within {3 * cap_s:.0f} s")
+            time.sleep(LOOK_S)
+        words = started[0].stdout.read() if started[0].stdout else ""
+        failed = next((one for one in started if one.returncode), None)
+        if failed is not None or not words:
+            raise UnsupportedError(_last_words(failed or started[0]))
+        found: dict[str, Any] = json.loads(words)
+        return found
+    finally:
+        for one in started:
+            if one.poll() is None:
+                one.kill()
+            one.communicate()
+
+
+def _last_words(one: subprocess.Popen[str]) -> str:
+    text = one.stderr.read() if one.stderr else ""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return f"torch.distributed refuses it here: {lines[-1][:200] if lines else f'exit status {one.returncode}'}"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

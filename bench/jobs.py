@@ -1,0 +1,201 @@
+"""Every kind of point, each with a stable id and how it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench import attention, bandwidth, collective, inference, launch, matmul, networks, overheads, training, transfer, variants
+from bench.environment import Device
+from bench.points import Bench
+from bench.protocol import Point, Result
+from bench.transformer import BATCH, SEQUENCE, Qwen3Shape
+
+COMPILING_S = 240.0
+"""A compiler on few cores; beyond it the worker counts as hung."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A point and how it is measured."""
+
+    point: Point
+    run: Callable[[Bench], Result]
+    needs_bytes: float = 0.0
+    """About the memory it takes; once a point ran out of it, those that need as much are not tried. 0: any has it."""
+
+
+def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0) -> Job:
+    """One matrix product."""
+    size = f"{m:,}³" if m == n == k else f"{m:,}×{n:,}×{k:,}"
+    point = Point(
+        id=f"gemm/{dtype}/{m}x{n}x{k}",
+        kind="gemm",
+        label=f"GEMM {dtype} {size}",
+        device=device.torch_name,
+        expected_s=0.7 * cap_s,
+        cap_s=cap_s,
+    )
+    return Job(point, lambda bench: matmul.measure_gemm(bench, point, dtype, m, n, k))
+
+
+def gemv(device: Device, dtype: str, rows: int, columns: int, cap_s: float = 1.0) -> Job:
+    """One token through a linear layer."""
+    label = f"GEMV {dtype} {rows:,}×{columns:,}"
+    point = Point(
+        id=f"gemv/{dtype}/{rows}x{columns}", kind="gemv", label=label, device=device.torch_name, expected_s=1.5, cap_s=cap_s
+    )
+    return Job(point, lambda bench: bandwidth.measure_gemv(bench, point, dtype, rows, columns))
+
+
+def copy(device: Device, total_bytes: int, cap_s: float = 1.0) -> Job:
+    """A copy of half of `total_bytes` onto the other half."""
+    label = f"copy {total_bytes / 2**21:,.0f} MiB"
+    point = Point(id="copy/memory", kind="copy", label=label, device=device.torch_name, expected_s=1.5 * cap_s, cap_s=cap_s)
+    return Job(point, lambda bench: bandwidth.measure_copy(bench, point, total_bytes))
+
+
+def eager(device: Device) -> Job:
+    """Host time of an operator."""
+    point = Point(
+        id="launch/eager", kind="launch", label="launch of an operator", device=device.torch_name, expected_s=0.5, cap_s=0.6
+    )
+    return Job(point, lambda bench: launch.measure_eager(bench, point))
+
+
+def kernel(device: Device) -> Job:
+    """Device time of the smallest operator."""
+    label = "smallest parallel operator" if device.is_cpu else "smallest kernel"
+    point = Point(id="launch/kernel", kind="launch", label=label, device=device.torch_name, expected_s=0.5, cap_s=0.6)
+    return Job(point, lambda bench: launch.measure_kernel(bench, point))
+
+
+def train(device: Device, shape: Qwen3Shape, dtype: str, batch: int = BATCH, sequence: int = SEQUENCE, cap_s: float = 4.0) -> Job:
+    """One training step."""
+    point = Point(
+        id=f"train/{shape.name}/{dtype}/{batch}x{sequence}",
+        kind="train",
+        label=f"Qwen3 step w{shape.width} {dtype}",
+        device=device.torch_name,
+        expected_s=1.4 * cap_s,
+        cap_s=cap_s,
+    )
+    return Job(point, lambda bench: training.measure_step(bench, point, shape, dtype, batch, sequence))
+
+
+def triad(device: Device, total_bytes: int) -> Job:
+    """A = b + s·c over three arrays."""
+    point = _point("triad/memory", "triad", f"triad {total_bytes / 2**20:,.0f} MiB", device, 1.0)
+    return Job(point, lambda bench: bandwidth.measure_triad(bench, point, total_bytes))
+
+
+def read(device: Device, total_bytes: int) -> Job:
+    """The sum of an array."""
+    point = _point("read/memory", "read", f"read {total_bytes / 2**20:,.0f} MiB", device, 1.0)
+    return Job(point, lambda bench: bandwidth.measure_read(bench, point, total_bytes))
+
+
+def move(device: Device, way: str) -> Job:
+    """Between host and GPU."""
+    label = "host to device" if way == "h2d" else "device to host"
+    point = _point(f"transfer/{way}", "transfer", label, device, 1.0)
+    return Job(point, lambda bench: transfer.measure_transfer(bench, point, way))
+
+
+def attend(device: Device, dtype: str, batch: int, sequence: int, heads: int = 16, kv_heads: int = 8, head_dim: int = 128) -> Job:
+    """Causal attention over whole prompts."""
+    name = f"attention/{dtype}/{batch}x{heads}:{kv_heads}x{sequence}x{head_dim}"
+    point = _point(name, "attention", f"attention {dtype} {batch}×{sequence:,}", device, 1.0)
+    return Job(
+        point,
+        lambda bench: attention.measure_prefill_attention(bench, point, dtype, batch, heads, kv_heads, head_dim, sequence),
+    )
+
+
+def attend_cache(
+    device: Device, dtype: str, batch: int, context: int, heads: int = 16, kv_heads: int = 8, head_dim: int = 128
+) -> Job:
+    """Attention of one new token over a cache."""
+    name = f"attention-decode/{dtype}/{batch}x{heads}:{kv_heads}x{context}x{head_dim}"
+    point = _point(name, "attention-decode", f"cache read {dtype} {batch}×{context:,}", device, 1.0)
+    return Job(
+        point,
+        lambda bench: attention.measure_decode_attention(bench, point, dtype, batch, heads, kv_heads, head_dim, context),
+    )
+
+
+def prefill(device: Device, shape: Qwen3Shape, dtype: str, batch: int, sequence: int, cap_s: float = 3.0) -> Job:
+    """Prompts through the decoder."""
+    name = f"prefill/{shape.name}/{dtype}/{batch}x{sequence}"
+    point = _point(name, "prefill", f"prefill {_short(shape)} {batch}×{sequence:,}", device, cap_s)
+    return Job(point, lambda bench: inference.measure_prefill(bench, point, shape, dtype, batch, sequence), 2.5 * shape.parameters)
+
+
+def decode(device: Device, shape: Qwen3Shape, dtype: str, batch: int, context: int, cap_s: float = 3.0) -> Job:
+    """One token more for every sequence."""
+    name = f"decode/{shape.name}/{dtype}/{batch}x{context}"
+    point = _point(name, "decode", f"decode {_short(shape)} {batch} at {context:,}", device, cap_s)
+    return Job(point, lambda bench: inference.measure_decode(bench, point, shape, dtype, batch, context), 2.5 * shape.parameters)
+
+
+def compiled(
+    device: Device, shape: Qwen3Shape, dtype: str, batch: int = BATCH, sequence: int = SEQUENCE, cap_s: float = 4.0
+) -> Job:
+    """A compiled training step; a minute or more of compiling may come first."""
+    name = f"train-compiled/{shape.name}/{dtype}/{batch}x{sequence}"
+    label = f"compiled step {_short(shape)} {dtype}"
+    point = Point(
+        id=name, kind="train-compiled", label=label, device=device.torch_name, expected_s=60.0, cap_s=cap_s, grace_s=COMPILING_S
+    )
+    return Job(point, lambda bench: variants.measure_compiled(bench, point, shape, dtype, batch, sequence), 18.0 * shape.parameters)
+
+
+def lora(device: Device, shape: Qwen3Shape, batch: int = BATCH, sequence: int = SEQUENCE, cap_s: float = 4.0) -> Job:
+    """A training step of adapters alone."""
+    point = _point(
+        f"train-lora/{shape.name}/bf16/{batch}x{sequence}", "train-lora", f"LoRA step {_short(shape)} bf16", device, cap_s
+    )
+    return Job(point, lambda bench: variants.measure_lora(bench, point, shape, batch, sequence), 6.0 * shape.parameters)
+
+
+def perceptron(device: Device, dtype: str, width: int, depth: int, batch: int) -> Job:
+    """A training step of a multilayer perceptron."""
+    point = _point(f"network/mlp/{dtype}/{width}x{depth}/{batch}", "network", f"MLP step {dtype} {width:,}×{depth}", device, 2.0)
+    return Job(point, lambda bench: networks.measure_perceptron(bench, point, dtype, width, depth, batch))
+
+
+def convolutional(device: Device, dtype: str, channels: int, image: int, batch: int) -> Job:
+    """A training step of a convolutional network."""
+    point = _point(
+        f"network/cnn/{dtype}/{channels}x{image}/{batch}", "network", f"CNN step {dtype} {image}² × {batch}", device, 2.0
+    )
+    return Job(point, lambda bench: networks.measure_convolutional(bench, point, dtype, channels, image, batch))
+
+
+def together(device: Device, op: str, ranks: int) -> Job:
+    """A collective among `ranks` GPUs, or processes."""
+    sizes = collective.CPU_SIZES if device.is_cpu else collective.gpu_sizes(device.memory_bytes)
+    point = _point(f"collective/{op}/{ranks}", "collective", f"{op.replace('_', '-')} of {ranks}", device, 15.0, expected_s=5.0)
+    return Job(point, lambda bench: collective.measure_collective(bench, point, op, ranks, sizes))
+
+
+def context(device: Device) -> Job:
+    """Memory of a process without a tensor."""
+    label = "memory of the interpreter" if device.is_cpu else "memory of the context"
+    point = _point("memory/context", "memory", label, device, 1.0, expected_s=0.1)
+    return Job(point, lambda bench: overheads.measure_context(bench, point))
+
+
+def slack(device: Device, batch: int = BATCH, sequence: int = SEQUENCE) -> Job:
+    """What the allocator keeps in a training step."""
+    point = _point("memory/slack", "memory", "memory the allocator keeps", device, 5.0)
+    return Job(point, lambda bench: overheads.measure_slack(bench, point, batch, sequence))
+
+
+def _point(name: str, kind: str, label: str, device: Device, cap_s: float, expected_s: float | None = None) -> Point:
+    rough_s = 1.4 * cap_s if expected_s is None else expected_s
+    return Point(id=name, kind=kind, label=label, device=device.torch_name, expected_s=rough_s, cap_s=cap_s)
+
+
+def _short(shape: Qwen3Shape) -> str:
+    return f"{shape.parameters / 1e9:.1f} B" if shape.parameters >= 1e9 else f"{shape.parameters / 1e6:,.0f} M"

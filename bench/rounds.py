@@ -1,0 +1,74 @@
+"""A point measured several times with others in between: one figure from all rounds, and whether they drifted apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from bench.protocol import SOLID, Result
+from bench.timing import NOISY, UNSTABLE, judge, median, median_interval
+
+DRIFT = 0.03
+"""Largest over smallest median of the rounds, less one, from which it is said."""
+
+
+class Rounds:
+    """What the rounds of one run have given so far."""
+
+    def __init__(self, points: Iterable[str]) -> None:
+        """`points`: the ids in order, one for every round of each."""
+        self._planned = Counter(points)
+        self._done: dict[str, list[Result]] = {}
+        self._last: dict[str, Result] = {}
+
+    def add(self, result: Result) -> Result:
+        """`result` with the samples of the rounds before it, as the round it is."""
+        done = self._done.setdefault(result.point, [])
+        done.append(result)
+        told = replace(combined(done), round=len(done), rounds=self._planned[result.point])
+        self._last[result.point] = told
+        return told
+
+    def none_left(self, point: str) -> bool:
+        """Whether `point` cannot do what is asked, so that its other rounds are not tried."""
+        done = self._done.get(point)
+        return bool(done) and all(one.value is None for one in done or ())
+
+    def unfinished(self) -> list[Result]:
+        """The results whose rounds will not all come, as whole ones."""
+        return [replace(one, rounds=one.round) for one in self._last.values() if one.round < one.rounds]
+
+
+def combined(results: Sequence[Result]) -> Result:
+    """One result from the rounds of a point: of the undisturbed ones, where there are any."""
+    measured = [one for one in results if one.value is not None and one.samples_s]
+    kept = [one for one in measured if one.status in SOLID] or measured
+    if len(results) == 1 or not kept:
+        return results[-1]
+    last = kept[-1]
+    assert last.value is not None
+    samples = tuple(sample for one in kept for sample in one.samples_s)
+    middle, (low, high) = median(samples), median_interval(samples)
+    medians = [median(one.samples_s) for one in kept]
+    drift = max(medians) / min(medians) - 1
+    status, detail, spread = judge(samples)
+    if len(kept) == len(measured) and any(one.status not in SOLID for one in kept):
+        worst = next(one for one in kept if one.status not in SOLID)
+        status, detail = worst.status, worst.detail
+    elif drift > DRIFT:
+        status = "unstable" if drift > UNSTABLE or status == "unstable" else "noisy" if drift > NOISY else status
+        detail = f"{len(kept)} rounds differ by {drift:.0%}" + (f"; {detail}" if detail else "")
+    per_second = last.unit != "s"
+    amount = last.value * median(last.samples_s)
+    return replace(
+        last,
+        value=amount / middle if per_second else middle,
+        low=amount / high if per_second else low,
+        high=amount / low if per_second else high,
+        samples_s=samples,
+        spread=round(spread, 6),
+        status=status,
+        detail=detail,
+        parameters={**last.parameters, "drift": round(drift, 4)},
+    )

@@ -1,0 +1,113 @@
+"""The training step as people also run it: compiled, and with low-rank adapters beside frozen weights."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from torch import nn
+
+from bench.matmul import refuse_unsupported
+from bench.points import Bench, UnsupportedError, rate_result
+from bench.protocol import Point, Result
+from bench.timing import CpuTimer, Stopped
+from bench.training import finished, peak_memory_bytes, step_parameters, training_step
+from bench.transformer import Qwen3Shape
+
+STEADY = 0.05
+"""Two steps in a row that differ by less have no compilation in them."""
+MOST_FIRST_STEPS = 8
+RANK = 16
+ADAPTED = ("query", "key", "value", "out", "gate", "up", "down")
+
+
+def measure_compiled(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> Result:
+    """Model FLOP/s of compiled steps; the seconds of compiling apart, in `compile_s`. Raises `UnsupportedError`, `TooSlowError`."""
+    device = bench.device
+    refuse_unsupported(device, dtype)
+    flop = shape.step_flop(batch, sequence)
+    bench.refuse_if_slow(flop, f"train/{dtype}", point.cap_s)
+    step = training_step(shape, device.torch_name, batch, sequence, dtype, prepare=torch.compile)
+    whole = finished(step, device.torch_name)
+    bench.progress(0.0, "compiling")
+    compile_s = _compiled(bench, whole)
+    timed = bench.time(whole, point.cap_s, whole=False, timer=CpuTimer())
+    parameters = {**step_parameters(shape, dtype, batch, sequence), "compiled": True, "compile_s": round(compile_s, 3)}
+    parameters["tokens_per_s"] = batch * sequence / timed.median_s
+    peak = peak_memory_bytes(device.torch_name)
+    return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
+
+
+def _compiled(bench: Bench, step: Any) -> float:
+    """Run steps until two agree; seconds they took beyond what so many steady ones would."""
+    taken: list[float] = []
+    while len(taken) < MOST_FIRST_STEPS:
+        if bench.stopping():
+            raise Stopped
+        begin = time.perf_counter()
+        try:
+            step()
+        except RuntimeError as refused:
+            lines = [line for line in str(refused).splitlines() if line.strip()]
+            if "out of memory" in str(refused).lower():
+                raise
+            raise UnsupportedError(f"torch.compile fails here: {lines[0] if lines else type(refused).__name__}") from refused
+        taken.append(time.perf_counter() - begin)
+        if len(taken) > 1 and abs(taken[-1] - taken[-2]) <= STEADY * taken[-1]:
+            break
+    return max(0.0, sum(taken) - len(taken) * min(taken))
+
+
+class LoraLinear(nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
+    """A frozen linear layer and a trained low-rank path beside it."""
+
+    def __init__(self, frozen: Any, rank: int) -> None:
+        super().__init__()
+        self.frozen = frozen
+        self.down = nn.Linear(frozen.in_features, rank, bias=False, device=frozen.weight.device)
+        self.up = nn.Linear(rank, frozen.out_features, bias=False, device=frozen.weight.device)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: Any) -> Any:
+        """Both paths added."""
+        return self.frozen(x) + self.up(self.down(x))
+
+
+def with_adapters(model: Any, rank: int = RANK) -> Any:
+    """`model` with every weight frozen, matrices in bf16, and adapters of `rank` on those of the layers."""
+    model.requires_grad_(requires_grad=False)
+    for layer in model.layers:
+        for name in ADAPTED:
+            linear = getattr(layer, name)
+            linear.to(torch.bfloat16)
+            setattr(layer, name, LoraLinear(linear, rank))
+    return model
+
+
+def adapter_parameters(shape: Qwen3Shape, rank: int = RANK) -> int:
+    """Trained numbers of `with_adapters`."""
+    inner, key_inner = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    ends = 2 * (shape.width + inner) + 2 * (shape.width + key_inner) + 3 * (shape.width + shape.ffn)
+    return shape.depth * rank * ends
+
+
+def adapter_step_flop(shape: Qwen3Shape, batch: int, sequence: int, rank: int = RANK) -> float:
+    """Of one step: frozen matrices twice (forward, and the gradient of their input), attention and adapters three times."""
+    attention = 4.0 * batch * sequence * shape.heads * shape.head_dim * sequence * shape.depth
+    matrices = shape.forward_flop(batch, sequence) - attention
+    return 2 * matrices + 3 * attention + 6.0 * batch * sequence * adapter_parameters(shape, rank)
+
+
+def measure_lora(bench: Bench, point: Point, shape: Qwen3Shape, batch: int, sequence: int) -> Result:
+    """FLOP/s of a LoRA step under bf16 autocast, adapters on all linear layers. Raises `UnsupportedError`, `TooSlowError`."""
+    device, dtype = bench.device, "bf16"
+    refuse_unsupported(device, dtype)
+    flop = adapter_step_flop(shape, batch, sequence)
+    bench.refuse_if_slow(flop, f"train/{dtype}", point.cap_s)
+    step = training_step(shape, device.torch_name, batch, sequence, dtype, prepare=with_adapters)
+    timed = bench.time(finished(step, device.torch_name), point.cap_s, whole=False, timer=CpuTimer())
+    parameters = {**step_parameters(shape, dtype, batch, sequence), "lora_rank": RANK, "trained": adapter_parameters(shape)}
+    parameters["tokens_per_s"] = batch * sequence / timed.median_s
+    peak = peak_memory_bytes(device.torch_name)
+    return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
