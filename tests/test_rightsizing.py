@@ -166,7 +166,6 @@ def test_memory_about_to_run_out_is_relieved_before_a_larger_gpu_is_rented(sessi
         ({"sm_active": 0.4, "tensor_active": 0.1, "dram_bandwidth": 0.1}, "launch/host"),
         ({"sm_active": 0.4, "dram_bandwidth": 0.7}, "bandwidth"),
         ({"sm_active": 0.01, "memory_used_bytes": 79 * GIB}, "idle"),
-        ({"readings": 5, "lost": 5}, "unknown"),
     ],
 )
 def test_what_the_work_waits_for(changes: dict[str, Any], limiter: str) -> None:
@@ -344,7 +343,7 @@ def test_slices_that_are_too_large_are_cut_smaller(session: Session) -> None:
     )  # fmt: skip
     devices = [
         DeviceSnapshot(
-            index=index, uuid=f"GPU-{index}", state="ok", name=name, sm_active_fraction=0.3, dram_bandwidth_fraction=0.05,
+            index=index, uuid=f"GPU-{index}", state="ok", name=name,
             mig=(part, msgspec.structs.replace(part, uuid="MIG-2", gpu_instance=2)),
         )
         for index in range(2)
@@ -353,9 +352,21 @@ def test_slices_that_are_too_large_are_cut_smaller(session: Session) -> None:
     assert seen[0].slices[0] == ObservedSlice(
         profile="3g.40gb", uuid="MIG-1", sm_active=0.2, dram_bandwidth=0.1, memory_used_bytes=5 * GIB, memory_total_bytes=39.5 * GIB
     )
+    assert seen[0].sm_active == pytest.approx(2 * 0.2 * 0.36)  # two of 3g.40gb, each 36 % of the multiprocessors
+    assert seen[0].dram_bandwidth == pytest.approx(2 * 0.1 * 0.5)
     (found,) = session.rightsize(seen).together
     assert found.text.startswith("4 jobs on 1 × H100")
     assert all("1g.10gb" in words for words in found.checks)
+
+
+def test_a_gpu_that_does_not_answer_is_handed_back(session: Session) -> None:
+    lost = DeviceSnapshot(index=0, state="lost", name="NVIDIA H100 80GB HBM3", uuid="a")
+    (seen,) = observe([snapshot(second, lost) for second in range(3)], session.gpus)
+    one = sized(session, seen)
+    assert "does not answer" in one.judgement.headline
+    assert [found.kind for found in one.actions] == ["release"]
+    assert dollars(one.actions[0]) == pytest.approx(cheapest(session, H100) * 730)
+    assert one.rent_or_buy is None
 
 
 def test_packing_is_deterministic_and_loses_nobody(session: Session) -> None:

@@ -47,8 +47,9 @@ HEADLINES: dict[Limiter, str] = {
     "launch/host": "waits for the host: kernels are too small, or too few are launched",
     "unknown": "what the work waits for cannot be told",
 }
+GONE = "does not answer: it fell off the bus, or may not be read"
 NO_COUNTERS = (
-    "SM, tensor and bandwidth use: this card gives no hardware counters here, and the share of time with a kernel "
+    "SM, tensor and bandwidth use: there are no hardware counters of it here, and the share of time with a kernel "
     "(nvidia-smi's GPU-Util) says nothing about how much of the GPU it used."
 )
 OFFER_BENCHMARK = (
@@ -79,6 +80,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge(seen: Observed) -> Judgement:
     """The zones of `seen`, the limiter, and what rests unknown."""
+    if seen.readings == seen.lost:
+        because = ["no reading was answered"]
+        return Judgement(limiter="unknown", headline=GONE, zones=zones_of(seen), because=because, cannot_know=[])
     limiter, because = _limiter(seen)
     unknown = [] if seen.counted else [NO_COUNTERS, OFFER_BENCHMARK]
     if seen.memory_share is not None and seen.memory_share >= MEMORY_LOW:
@@ -124,8 +128,6 @@ def _headline(seen: Observed, limiter: Limiter) -> str:
 
 def _limiter(seen: Observed) -> tuple[Limiter, list[str]]:
     """The first thing that stands in the way, with the numbers; waste and danger come before speed."""
-    if seen.readings == seen.lost:
-        return "unknown", ["it did not answer at all"]
     for test in (_idle, _capacity, _held_back, _roofs, _waiting):
         found = test(seen)
         if found is not None:

@@ -229,7 +229,7 @@ def commit(case: Case) -> Iterator[Action]:
         ("reserved-1y", "Reserve it for a year, if it stays"),
         ("reserved-3y", "Reserve it for three years, if it stays"),
     )
-    for market, words in markets:
+    for market, words in markets if case.seen.readings > case.seen.lost else ():
         quote = case.prices[market].get(case.seen.gpu)
         if quote is None or quote.whole > 1 or quote.usd_per_h >= case.rent:
             continue
@@ -268,7 +268,11 @@ def link(case: Case) -> Iterator[Action]:
 
 
 def benchmark(case: Case) -> Iterator[Action]:
-    """Measure, where nothing can be known."""
+    """Measure, where nothing can be known; a GPU that does not answer is no use at all."""
+    if case.seen.readings == case.seen.lost:
+        text = "Have it reset, or hand it back: it is paid for."
+        yield Action(kind="release", text=text, saves=case.saving(case.rent, f"{case.rent:.2f} $/h"))
+        return
     yield Action(kind="benchmark", text=OFFER_BENCHMARK, gpu=case.seen.gpu)
 
 

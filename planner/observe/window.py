@@ -6,8 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from planner.engine.judging import IDLE
 from planner.engine.observed import Observed, ObservedSlice
+from planner.engine.slices import profiles_of
 from planner.observe.machine import match_gpu
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 
@@ -58,6 +61,7 @@ def _observed(
     name = next((one.name for one in reversed(readings) if one.name), None) or "unknown GPU"
     total = next((one.memory_total_bytes for one in reversed(answered) if one.memory_total_bytes), None)
     gpu = match_gpu(name, total, gpus)
+    answered = [summed_over_slices(one, gpu) for one in answered]
     activity = [(one, share) for one in answered if (share := activity_of(one)) is not None]
     working = [one for one, share in activity if share >= IDLE] or answered
     means = {field: mean(getattr(one, source) for one in working) for field, source in MEANS.items()}
@@ -81,6 +85,29 @@ def _observed(
         slices=_slices(answered),
         reasons={field: last.why(source) for field, source in (MEANS | MEANS_OF_ALL).items() if means[field] is None},
         **means,
+    )
+
+
+def summed_over_slices(device: DeviceSnapshot, gpu: Gpu | None) -> DeviceSnapshot:
+    """`device` with the counters of its slices added up where the driver gives none of the whole: slices nobody made do nothing."""
+    if gpu is None or not device.mig or device.sm_active_fraction is not None:
+        return device
+    profiles = {profile.name: profile for profile in profiles_of(gpu)}
+    parts = {
+        (part.gpu_instance, part.profile): part for part in device.mig
+    }.values()  # compute instances share the counters of theirs
+    if any(part.profile not in profiles or part.sm_active_fraction is None for part in parts):
+        return device
+
+    def total(field: str, share: str) -> float | None:
+        shares = [(getattr(part, field), getattr(profiles[part.profile], share)) for part in parts]
+        return sum(value * of for value, of in shares) if all(value is not None for value, _ in shares) else None
+
+    return msgspec.structs.replace(
+        device,
+        sm_active_fraction=total("sm_active_fraction", "sm_share"),
+        tensor_active_fraction=total("tensor_active_fraction", "sm_share"),
+        dram_bandwidth_fraction=total("dram_bandwidth_fraction", "bandwidth_share"),
     )
 
 
