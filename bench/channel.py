@@ -46,7 +46,7 @@ class Channel:
             if sync:
                 os.fsync(self._journal.fileno())
         except OSError as refused:
-            print(f"the journal ends here: {refused.strerror}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"the journal ends here: {refused.strerror}\n")
             with contextlib.suppress(OSError):
                 self._journal.close()
             self._journal = None

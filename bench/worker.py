@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -197,11 +198,13 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         ranks=options.ranks or environment.local_ranks(device),
     )
     jobs = suite.jobs(suite_name, device, wish)
-    run.channel.send(Plan(suite=suite_name, points=tuple({job.point.id: job.point for job in jobs}.values())))
+    soak_s = 0.0 if device.is_cpu else suite.SOAK_S[suite_name]
+    points = {job.point.id: replace(job.point, grace_s=job.point.grace_s + soak_s) for job in jobs}
+    run.channel.send(Plan(suite=suite_name, points=tuple(points.values())))
     same = options.skip_if in {None, fingerprint(machine, software)}
     bench = _bench(run, device, resident_bytes, in_use)
     try:
-        return _take(run, jobs, bench, frozenset(options.skip if same else ()), suite.SOAK_S[suite_name])
+        return _take(run, jobs, bench, frozenset(options.skip if same else ()), soak_s)
     finally:
         if bench.meter is not None:
             bench.meter.close()
@@ -275,7 +278,7 @@ def _through(run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str
 
 def _soak(run: Run, device: Device, point: Point, soak_s: float, later_s: float) -> None:
     """Bring a GPU to its steady clock; a CPU's governor reacts within the warm-up of a point."""
-    if device.is_cpu or soak_s <= 0:
+    if soak_s <= 0:
         return
     from bench import cuda
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from planner.engine.time_answers import TimeDetail
     from planner.hardware.ceilings import Ceilings, TrainPoint
     from planner.hardware.gpus import Gpu, GpuCatalogue
-    from planner.hardware.measurement import Measurement
+    from planner.hardware.measurement import Measurement, Prediction
     from planner.hardware.measurements import Store
     from planner.hardware.offers import Offer
     from planner.hardware.priors import Priors
@@ -131,6 +131,20 @@ class Session:
             known = self._measured if basis == "measured" else ()
             self._ceilings[of] = ceilings_of(gpu, self.priors, known, kin=self.gpus.all)
         return self._ceilings[of]
+
+    def log_prediction(self, measured: Measurement) -> Prediction | None:
+        """Keep what plans said of a point before its run; None where nothing can be said of it or it is not to be believed."""
+        from planner.engine.foresight import predict
+        from planner.hardware.calibration import ceilings_of
+
+        part = self.part_named(measured.device) if measured.solid else None
+        if part is None:
+            return None
+        known = self.measurements(without_run=measured.run)
+        found = predict(measured, part, ceilings_of(part, self.priors, known, kin=self.gpus.all), self.architecture)
+        if found is not None:
+            self.store.add_prediction(found)
+        return found
 
     @cached_property
     def machine(self) -> Machine:

@@ -29,7 +29,7 @@ from planner.engine.answers import (
 )
 from planner.engine.time_answers import Bound, Operator, TimeDetail
 from planner.errors import Problem, UserError
-from planner.hardware.measurements import Store
+from planner.hardware.measurements import Measurement, Store
 from planner.units import GIB
 from planner.workload.presets import PresetShelf, read_workload
 from planner.workload.tasks import Workload
@@ -294,6 +294,9 @@ class SampleSession:
 
     def refresh(self) -> None:
         self.refreshed = True
+
+    def log_prediction(self, measured: Measurement) -> None:
+        del measured
 
     def memory_detail(self, workload: Workload, row: PlanRow) -> MemoryDetail | None:
         del workload

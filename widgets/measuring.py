@@ -152,7 +152,7 @@ class Measuring:
                 line.state, line.fraction, run.eta_s = "running", event.fraction, event.eta_s
             case happened.PointDone(point, measurement):
                 self._result(self._line(point.id), measurement)
-                await self._thread.ask(lambda session: session.refresh())
+                await self._thread.ask(lambda session: _learn(session, measurement))
             case happened.PointSkipped(point, reason):
                 line = self._line(point.id)
                 line.state, line.detail = "skipped", reason
@@ -187,6 +187,12 @@ class Measuring:
         before = self._background.before.get(line.id)
         line.was = f"was {_value_text(before, measurement.unit)}" if before is not None else ""
         line.detail = "" if measurement.status == "ok" else measurement.status
+
+
+def _learn(session: Session, measurement: Measurement) -> None:
+    """Keep what had been predicted of the point, and let plans see it."""
+    session.log_prediction(measurement)
+    session.refresh()
 
 
 def _value_text(value: float, unit: str) -> str:

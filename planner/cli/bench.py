@@ -16,7 +16,9 @@ from planner.cli.measured_text import value_text
 from planner.units import UNKNOWN, duration_text
 
 if TYPE_CHECKING:
-    from planner.hardware.measurement import Measurement
+    from collections.abc import Callable
+
+    from planner.hardware.measurement import Measurement, Prediction
     from planner.hardware.measurements import Store
     from planner.observe.bench_events import Event, Failed, Finished, PointProgress
     from planner.observe.bench_process import BenchRun
@@ -114,7 +116,8 @@ def bench(
         part = session.gpus.find_nvml(driver_name)
         return part.name if part else None
 
-    last = asyncio.run(_follow(BenchRun(request, session.store, canonical), Narrator(as_json=as_json)))
+    narrator = Narrator(as_json=as_json, measured=session.log_prediction)
+    last = asyncio.run(_follow(BenchRun(request, session.store, canonical), narrator))
     for warning in session.store.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return _exit_code(last)
@@ -165,8 +168,10 @@ def _exit_code(last: Finished | Failed) -> int:
 class Narrator:
     """Says what happens: measurements on stdout, all else on stderr."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, measured: Callable[[Measurement], Prediction | None]) -> None:
+        """`measured` is told every result, and gives what had been predicted."""
         self._as_json = as_json
+        self._measured = measured
         self._redraws = sys.stderr.isatty()
         """Whether a line of progress can be written over."""
 
@@ -196,6 +201,7 @@ class Narrator:
 
     def _result(self, label: str, measurement: Measurement) -> None:
         self._passing("")
+        predicted = self._measured(measurement)
         if self._as_json:
             import msgspec
 
@@ -203,7 +209,8 @@ class Narrator:
         else:
             value = value_text(measurement) if measurement.value is not None else UNKNOWN
             oddity = "" if measurement.status == "ok" else f"  {measurement.status} {measurement.detail}".rstrip()
-            print(f"{label:<32}{value:>16}{oddity}")
+            said = f"  predicted {predicted.error:+.0%}" if predicted is not None else ""
+            print(f"{label:<32}{value:>16}{said}{oddity}")
         sys.stdout.flush()
 
     def _progress(self, event: PointProgress) -> None:

@@ -42,13 +42,14 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
     low–high and the range's width. Exit code 1: nothing could be compared.
     """
     from planner.cli import validate_tables
-    from planner.cli.validate_own import own_comparisons
+    from planner.cli.validate_own import logged_comparisons, own_comparisons
 
     if only and folder is None:
         raise click.UsageError("--only chooses among the files of DIR; name the folder too.")
     session = invocation.session()
     published, compared, refused = _published(session, folder, only) if folder else (None, [], Counter[str]())
     own, own_left_out = own_comparisons(session)
+    own += logged_comparisons(session)
     if rows is not None:
         write_rows([*compared, *own], rows)
     result = validate_tables.gathered(published, compared, refused, own, own_left_out)

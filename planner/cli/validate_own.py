@@ -51,6 +51,27 @@ def own_comparisons(session: Session) -> tuple[list[Comparison], Counter[str]]:
     return found + _steps(session, steps, find, ceilings), left_out
 
 
+def logged_comparisons(session: Session) -> list[Comparison]:
+    """What plans said of each point before it was measured: the running error."""
+    return [
+        Comparison(
+            kind="predicted before it was measured",
+            source=one.device,
+            framework=one.basis,
+            experiment=one.point,
+            line=0,
+            gpu=one.device,
+            model="",
+            gpus=1,
+            measured=one.measured,
+            predicted=one.predicted,
+            low=one.low,
+            high=one.high,
+        )
+        for one in session.store.predictions()
+    ]
+
+
 def _finder(session: Session) -> Callable[[str], Gpu | None]:
     here = {device.name: device for device in session.machine.devices}
 

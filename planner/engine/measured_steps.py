@@ -36,7 +36,7 @@ def with_measured_steps(
     return replace(chip, train_factor=factor, train_spread=TRANSFER_SPREAD)
 
 
-def _model(given: dict[str, object]) -> str | dict[str, Any]:
+def model_of_step(given: dict[str, object]) -> str | dict[str, Any]:
     """The model of a step: by its shape where the point states that, else by its name. Raises `KeyError`."""
     width, depth, vocabulary = (given.get(name) for name in ("width", "depth", "vocabulary"))
     ours = str(given["model"]).startswith("qwen3-study-")
@@ -58,7 +58,7 @@ def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str
     ):
         return None
     try:
-        model = architecture(_model(given))
+        model = architecture(model_of_step(given))
     except (UserError, KeyError):
         return None
     workload = Workload(

@@ -1,0 +1,257 @@
+"""The standard suite: its plan, its arithmetic, its rounds, and every kind of point for real on this machine's CPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import protocol
+from planner.hardware.measurement import UNITS
+
+torch = pytest.importorskip("torch")
+
+from bench import collective, networks, suite, variants  # noqa: E402  # they import torch
+from bench.environment import Device  # noqa: E402
+from bench.points import Bench, UnsupportedError  # noqa: E402
+from bench.protocol import Point, Result  # noqa: E402
+from bench.rounds import Rounds, combined  # noqa: E402
+from bench.timing import CpuTimer  # noqa: E402
+from bench.transformer import QWEN3_06B, QWEN3_8B, SMOKE_SHAPE  # noqa: E402
+
+BENCH = Path(protocol.__file__).parent
+CPU = Device("cpu", "A CPU", 24 * 2.0**30, 32 * 2.0**20, 2, ("avx512_bf16",))
+H100 = Device("cuda:0", "NVIDIA H100 80GB HBM3", 80e9, 50 * 2.0**20, 1, capability=(9, 0))
+L4 = Device("cuda:0", "NVIDIA L4", 12e9, 48 * 2.0**20, 1, capability=(8, 9))
+
+
+def bench_here() -> Bench:
+    device = dataclasses.replace(CPU, threads=torch.get_num_threads())
+    return Bench(device, CpuTimer(), lambda: False, lambda _fraction, _note: None, resident_bytes=2e8)
+
+
+def a_point(kind: str, cap_s: float = 0.3) -> Point:
+    return Point(id=f"{kind}/test", kind=kind, label=kind, device="cpu", expected_s=1.0, cap_s=cap_s)
+
+
+@pytest.mark.parametrize("device", [CPU, H100, L4], ids=lambda device: device.name)
+@pytest.mark.parametrize("name", ["quick", "standard"])
+def test_a_plan_is_stable_bounded_and_of_known_kinds(device: Device, name: str) -> None:
+    wish = suite.Wish(shapes=((2048, 3072, 1024), (16, 3072, 1024)), ranks=2)
+    jobs = suite.jobs(name, device, wish)
+    points = [job.point for job in jobs]
+    assert [point.id for point in points] == [job.point.id for job in suite.jobs(name, device, wish)]
+    assert {point.kind for point in points} <= set(UNITS)
+    longest = sum(point.expected_s for point in points) + suite.SOAK_S[name] * (not device.is_cpu)
+    assert longest < {"quick": 90.0 if not device.is_cpu else 60.0, "standard": 600.0}[name]
+    assert suite.WALL_CAP_S["standard"] == 600
+    assert {"gemm/bf16/2048x3072x1024", "gemm/bf16/16x3072x1024"} <= {point.id for point in points}
+    if name == "standard":
+        rounds = [sum(one.id == point.id for one in points) for point in points if point.id.startswith("gemm/bf16/8192x8192x8192")]
+        assert rounds in ([], [3, 3, 3])
+        assert points[-1].kind == "train-compiled"
+        kinds = {point.kind for point in points}
+        assert kinds == set(UNITS) - ({"transfer"} if device.is_cpu else set())
+        assert sum(point.kind == "collective" for point in points) == 4
+
+
+def test_a_small_gpu_is_not_asked_for_a_large_model() -> None:
+    names = {job.point.id for job in suite.jobs("standard", L4)}
+    assert not any("qwen3-8b" in name for name in names)
+    assert any("qwen3-8b" in job.point.id for job in suite.jobs("standard", H100))
+    assert not any(job.point.kind == "collective" for job in suite.jobs("standard", H100))
+
+
+def test_published_sizes_are_those_of_their_models() -> None:
+    assert QWEN3_8B.parameters == 8_190_735_360
+    assert QWEN3_06B.parameters == 596_049_920
+
+
+def result(point: str, seconds: tuple[float, ...], **changes: Any) -> Result:
+    middle = sorted(seconds)[len(seconds) // 2]
+    base = Result(
+        point=point,
+        kind="gemm",
+        dtype="bf16",
+        parameters={"m": 1},
+        value=100.0 / middle,
+        low=100.0 / max(seconds),
+        high=100.0 / min(seconds),
+        unit="FLOP/s",
+        status="ok",
+        samples_s=seconds,
+        flop=100.0,
+    )
+    return dataclasses.replace(base, **changes)
+
+
+def test_rounds_add_up_and_drift_is_said() -> None:
+    rounds = Rounds(["a", "b", "a", "a"])
+    first = rounds.add(result("a", (1.0, 1.0, 1.0)))
+    assert (first.round, first.rounds, first.value) == (1, 3, 100.0)
+    assert rounds.add(result("b", (1.0,))).rounds == 1
+    second = rounds.add(result("a", (1.06, 1.06, 1.06)))
+    assert second.samples_s == (1.0, 1.0, 1.0, 1.06, 1.06, 1.06)
+    assert second.value == pytest.approx(100 / 1.03)
+    assert second.parameters["drift"] == 0.06
+    assert second.status == "ok"
+    assert "2 rounds differ by 6%" in second.detail
+    (cut,) = rounds.unfinished()
+    assert (cut.round, cut.rounds, cut.value) == (2, 2, second.value)
+    last = rounds.add(result("a", (1.2, 1.2, 1.2)))
+    assert (last.round, last.status) == (3, "noisy")
+    assert rounds.unfinished() == []
+
+
+def test_a_disturbed_round_is_left_out_where_others_are_sound() -> None:
+    sound, shared = result("a", (1.0, 1.0)), result("a", (9.0, 9.0), status="shared", detail="others")
+    assert combined([sound, shared, sound]).value == 100.0
+    assert combined([sound, shared, sound]).status == "ok"
+    both = combined([shared, shared])
+    assert (both.status, both.detail) == ("shared", "others")
+    seconds = result("launch", (2.0, 2.0), unit="s", value=2.0)
+    assert combined([seconds, dataclasses.replace(seconds, samples_s=(4.0, 4.0))]).value == 3.0
+    failed = dataclasses.replace(shared, point="x", samples_s=(), value=None, low=None, high=None, status="unsupported")
+    rounds = Rounds(["x", "x"])
+    rounds.add(failed)
+    assert rounds.none_left("x")
+    assert not rounds.none_left("a")
+
+
+def test_networks_are_counted_as_torch_counts() -> None:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    for network, inputs, flop in (
+        (networks.perceptron(64, 3), torch.randn(8, 64), networks.perceptron_flop(64, 3, 8)),
+        (networks.convolutional(8), torch.randn(2, 3, 32, 32), networks.convolutional_flop(8, 32, 2)),
+    ):
+        with FlopCounterMode(display=False) as counter:
+            network(inputs).sum().backward()
+        assert counter.get_total_flops() == flop
+
+
+def test_adapters_train_alone_and_are_counted() -> None:
+    from bench.training import Qwen3
+
+    model = variants.with_adapters(Qwen3(SMOKE_SHAPE))
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert sum(parameter.numel() for parameter in trained) == variants.adapter_parameters(SMOKE_SHAPE)
+    frozen = model.layers[0].gate.frozen.weight.clone()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(torch.randint(SMOKE_SHAPE.vocabulary, (2, 16))).float().square().mean()
+    loss.backward()
+    assert model.layers[0].gate.frozen.weight.grad is None
+    assert any(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in trained)
+    assert torch.equal(model.layers[0].gate.frozen.weight, frozen)
+    assert SMOKE_SHAPE.step_flop(2, 16) * 0.6 < variants.adapter_step_flop(SMOKE_SHAPE, 2, 16) < SMOKE_SHAPE.step_flop(2, 16) * 1.6
+
+
+def test_generating_with_a_cache_gives_what_the_whole_prompt_gives() -> None:
+    from bench.inference import _decode_layer, prompt_pass, serving_model
+    from bench.training import rotary
+
+    torch.manual_seed(1)
+    model = serving_model(SMOKE_SHAPE, "cpu", "fp32")
+    tokens = torch.randint(SMOKE_SHAPE.vocabulary, (2, 9))
+    with torch.inference_mode():
+        wanted = prompt_pass(model, tokens)
+        shape = SMOKE_SHAPE
+        keys, values = (torch.zeros(shape.depth, 2, shape.kv_heads, 9, shape.head_dim) for _ in range(2))
+        cosine, sine = rotary(9, shape.head_dim, "cpu")
+        for place in range(9):
+            x = model.embedding(tokens[:, place : place + 1])
+            for number, layer in enumerate(model.layers):
+                here = slice(place, place + 1)
+                kept = (keys[number][:, :, : place + 1], values[number][:, :, : place + 1])
+                x = _decode_layer(layer, x, cosine[here], sine[here], *kept, torch.tensor([place]))
+        assert torch.equal(model.head(model.norm(x)).argmax(dim=-1), wanted)
+
+
+def test_each_kind_of_point_measures_here() -> None:
+    from bench import attention, bandwidth, inference, overheads
+
+    here = bench_here()
+    dtype = "fp32"
+    done = [
+        bandwidth.measure_triad(here, a_point("triad"), 2**22),
+        bandwidth.measure_read(here, a_point("read"), 2**22),
+        attention.measure_prefill_attention(here, a_point("attention"), dtype, 1, 4, 2, 32, 64),
+        attention.measure_decode_attention(here, a_point("attention-decode"), dtype, 2, 4, 2, 32, 64),
+        inference.measure_prefill(here, a_point("prefill"), SMOKE_SHAPE, dtype, 1, 32),
+        inference.measure_decode(here, a_point("decode"), SMOKE_SHAPE, dtype, 2, 32),
+        networks.measure_perceptron(here, a_point("network"), dtype, 64, 2, 8),
+        networks.measure_convolutional(here, a_point("network"), dtype, 8, 16, 2),
+        overheads.measure_context(here, a_point("memory")),
+    ]
+    for one in done:
+        assert one.unit == UNITS[one.kind], one.kind
+        assert one.value is not None
+        assert one.low is not None
+        assert one.high is not None
+        assert 0 < one.low <= one.value <= one.high, one.kind
+        assert one.kind == "memory" or one.spread is not None
+    decode = next(one for one in done if one.kind == "decode")
+    assert decode.bytes is not None
+    assert decode.value is not None
+    assert decode.bytes * decode.value == pytest.approx(decode.parameters["bytes_per_s"])
+    assert decode.parameters["step_bytes"] == 4 * (
+        SMOKE_SHAPE.depth * SMOKE_SHAPE.layer_matrix_parameters + 512 * 64 + 2 * 2 * 32 * SMOKE_SHAPE.depth * 1 * 32
+    )
+    with pytest.raises(UnsupportedError):
+        overheads.measure_slack(here, a_point("memory"), 1, 8)
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "alltoall"])
+def test_two_processes_exchange_over_gloo(op: str) -> None:
+    found = collective.measure_collective(bench_here(), a_point("collective", 20.0), op, 2, (4096, 65536))
+    assert found.parameters["backend"] == "gloo"
+    assert found.parameters["ranks"] == 2
+    assert [size for size, _ in found.parameters["series"]] == [4096, 65536]
+    assert found.bytes == (2 if op == "all_reduce" else 1) / 2 * 65536
+    assert found.value is not None
+    assert 1e5 < found.value < 1e12
+
+
+def test_ranks_that_cannot_start_say_why() -> None:
+    here = dataclasses.replace(bench_here(), device=dataclasses.replace(H100, torch_name="cuda:0"))
+    with pytest.raises(UnsupportedError, match=r"refuses it here: \S+"):
+        collective.measure_collective(here, a_point("collective", 20.0), "all_reduce", 2, (4096,))
+
+
+def test_torchrun_can_start_the_ranks(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(BENCH)]
+    done = subprocess.run(
+        [*command, "ranks", "--op", "all_reduce", "--device", "cpu", "--sizes", "4096"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    assert json.loads(line)["ranks"] == 2
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+def test_compiling_is_timed_apart_or_refused_with_its_reason() -> None:
+    try:
+        found = variants.measure_compiled(bench_here(), a_point("train-compiled"), SMOKE_SHAPE, "fp32", 1, 16)
+    except UnsupportedError as refused:
+        assert "torch.compile fails here: " in str(refused)  # noqa: PT017  # either outcome is right
+        return
+    assert found.parameters["compiled"] is True
+    assert found.parameters["compile_s"] > 0
+    assert found.value is not None
+
+
+def test_others_on_the_gpu_before_the_run_make_every_figure_shared() -> None:
+    here = bench_here()
+    here.crowded = "another program kept the GPU busy"
+    timed = here.time(lambda: sum(range(1000)), 0.1)
+    assert (timed.status, timed.detail) == ("shared", "another program kept the GPU busy")
