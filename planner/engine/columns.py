@@ -182,6 +182,7 @@ class EngineColumns(Columns):
     cache_block_tokens: Floats
     prefill_chunk: Floats
     prompts_first: Floats
+    prompts_together: Floats
     reserves_output: Floats
     fused_elementwise: Floats
 

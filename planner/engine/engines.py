@@ -75,6 +75,9 @@ class Engine:
     """Most prompt tokens in one forward pass; 0: the whole prompt of the whole batch."""
     prompts_first: bool
     """Running sequences wait while prompts are computed; else both share an iteration."""
+    prompts_together: float = 3.0
+    """Where prompts share iterations: those that end up waiting for each other, one's own included, in a closed loop of requests of
+    one length after its first round; 3: between the engines it is known of (scripts/fit_first_token.py)."""
     reserves_output: bool
     """A request is admitted only if the cache has room for its whole output."""
     fused_elementwise: bool
@@ -210,11 +213,13 @@ _RECORDS: dict[str, Engine] = {
             pool_fraction=0.9,
             prefill_chunk=8192,
             prompts_first=False,
+            prompts_together=2.75,
             reserves_output=False,
             fused_elementwise=True,
             memory_source="0.27 GiB outside torch at TP 1, 2.1 GiB at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report), context and graphs",
             source="gpu_memory_utilization 0.9 and max_num_batched_tokens 8192 are vLLM V1's defaults; 0.27 GiB outside "
-            "torch at TP 1, 2.1 GiB at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
+            "torch at TP 1, 2.1 GiB at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report); prompts together: "
+            "scripts/fit_first_token.py on 138 published loops (2026-11-21), of one GPU model",
         ),
         Engine(
             name="sglang",
@@ -244,10 +249,12 @@ _RECORDS: dict[str, Engine] = {
             pool_fraction=0.9,
             prefill_chunk=8192,
             prompts_first=False,
+            prompts_together=4.75,
             reserves_output=True,
             fused_elementwise=True,
             memory_source="context and graphs as vLLM, communicators without its custom all-reduce: an assumption",
-            source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, guaranteed no eviction: TensorRT-LLM's defaults",
+            source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, guaranteed no eviction: TensorRT-LLM's defaults; "
+            "prompts together: scripts/fit_first_token.py on 357 published loops (2026-11-21), of one GPU model",
         ),
         Engine(
             name="megatron",

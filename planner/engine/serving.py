@@ -14,9 +14,6 @@ from planner.engine.operators import Pass, attended_tokens, forward
 
 ROUNDS = 10.0
 """Requests that a load generator sends for each of its concurrent clients, all of which start together; ten is the usual setting."""
-GROUP = 3.0
-"""Prompts after the first round that end up waiting for each other, one's own included, where prompts share iterations with running
-sequences. `scripts/fit_first_token.py` finds it from published times to first token; see there."""
 NORMAL_TAILS = (1.645, 2.326)
 """Standard deviations to the 95th and the 99th percentile."""
 
@@ -148,7 +145,7 @@ def _first_token(
     Where prompts share iterations, sequences drift apart, and later rounds wait for few.
     """
     first = (batch + prompts) / 2
-    few = np.minimum(GROUP, first)
+    few = np.minimum(t.engine.prompts_together, first)
     drifting = first / ROUNDS * prefill_s + (1 - 1 / ROUNDS) * few * alone_s
     in_step = prefill_s * (first + prompts * (1 - prompts / batch))
     waits = t.engine.prompts_first > 0
