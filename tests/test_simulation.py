@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from planner.engine.simulation.batching import Rules, Trace, run
@@ -15,7 +15,7 @@ from planner.engine.simulation.pace import KNOTS, Pace
 from planner.engine.simulation.summary import Summary, summarise
 from planner.engine.simulation.traffic import Length, Load, Traffic, traffic_of
 
-searching = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+searching = settings(max_examples=100, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
 INFINITE = float("inf")
 
 
@@ -220,7 +220,8 @@ def cases(draw: Any) -> tuple[Pace, Rules, Traffic]:
         mixed=np.array([draw(st.booleans()) for _ in range(lanes)]),
     )
     seeds = [draw(st.integers(0, 99)) for _ in range(lanes)]
-    return some_pace(draw, lanes, floor=draw(st.booleans())), rules, traffic_of(loads, seeds, draw(st.integers(8, 25)))
+    traffic = traffic_of(loads, seeds, draw(st.integers(8, 25))).fitted(rules.capacity)
+    return some_pace(draw, lanes, floor=draw(st.booleans())), rules, traffic
 
 
 @searching

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from itertools import product
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, LayoutColumns, Rows
+from planner.engine.columns import Floats, LayoutColumns, Rows
 from planner.engine.evaluate import Candidates, Evaluated, evaluate
 from planner.engine.memory import memory_of
-from planner.engine.serving import ServeColumns
 from planner.engine.simulation.replica import demand_of, simulate
 from planner.engine.simulation.summary import Latency, Summary
 from planner.workload.tasks import LATENCY_TARGETS, Targets
@@ -26,7 +26,9 @@ NEARBY, FURTHER = (0.85, 0.93, 1.0, 1.1), (1.25, 1.6, 2.0, 3.0)
 """Replicas that are tried, as multiples of the screened number; the second row where none of the first does."""
 FEW_REPLICAS = 8
 """Up to so many, one less and one more are tried instead."""
-LATENCIES = ("ttft", "tpot", "request")
+LATENCIES, SHARES = ("ttft", "tpot", "request"), ("", "p50", "p95", "p99")
+LATENCY_COLUMNS = tuple("_".join(filter(None, (of, share, "s"))) for of, share in product(LATENCIES, SHARES))
+"""Names of the columns of `ServeColumns` that are latencies; without a share, the mean."""
 
 
 def served(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows]:
@@ -137,17 +139,14 @@ def _with(e: Evaluated, row: Rows, replicas: Floats, found: Summary, burst: floa
     again = evaluate(replace(candidates, layout=layout))
     assert again.serve is not None
     served_at = np.nextafter(rate, np.inf)  # so that all replicas together are not a rounding below what is asked
-    latencies = with_latencies(again.serve, found, np.ones(row.size, dtype=bool))
-    return replace(again, serve=replace(latencies, requests_per_s=served_at))
+    known = {name: np.where(np.isfinite(value), value, getattr(again.serve, name)) for name, value in latencies(found).items()}
+    serve = replace(again.serve, requests_per_s=served_at, **known)  # type: ignore[arg-type]  # the names are those of such columns
+    return replace(again, serve=serve)
 
 
-def with_latencies(serve: ServeColumns, found: Summary, where: Flags) -> ServeColumns:
-    """`serve` with the simulated latencies on the rows `where`."""
-    columns = {}
-    for latency in LATENCIES:
-        simulated = getattr(found, f"{latency}_s")
-        for share in ("mean", "p50", "p95", "p99"):
-            name = f"{latency}_s" if share == "mean" else f"{latency}_{share}_s"
-            value = getattr(simulated, share)
-            columns[name] = np.where(where & np.isfinite(value), value, getattr(serve, name))
-    return replace(serve, **columns)
+def latencies(found: Summary) -> dict[str, Floats]:
+    """The columns of `ServeColumns` that `found` knows."""
+    return {
+        name: getattr(getattr(found, f"{of}_s"), share or "mean")
+        for name, (of, share) in zip(LATENCY_COLUMNS, product(LATENCIES, SHARES), strict=True)
+    }

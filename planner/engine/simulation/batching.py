@@ -73,7 +73,8 @@ class _Lanes:
         self.pace, self.rules = pace, rules
         self.arrival, self.sent = traffic.arrival_s.ravel().copy(), traffic.sent_s.ravel().copy()
         self.inputs, self.outputs = traffic.input_tokens.ravel().copy(), traffic.output_tokens.ravel().copy()
-        self.fresh, self.prefix = traffic.fresh_tokens.ravel().copy(), traffic.prefix_tokens.ravel()
+        self.fresh, self.prefix = traffic.fresh_tokens.ravel().copy(), traffic.prefix_tokens.ravel().copy()
+        self.origin = np.arange(lanes * width)
         self.admitted, self.first, self.end = (np.full(lanes * width, np.nan) for _ in range(3))
         self.wanted_to = np.full(lanes * width + 1, np.inf)
         self.pairs_to = np.zeros(lanes * width + 1)
@@ -169,7 +170,8 @@ class _Lanes:
             self.wanted[lane] += fresh
             self.wanted_to[r + 1] = self.wanted[lane]
             self.pairs_to[r + 1] = self.pairs_to[r] + fresh * (self.prefix[r] + fresh / 2)
-            self.admitted[r] = np.where(np.isnan(self.admitted[r]), self.clock[lane], self.admitted[r])
+            who = self.origin[r]
+            self.admitted[who] = np.where(np.isnan(self.admitted[who]), self.clock[lane], self.admitted[who])
 
     def preempt(self) -> None:
         """Turn out the last admitted until one more token of every running sequence fits."""
@@ -195,13 +197,18 @@ class _Lanes:
             self.lost[self.home[lane]] += 1
 
     def _interrupt(self, lane: Rows, r: Rows) -> None:
-        """A running sequence becomes a prompt again: its output so far has to be computed with its input."""
-        slot = np.argmax((self.owner[lane] == r[:, None]) & np.isfinite(self.ends[lane]), axis=1)
+        """The last running sequence becomes a prompt at place `r`: its output so far has to be computed with its input.
+
+        Those admitted after it have ended, so it takes the last of their places; `origin` remembers which request it is.
+        """
+        alive = np.where(np.isfinite(self.ends[lane]), self.owner[lane], -1)
+        slot = np.argmax(alive, axis=1)
+        old = alive[np.arange(lane.size), slot]
         remaining = self.ends[lane, slot] - self.step[lane]
-        total = self.inputs[r] + self.outputs[r]
-        self.inputs[r], self.outputs[r] = total - remaining, remaining
+        self.inputs[r], self.outputs[r] = self.inputs[old] + self.outputs[old] - remaining, remaining
+        self.prefix[r], self.origin[r] = self.prefix[old], self.origin[old]
         self.fresh[r] = self.inputs[r] - self.prefix[r]
-        self.context[lane] -= self.inputs[r] + 0.0
+        self.context[lane] -= self.inputs[r]
         self.held[lane] += 1  # its claim counts one token more than it held
         self.running[lane] -= 1
         self.begun[lane] -= 1
@@ -321,7 +328,8 @@ class _Lanes:
         count = ended[lane]
         while lane.size:
             r = self.base[lane] + self.begun[lane]
-            self.first[r] = np.where(np.isnan(self.first[r]), self.clock[lane], self.first[r])
+            who = self.origin[r]
+            self.first[who] = np.where(np.isnan(self.first[who]), self.clock[lane], self.first[who])
             slot = np.argmax(np.isinf(self.ends[lane]), axis=1)
             end = self.step[lane] + self.outputs[r] - 1
             self.ends[lane, slot], self.owner[lane, slot] = end, r
@@ -341,8 +349,9 @@ class _Lanes:
         place, slot = np.nonzero(ends <= self.step[lane][:, None])
         owner = lane[place]
         r = self.owner[owner, slot]
-        number = r - self.base[owner]
-        self.end[r] = self.clock[owner]
+        who = self.origin[r]
+        number = who - self.base[owner]
+        self.end[who] = self.clock[owner]
         counted = (number >= self.warm[owner]) & (number < self.last[owner])
         gone = np.bincount(place, minlength=lane.size)
         tokens = np.bincount(place, weights=self.inputs[r] + self.outputs[r], minlength=lane.size)
@@ -388,8 +397,11 @@ class _Lanes:
 def run(pace: Pace, rules: Rules, traffic: Traffic, *, warm: Rows, measured: Rows, count_gaps: bool = True) -> Trace:
     """Serve `traffic` until requests number `warm` to `warm + measured` of every lane have ended.
 
-    Without `count_gaps` the times between single tokens stay uncounted, which takes a tenth less time.
+    Without `count_gaps` the times between single tokens stay uncounted, which takes a tenth less time. Raises ValueError for a
+    request that is longer than the cache.
     """
+    if (traffic.input_tokens + traffic.output_tokens > np.floor(rules.capacity)[:, None]).any():
+        raise ValueError("a request is longer than the cache")
     s = _Lanes(pace, rules, traffic, warm, measured, count_gaps=count_gaps)
     lanes, width = traffic.arrival_s.shape
     steps = 0

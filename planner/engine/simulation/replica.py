@@ -159,7 +159,7 @@ def simulate(
     loads = [_load(demand, int(row), int(start), float(limit[row])) for row, start in zip(lane, begun, strict=True)]
     traffic = traffic_of(loads, [int(one) for one in number], int((warm + counted + behind).max()), (warm + counted + behind))
     laned = Rules(rules.budget[lane], rules.sequences[lane], rules.capacity[lane], rules.reserve[lane], rules.mixed[lane])
-    trace = run(pace.take(lane), laned, traffic, warm=warm, measured=counted, count_gaps=count_gaps)
+    trace = run(pace.take(lane), laned, traffic.fitted(laned.capacity), warm=warm, measured=counted, count_gaps=count_gaps)
     found = summarise(trace, warm=warm, measured=counted, group=np.repeat(np.arange(rows.size), seeds))
     return _with_saturated(found, rows, table.rows)
 

@@ -50,32 +50,29 @@ class Summary:
     """Requests measured; a percentile q of independent ones has a standard error of sqrt(q·(1 - q) / samples) in rank."""
 
 
-def _latency(values: Floats, inside: Flags, group: Rows, groups: int) -> Latency:
-    """Percentiles of each group over the requests marked `inside`, by linear interpolation between order statistics."""
-    kept = inside & np.isfinite(values)
-    owner = np.broadcast_to(group[:, None], values.shape)[kept]
-    sample = values[kept]
-    order = np.lexsort((sample, owner))
-    sample = sample[order]
-    count = np.bincount(owner, minlength=groups)
-    start = np.cumsum(count) - count
-    total = np.bincount(owner, weights=values[kept], minlength=groups)
+def _latency(values: Floats) -> Latency:
+    """Of each row of `values`; percentiles by linear interpolation between order statistics, NaN left out."""
+    ordered = np.sort(values, axis=1)  # NaN last
+    count = np.isfinite(ordered).sum(axis=1)
+    every, last = np.arange(count.size), np.maximum(count - 1, 0)
     found = []
     for share in SHARES:
-        rank = share * np.maximum(count - 1, 0)
+        rank = share * last
         low = np.floor(rank).astype(np.int64)
-        first = np.minimum(start + low, max(sample.size - 1, 0))
-        second = np.minimum(start + np.minimum(low + 1, np.maximum(count - 1, 0)), max(sample.size - 1, 0))
-        value = sample[first] + (sample[second] - sample[first]) * (rank - low) if sample.size else np.zeros(groups)
-        found.append(np.where(count > 0, value, np.nan))
-    return Latency(np.where(count > 0, total / np.maximum(count, 1), np.nan), *found)
+        below, above = ordered[every, low], ordered[every, np.minimum(low + 1, last)]
+        found.append(below + (above - below) * (rank - low))
+    mean = np.where(np.isfinite(ordered), ordered, 0.0).sum(axis=1) / np.maximum(count, 1)
+    return Latency(np.where(count > 0, mean, np.nan), *found)
 
 
 def summarise(trace: Trace, *, warm: Rows, measured: Rows, group: Rows) -> Summary:
-    """Figures of every group of lanes; `group` is the number of each lane's, from 0."""
+    """Figures of every group of lanes; `group` is the number of each lane's, from 0.
+
+    Every lane measures the same number of requests, and every group is of the same number of lanes.
+    """
     groups = int(group.max()) + 1
-    number = np.arange(trace.end_s.shape[1])
-    inside = (number >= warm[:, None]) & (number < (warm + measured)[:, None])
+    lanes = np.argsort(group, kind="stable")
+    inside = warm[:, None] + np.arange(measured[0])
     steps = trace.output_tokens - 1
     tpot = np.where(steps > 0, (trace.end_s - trace.first_s) / np.maximum(steps, 1.0), np.nan)
 
@@ -83,12 +80,12 @@ def summarise(trace: Trace, *, warm: Rows, measured: Rows, group: Rows) -> Summa
         return np.bincount(group, weights=values, minlength=groups).astype(np.float64)
 
     def latency(values: Floats) -> Latency:
-        return _latency(values, inside, group, groups)
+        return _latency(np.take_along_axis(values, inside, axis=1)[lanes].reshape(groups, -1))
 
     elapsed = np.maximum(total(trace.elapsed_s), 1e-300)
     samples = total(measured.astype(np.float64))
     weight = trace.elapsed_s
-    tokens = total(np.where(inside, trace.output_tokens, 0.0).sum(axis=1))
+    tokens = total(np.take_along_axis(trace.output_tokens, inside, axis=1).sum(axis=1))
     return Summary(
         ttft_s=latency(trace.first_s - trace.sent_s),
         tpot_s=latency(tpot),
@@ -109,7 +106,7 @@ def summarise(trace: Trace, *, warm: Rows, measured: Rows, group: Rows) -> Summa
 def _gap(trace: Trace, group: Rows, groups: int, share: float) -> Floats:
     """A percentile of the counted times between tokens: the middle of the bin it falls in, weighted over the group's lanes."""
     found = np.full(groups, np.nan)
-    for number in range(groups):
+    for number in range(groups) if trace.gaps.any() else ():
         lanes = group == number
         gaps, counts = trace.gap_s[lanes].ravel(), trace.gaps[lanes].ravel()
         if counts.sum() <= 0:

@@ -7,7 +7,7 @@ the replicas.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -88,6 +88,14 @@ class Traffic:
     """The first so many requests of each lane run from the start, with what is left of their outputs."""
     concurrency: Rows
     turnaround_s: Floats
+
+    def fitted(self, capacity: Floats) -> Traffic:
+        """With no request longer than its lane's cache of `capacity` tokens: longer ones are cut, as by an engine's limit on length."""
+        room = capacity[:, None]
+        inputs = np.minimum(self.input_tokens, np.maximum(room - 1, 1.0))
+        prefix = np.minimum(self.prefix_tokens, np.maximum(inputs - 1, 0.0))
+        outputs = np.minimum(self.output_tokens, np.maximum(room - inputs, 1.0))
+        return replace(self, input_tokens=inputs, prefix_tokens=prefix, fresh_tokens=inputs - prefix, output_tokens=outputs)
 
     def take(self, index: Rows) -> Traffic:
         """The lanes `index`."""
