@@ -109,11 +109,14 @@ def _queued(posed: list[_Posed], e: Evaluated) -> Evaluated:
     """Latencies of requests that come by themselves or differ in length from simulation; of closed loops with what they wait.
 
     A closed loop larger than the cache leaves requests waiting, B of c in flight: each waits (c - B) ÷ the rate of the replica
-    before it is admitted.
+    before it is admitted. Engines that do not reserve outputs hold half of them on average, and so more requests.
     """
     assert e.serve is not None
+    job, reserves = e.table.job, e.table.engine.reserves_output
     asked = np.array([item.layout["sequences"] for item in posed])
-    waiting = np.where(np.isfinite(asked), np.maximum(asked - e.candidates.layout.sequences, 0.0), 0.0)
+    length = job.input_tokens + job.output_tokens
+    admitted = e.candidates.layout.sequences * np.where(reserves > 0, 1.0, length / (length - job.output_tokens / 2))
+    waiting = np.where(np.isfinite(asked), np.maximum(asked - admitted, 0.0), 0.0)
     wait_s = waiting / e.serve.requests_per_s
     serve = replace(e.serve, **{name: getattr(e.serve, name) + wait_s for name in WAITED})
     alike = np.array([item.job.lockstep > 0 or not _varies(item.job) for item in posed])
