@@ -166,6 +166,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ttft_s: Percentiles | None = None
     tpot_s: Percentiles | None = None
     request_s: Percentiles | None = None
+    wait_s: Percentiles | None = None
+    """Of `request_s`: from sending a request until the engine takes it in. Where requests were simulated."""
+    utilisation: Figure | None = None
+    """Share of time in which an iteration runs on a replica. Where requests were simulated."""
     decode_tokens_per_s: Figure | None = None
     output_tokens_per_s: Figure | None = None
     requests_per_s: Figure | None = None

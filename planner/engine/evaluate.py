@@ -26,8 +26,9 @@ from planner.engine.columns import (
 from planner.engine.jobs import Job
 from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.serving import ServeColumns, serve_of
+from planner.engine.simulation.summary import Latency
 from planner.engine.training import StepColumns, step_of
-from planner.units import bytes_text
+from planner.units import bytes_text, digits
 
 MODEL_SPREAD = {"train": 0.10, "finetune": 0.46, "generate": 0.58, "prefill": 0.45, "serve": 0.17}
 FIRST_TOKEN_SPREAD = 1.0
@@ -78,6 +79,18 @@ class Candidates:
 
 
 @dataclass(frozen=True)
+class Queue:
+    """What simulation says of the replicas beside latencies; shape [rows]."""
+
+    wait_s: Latency
+    utilisation: Floats
+    rate_per_s: Floats
+    """Of requests to the whole deployment; 0: a closed loop."""
+    samples: Floats
+    """Requests measured; 0: the row was not simulated."""
+
+
+@dataclass(frozen=True)
 class Evaluated:
     """Candidates with their memory and, by the kind of task, their times."""
 
@@ -88,6 +101,8 @@ class Evaluated:
     serve: ServeColumns | None
     spread: Floats
     """Half width of the logarithm of every time."""
+    queue: Queue | None = None
+    """Where requests were simulated."""
 
     def take(self, keep: Rows) -> Evaluated:
         """The rows `keep`, evaluated again."""
@@ -140,11 +155,20 @@ def answer_of(e: Evaluated, row: int) -> Answer:
             embedding=job.architecture.embedding,
             trainable=trainable if job.train else 0,
         ),
-        assumed=dict(job.assumed),
+        assumed=job.assumed | _way_of_percentiles(e, row, job),
         layout=layout,
         version=planner.__version__,
         **figures,
     )
+
+
+def _way_of_percentiles(e: Evaluated, row: int, job: Job) -> dict[str, str]:
+    """How the percentiles of requests that come at a rate were made."""
+    if e.queue is not None and e.queue.samples[row] > 0:
+        rate = float(e.queue.rate_per_s[row])
+        load = f" at {digits(rate)} a second" if rate > 0 else ""
+        return {"percentiles": f"simulated, {e.queue.samples[row]:.0f} requests{load}, seed 0"}
+    return {"percentiles": "by formula"} if job.request_rate_per_s > 0 else {}
 
 
 def shortfall(e: Evaluated, row: int) -> str:
@@ -286,9 +310,13 @@ def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutA
         result["max_concurrency"] = int(min(most, 1e6)) * layout.dp
     if job.task == "prefill":
         return result | {"tokens_per_s": figure(tokens), "tokens_per_s_per_gpu": figure(tokens / layout.gpus)}
-    tpot = float(s.tpot_s[row])
+    if e.queue is not None and e.queue.samples[row] > 0:
+        wait = [first(float(getattr(e.queue.wait_s, share)[row])) for share in ("mean", "p50", "p95", "p99")]
+        result["wait_s"] = Percentiles(mean=wait[0], p50=wait[1], p95=wait[2], p99=wait[3])
+        result["utilisation"] = capped(figure(float(e.queue.utilisation[row])), 1.0)
+    tpot = float(s.tpot_s[row]) if job.output_tokens > 1 else 0.0
     return result | {
-        "tpot_s": _percentiles(s, "tpot", row, figure),
+        "tpot_s": _percentiles(s, "tpot", row, figure) if tpot > 0 else None,
         "request_s": _percentiles(s, "request", row, figure),
         "decode_tokens_per_s": figure(1 / tpot) if tpot > 0 else None,
         "output_tokens_per_s": figure(output),
