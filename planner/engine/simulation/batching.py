@@ -18,6 +18,7 @@ from planner.engine.simulation.traffic import Traffic
 
 COMPACT_EVERY = 64
 """Steps after which lanes that are done are left out of the arrays."""
+SHORTEST_GAP_S = 1e-6
 GAP_BINS, GAP_RATIO = 320, 1.025
 """Times between tokens are counted in bins 2.5 % wide, from the shortest step of the lane to 2,700 times that."""
 
@@ -102,7 +103,7 @@ class _Lanes:
         self.count_gaps = count_gaps
         self.gaps = np.zeros((lanes, GAP_BINS))
         self._tables()
-        self.shortest = (self.decode_s[:, 1] + pace.host_s).copy()
+        self.shortest = np.maximum(self.decode_s[:, 1] + pace.host_s, SHORTEST_GAP_S)
         self._begin(traffic.in_flight)
         self.wanted_to[self.base + self.head] = 0.0
 
@@ -296,7 +297,7 @@ class _Lanes:
         open_ = decoding & (self.inside < self.rules.sequences) & (self.held + self.claimed <= self.rules.capacity)
         until = np.where(open_ & (until > 0) & np.isfinite(until), until, 1e30)
         steady = first_s - slope / 2
-        met = np.ceil(2 * until / (steady + np.sqrt(steady**2 + 2 * slope * until)))
+        met = np.ceil(2 * until / np.maximum(steady + np.sqrt(steady**2 + 2 * slope * until), 1e-30))
         count = np.where(decoding, np.minimum(count, np.maximum(met, 1.0)), count)
         return np.where(prompting | decoding, count, 0.0)
 
