@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from planner.cli.emit import FORMS, SKY_NAMES, Form, Job, written
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
-from planner.cli.measured_text import value_text
-from planner.units import UNKNOWN, duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planner.hardware.measurement import Measurement, Prediction
+    from planner.cli.bench_narrator import Narrator
     from planner.hardware.measurements import Store
-    from planner.observe.bench_events import Event, Failed, Finished, PointProgress
+    from planner.observe.bench_events import Failed, Finished
     from planner.observe.bench_process import BenchRun
     from planner.session import Session
 
 SUITES = ("quick", "standard", "study", "smoke")
+FIRST_GPUS = 3
+"""Of a plan, to be measured elsewhere."""
 WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite"}
 """Failures that another option would have avoided."""
 
@@ -61,9 +60,18 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 @click.option(
     "--resume", is_flag=True, help="Leave out what the last run of this suite measured with the same machine and software."
 )
+@click.option(
+    "--emit", type=click.Choice(FORMS), help="Measure elsewhere: write a SkyPilot task, an sbatch script or a Dockerfile."
+)
+@click.option(
+    "--gpu", "gpus", multiple=True, metavar="NAME", help="With --emit: this GPU (repeat for more), not the plan's first ones."
+)
+@click.option("--preset", metavar="PRESET", help="With --emit: whose plan's first GPUs are measured.")
 @json_option
 @pass_invocation
+@click.pass_context
 def bench(
+    ctx: click.Context,
     invocation: Invocation,
     suite: str,
     device: str,
@@ -75,6 +83,9 @@ def bench(
     vocabulary: int | None,
     cap_s: float | None,
     resume: bool,
+    emit: Form | None,
+    gpus: tuple[str, ...],
+    preset: str | None,
     as_json: bool,
 ) -> int:
     """Measure this machine with torch. Plans rest on the results from then on.
@@ -82,6 +93,12 @@ def bench(
     Every result is kept as it arrives, so a run that is interrupted (Ctrl+C) has not been for nothing. With --json a line is
     one measurement: `gpu-planner schema measurement`.
     """
+    if emit is not None:
+        default = ctx.get_parameter_source("suite") is click.core.ParameterSource.DEFAULT
+        return _emit(invocation, emit, "standard" if default else suite, gpus, preset, model, ranks)
+    if gpus or preset:
+        raise click.UsageError("--gpu and --preset go with --emit; what is measured here is chosen with --device.")
+    from planner.cli.bench_narrator import Narrator
     from planner.observe.bench_events import BenchRequest
     from planner.observe.bench_process import BenchRun
     from planner.paths import state_folder
@@ -121,6 +138,33 @@ def bench(
     for warning in session.store.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return _exit_code(last)
+
+
+def _emit(
+    invocation: Invocation,
+    form: Form,
+    suite: str,
+    gpus: tuple[str, ...],
+    preset: str | None,
+    model: str | None,
+    ranks: int | None,
+) -> int:
+    """Write a job for the named GPUs, or those the plan ranks first, to stdout."""
+    from planner.session import DEFAULT_PRESET
+
+    session = invocation.session()
+    if model is not None:
+        session.architecture(model)
+    named = [session.gpus.find(name).name for name in gpus]
+    if not named:
+        found = session.plan(session.presets.load(preset or DEFAULT_PRESET).workload, levers=False)
+        rented = [row.gpu for row in found.rows if row.rank and not row.here]
+        named = [name for name in dict.fromkeys(rented) if form != "sky" or name in SKY_NAMES][:FIRST_GPUS]
+    if not named:
+        print("nothing in the plan to rent: name a GPU with --gpu", file=sys.stderr)
+        return ExitCode.NOTHING_FOUND
+    sys.stdout.write(written(form, Job(tuple(named), suite, model, ranks or 1)))
+    return ExitCode.ANSWERED
 
 
 def _shapes(session: Session, model: str) -> tuple[str, ...]:
@@ -163,65 +207,3 @@ def _exit_code(last: Finished | Failed) -> int:
     if last.state in WRONG_INPUT:
         return ExitCode.WRONG_INPUT
     return ExitCode.ANSWERED if last.state == "finished" and last.kept else ExitCode.NOTHING_FOUND
-
-
-class Narrator:
-    """Says what happens: measurements on stdout, all else on stderr."""
-
-    def __init__(self, *, as_json: bool, measured: Callable[[Measurement], Prediction | None]) -> None:
-        """`measured` is told every result, and gives what had been predicted."""
-        self._as_json = as_json
-        self._measured = measured
-        self._redraws = sys.stderr.isatty()
-        """Whether a line of progress can be written over."""
-
-    def tell(self, event: Event) -> None:
-        """Say one event."""
-        from planner.observe import bench_events as happened
-
-        match event:
-            case happened.Preparing(interpreter):
-                self._say(f"loading torch: {interpreter}")
-            case happened.Started():
-                self._say(f"measuring {event.device}: {len(event.points)} points of suite {event.suite}")
-            case happened.PointProgress():
-                self._progress(event)
-            case happened.PointDone(point, measurement):
-                self._result(point.label, measurement)
-            case happened.PointSkipped(point, reason):
-                self._say(f"skipped {point.label}: {reason}")
-            case happened.Finished():
-                self._say(f"{event.message}, {duration_text(event.elapsed_s)}")
-            case happened.Failed():
-                self._say(f"error: {event.message} {event.next_step}")
-                for line in event.stderr:
-                    self._say(f"  {line}")
-            case happened.PointStarted(point):
-                self._passing(point.label)
-
-    def _result(self, label: str, measurement: Measurement) -> None:
-        self._passing("")
-        predicted = self._measured(measurement)
-        if self._as_json:
-            import msgspec
-
-            sys.stdout.write(msgspec.json.encode(measurement).decode() + "\n")
-        else:
-            value = value_text(measurement) if measurement.value is not None else UNKNOWN
-            oddity = "" if measurement.status == "ok" else f"  {measurement.status} {measurement.detail}".rstrip()
-            said = f"  predicted {predicted.error:+.0%}" if predicted is not None else ""
-            print(f"{label:<32}{value:>16}{said}{oddity}")
-        sys.stdout.flush()
-
-    def _progress(self, event: PointProgress) -> None:
-        note = f" {event.note}" if event.note else ""
-        self._passing(f"{event.point.label} {event.fraction:4.0%}, {duration_text(event.eta_s)} left{note}")
-
-    def _passing(self, text: str) -> None:
-        """A line that the next one replaces; nothing at all where stderr keeps what is written."""
-        if self._redraws:
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-
-    def _say(self, text: str) -> None:
-        self._passing("")
-        print(text, file=sys.stderr, flush=True)
