@@ -25,10 +25,10 @@ from planner.engine.columns import (
 )
 from planner.engine.jobs import Job
 from planner.engine.memory import MemoryColumns, memory_of
+from planner.engine.queueing import Queue
 from planner.engine.serving import ServeColumns, serve_of
-from planner.engine.simulation.summary import Latency
 from planner.engine.training import StepColumns, step_of
-from planner.units import bytes_text, digits
+from planner.units import bytes_text
 
 MODEL_SPREAD = {"train": 0.10, "finetune": 0.46, "generate": 0.58, "prefill": 0.45, "serve": 0.17}
 FIRST_TOKEN_SPREAD = 1.0
@@ -76,18 +76,6 @@ class Candidates:
     def take(self, keep: Rows) -> Candidates:
         """The rows `keep`."""
         return Candidates(self.jobs, self.job_index[keep], self.chips, self.chip_index[keep], self.layout.take(keep))
-
-
-@dataclass(frozen=True)
-class Queue:
-    """What simulation says of the replicas beside latencies; shape [rows]."""
-
-    wait_s: Latency
-    utilisation: Floats
-    rate_per_s: Floats
-    """Of requests to the whole deployment; 0: a closed loop."""
-    samples: Floats
-    """Requests measured; 0: the row was not simulated."""
 
 
 @dataclass(frozen=True)
@@ -163,11 +151,9 @@ def answer_of(e: Evaluated, row: int) -> Answer:
 
 
 def _way_of_percentiles(e: Evaluated, row: int, job: Job) -> dict[str, str]:
-    """How the percentiles of requests that come at a rate were made."""
-    if e.queue is not None and e.queue.samples[row] > 0:
-        rate = float(e.queue.rate_per_s[row])
-        load = f" at {digits(rate)} a second" if rate > 0 else ""
-        return {"percentiles": f"simulated, {e.queue.samples[row]:.0f} requests{load}, seed 0"}
+    """How the percentiles of requests that come at a rate, or differ in length, were made."""
+    if e.queue is not None and e.serve is not None and (e.queue.measured(row) or e.queue.endless(row)):
+        return {"percentiles": e.queue.words(row, float(e.serve.requests_per_s[row] * _cell(e.table.layout.dp, row)))}
     return {"percentiles": "by formula"} if job.request_rate_per_s > 0 else {}
 
 
@@ -279,7 +265,7 @@ def _train_figures(e: Evaluated, row: int, chip: Chip, layout: LayoutAnswer, fig
     }
 
 
-def _percentiles(s: ServeColumns, latency: str, row: int, figure: _Scale) -> Percentiles:
+def _percentiles(s: ServeColumns | Queue, latency: str, row: int, figure: _Scale) -> Percentiles:
     mean, p50, p95, p99 = (figure(float(getattr(s, f"{latency}{share}_s")[row])) for share in ("", "_p50", "_p95", "_p99"))
     return Percentiles(mean=mean, p50=p50, p95=p95, p99=p99)
 
@@ -310,14 +296,16 @@ def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutA
         result["max_concurrency"] = int(min(most, 1e6)) * layout.dp
     if job.task == "prefill":
         return result | {"tokens_per_s": figure(tokens), "tokens_per_s_per_gpu": figure(tokens / layout.gpus)}
-    if e.queue is not None and e.queue.samples[row] > 0:
-        wait = [first(float(getattr(e.queue.wait_s, share)[row])) for share in ("mean", "p50", "p95", "p99")]
-        result["wait_s"] = Percentiles(mean=wait[0], p50=wait[1], p95=wait[2], p99=wait[3])
-        result["utilisation"] = capped(figure(float(e.queue.utilisation[row])), 1.0)
     tpot = float(s.tpot_s[row]) if job.output_tokens > 1 else 0.0
+    endless = e.queue is not None and e.queue.endless(row)
+    if endless:
+        del result["ttft_s"]
+    elif e.queue is not None and e.queue.measured(row):
+        result["wait_s"] = _percentiles(e.queue, "wait", row, first)
+        result["utilisation"] = capped(figure(float(e.queue.utilisation[row])), 1.0)
     return result | {
         "tpot_s": _percentiles(s, "tpot", row, figure) if tpot > 0 else None,
-        "request_s": _percentiles(s, "request", row, figure),
+        "request_s": None if endless else _percentiles(s, "request", row, figure),
         "decode_tokens_per_s": figure(1 / tpot) if tpot > 0 else None,
         "output_tokens_per_s": figure(output),
         "tokens_per_s": figure(output),

@@ -14,8 +14,9 @@ from itertools import product
 import numpy as np
 
 from planner.engine.columns import Floats, LayoutColumns, Rows
-from planner.engine.evaluate import Candidates, Evaluated, Queue, evaluate
+from planner.engine.evaluate import Candidates, Evaluated, evaluate
 from planner.engine.memory import memory_of
+from planner.engine.queueing import queue_of
 from planner.engine.simulation.replica import demand_of, simulate
 from planner.engine.simulation.summary import Latency, Summary
 from planner.workload.tasks import LATENCY_TARGETS, Targets
@@ -141,8 +142,7 @@ def _with(e: Evaluated, row: Rows, replicas: Floats, found: Summary, burst: floa
     served_at = np.nextafter(rate, np.inf)  # so that all replicas together are not a rounding below what is asked
     known = {name: np.where(np.isfinite(value), value, getattr(again.serve, name)) for name, value in latencies(found).items()}
     serve = replace(again.serve, requests_per_s=served_at, **known)  # type: ignore[arg-type]  # the names are those of such columns
-    queue = Queue(found.wait_s, found.utilisation, rate * replicas, found.samples)
-    return replace(again, serve=serve, queue=queue)
+    return replace(again, serve=serve, queue=queue_of(found, rate * replicas, np.arange(row.size), row.size))
 
 
 def latencies(found: Summary) -> dict[str, Floats]:
