@@ -186,10 +186,16 @@ class StoreFile:
         import sqlite3
 
         found: list[tuple[str, tuple[Any, ...]]] = []
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(f"{old.as_uri()}?mode=ro", uri=True)) as source:
-            for table in TABLES:
-                with contextlib.suppress(sqlite3.Error):
-                    found += _rows_of(source, table)
+        for way in ("mode=ro", "immutable=1"):  # the second needs no file beside it, which a full disk has no room for
+            with (
+                contextlib.suppress(sqlite3.Error),
+                contextlib.closing(sqlite3.connect(f"{old.as_uri()}?{way}", uri=True)) as source,
+            ):
+                for table in TABLES:
+                    with contextlib.suppress(sqlite3.Error):
+                        found += _rows_of(source, table)
+            if found:
+                break
         if not found:
             return 0
         connection = self._connected()

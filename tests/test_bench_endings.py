@@ -1,0 +1,279 @@
+"""Every way a benchmark can be cut off, with real processes: nothing already measured is lost, and each end has a name."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, RunPlanner
+
+from bench import protocol
+from bench.protocol import Bye, Hello, Plan, Point, Result, encode
+from planner.hardware.measurements import Store
+from planner.observe.bench_events import Event, Failed, Finished, PointDone
+from planner.observe.bench_journal import adopt_journals, journal_path
+from planner.observe.bench_process import BenchRequest, BenchRun
+from planner.observe.interpreter import Interpreter, probe_interpreter
+
+pytestmark = pytest.mark.usefixtures("torch_here")
+BENCH = Path(protocol.__file__).parent
+
+
+@pytest.fixture
+def torch_here() -> None:
+    if not isinstance(probe_interpreter(None), Interpreter):
+        pytest.skip("this interpreter has no torch")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of half a megabyte; skipped where none may be mounted."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("needs the right to mount")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def planner_process(state: Path, *arguments: str, **options: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "planner", "--state", str(state), "bench", "--device", "cpu", *arguments]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, **options)  # type: ignore[call-overload, no-any-return]  # passed on
+
+
+def wait_for(state: Path, most_s: float = 60) -> None:
+    """Until the store holds a measurement."""
+    until = time.monotonic() + most_s
+    path = state / "measurements.sqlite3"
+    while time.monotonic() < until:
+        if path.exists() and len(Store.open(state)):
+            return
+        time.sleep(0.05)
+    raise AssertionError("nothing was measured")
+
+
+def all_gone(state: Path, most_s: float = 30) -> bool:
+    """Whether the worker that was noted has ended."""
+    until = time.monotonic() + most_s
+    with contextlib.suppress(OSError, ValueError):
+        pid = int((state / "bench.lock").read_text())
+        while time.monotonic() < until:
+            try:
+                os.killpg(pid, 0)
+            except ProcessLookupError:
+                return True
+            time.sleep(0.05)
+    return False
+
+
+async def test_a_worker_asked_to_end_by_a_signal_ends_as_cancelled(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    run = BenchRun(BenchRequest(state=tmp_path, suite="quick", device="cpu"), store)
+    last: Event | None = None
+    async with asyncio.timeout(90):
+        async for event in run.events():
+            last = event
+            if isinstance(event, PointDone):
+                assert run._worker is not None
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(run._worker.pid, signal.SIGTERM)
+    assert isinstance(last, Finished)
+    assert last.state == "cancelled"
+    assert 1 <= last.kept == len(store)
+    assert store.runs()[0].state == "cancelled"
+
+
+def test_a_planner_asked_to_end_by_a_signal_takes_its_worker_along(tmp_path: Path) -> None:
+    planner = planner_process(tmp_path, "--suite", "quick", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(tmp_path)
+    planner.send_signal(signal.SIGTERM)
+    _, said = planner.communicate(timeout=10)
+    assert planner.returncode == 130
+    assert "Cancelled: " in said
+    assert all_gone(tmp_path, 2)
+    assert len(Store.open(tmp_path)) >= 1
+
+
+def test_a_planner_killed_leaves_a_worker_that_goes_on_and_what_it_did(tmp_path: Path) -> None:
+    planner = planner_process(tmp_path, "--suite", "quick", "--cap", "8", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(tmp_path)
+    before = len(Store.open(tmp_path))
+    planner.kill()
+    planner.wait()
+    assert all_gone(tmp_path, 90)
+    store = Store.open(tmp_path)
+    adopt_journals(tmp_path, store)
+    assert len(store) > before
+
+
+def test_a_terminal_that_is_closed_leaves_a_worker_that_goes_on(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    planner = planner_process(
+        tmp_path,
+        *("--suite", "quick", "--cap", "8"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    until = time.monotonic() + 60
+    while not (tmp_path / "measurements.sqlite3").exists() or not len(Store.open(tmp_path)):
+        with contextlib.suppress(BlockingIOError):
+            os.read(ours, 65536)
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    os.close(ours)
+    assert planner.wait(10) == -signal.SIGHUP
+    before = len(Store.open(tmp_path))
+    assert all_gone(tmp_path, 90)
+    store = Store.open(tmp_path)
+    adopt_journals(tmp_path, store)
+    assert len(store) > before
+    assert not list((tmp_path / "runs").glob("*.part.jsonl"))
+
+
+def test_of_two_at_once_one_measures_and_the_other_says_so(tmp_path: Path) -> None:
+    first = planner_process(tmp_path, "--suite", "quick", "--cap", "6", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(tmp_path)
+    second = planner_process(tmp_path, "--suite", "smoke", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _, said = second.communicate(timeout=60)
+    assert second.returncode == 1
+    assert "Another benchmark is running (process " in said
+    first.communicate(timeout=90)
+    assert first.returncode == 0
+    assert {run.suite for run in Store.open(tmp_path).runs()} == {"quick"}
+
+
+async def test_a_full_disk_costs_neither_the_run_nor_what_was_there(small_disk: Path) -> None:
+    store = Store.open(small_disk)
+    first = BenchRun(BenchRequest(state=small_disk, suite="smoke", device="cpu"), store)
+    assert isinstance([event async for event in first.events()][-1], Finished)
+    store.close()
+    with contextlib.suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(b"\0" * 1024)
+    store = Store.open(small_disk)
+    second = BenchRun(BenchRequest(state=small_disk, suite="smoke", device="cpu"), store)
+    heard = [event async for event in second.events()]
+    last = heard[-1]
+    assert isinstance(last, Finished), last
+    assert (last.state, last.kept) == ("finished", 3)
+    assert sum(isinstance(event, PointDone) for event in heard) == 3
+    assert len(store) == 6
+    assert any("memory only" in warning for warning in store.warnings)
+    store.close()
+    (small_disk / "filler").unlink()
+    assert {one.run for one in Store.open(small_disk).all()} == {first.run}
+
+
+def test_a_journal_that_cannot_be_written_ends_and_the_listener_hears_all() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    reading, writing = os.pipe()
+    command = [
+        sys.executable,
+        "-u",
+        str(BENCH),
+        "--suite",
+        "smoke",
+        "--device",
+        "cpu",
+        "--fd",
+        str(writing),
+        "--journal",
+        "/dev/full",
+    ]
+    done = subprocess.run(command, pass_fds=[writing], capture_output=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        said = [json.loads(line) for line in stream]
+    assert done.returncode == 0
+    assert sum(message["type"] == "result" for message in said) == 3
+    assert said[-1] == {"type": "bye", "reason": "finished"}
+    assert b"the journal ends here: No space left on device" in done.stderr
+
+
+def test_a_damaged_journal_gives_what_is_whole_in_it(tmp_path: Path) -> None:
+    points = [Point(id=f"gemm/{name}", kind="gemm", label="", device="cuda:0", expected_s=1, cap_s=1) for name in "abcd"]
+    hello = Hello(schema=1, method=1, pid=1, device="cuda:0", device_name="X", machine={}, software={}, environment={})
+
+    def result(point: Point) -> bytes:
+        told = Result(
+            point=point.id, kind="gemm", dtype="bf16", parameters={}, value=1.0, low=1.0, high=1.0, unit="FLOP/s", status="ok"
+        )
+        return encode(told)
+
+    a, b, c, d = map(result, points)
+    damaged = encode(hello) + encode(Plan(suite="quick", points=tuple(points))) + a + b[:40] + b"\x00\xff\xfe" * 50 + b"\n"
+    damaged += c + b"[1, 2]\n" + d[:-20]
+    journal_path(tmp_path, "20260101T000000Z-abcdef").write_bytes(damaged)
+    journal_path(tmp_path, "20260102T000000Z-abcdef").write_bytes(b"\x00" * 3000)
+    store = Store.open(tmp_path)
+    assert adopt_journals(tmp_path, store) == 2
+    assert {one.point for one in store.all()} == {"gemm/a", "gemm/c"}
+    assert store.runs()[0].state == "failed"
+    assert not list((tmp_path / "runs").glob("*.part.jsonl"))
+    assert encode(Bye(reason="finished")).endswith(b"\n")
+
+
+def test_rounds_cut_short_are_kept_as_far_as_they_came(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    journal = tmp_path / "journal.jsonl"
+    command = [sys.executable, "-u", str(BENCH), "--suite", "standard", "--device", "cpu", "--fd", str(writing), "--ranks", "1"]
+    with subprocess.Popen(
+        [*command, "--journal", str(journal)], pass_fds=[writing], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as worker:
+        os.close(writing)
+        heard = []
+        with os.fdopen(reading, "rb") as stream:
+            for line in stream:
+                message = json.loads(line)
+                heard.append(message)
+                if message["type"] == "result" and message["rounds"] > 1:
+                    worker.send_signal(signal.SIGTERM)
+    rounds = [message for message in heard if message["type"] == "result" and message["kind"] == "gemm"]
+    assert rounds[0]["rounds"] == 3
+    last = [message for message in rounds if message["point"] == rounds[0]["point"]][-1]
+    assert (last["round"], last["rounds"]) == (1, 1)
+    assert heard[-1] == {"type": "bye", "reason": "stopped"}
+    assert b'"rounds":1' in journal.read_bytes()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV])
+async def test_a_worker_that_dies_by_itself_is_told_from_one_that_was_stopped(tmp_path: Path, how: signal.Signals) -> None:
+    store = Store.open(tmp_path)
+    run = BenchRun(BenchRequest(state=tmp_path, suite="smoke", device="cpu"), store)
+    last: Event | None = None
+    async with asyncio.timeout(90):
+        async for event in run.events():
+            last = event
+            if isinstance(event, PointDone):
+                assert run._worker is not None
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(run._worker.pid, how)
+    assert isinstance(last, Failed)
+    assert last.state == ("worker-killed" if how == signal.SIGKILL else "crashed")
+    assert 1 <= last.kept == len(store)
+
+
+def test_resuming_leaves_out_what_is_known_of_any_suite(run_planner: RunPlanner) -> None:
+    first = run_planner("bench", "--suite", "smoke", "--device", "cpu", "--json", timeout_s=120)
+    assert first.returncode == 0, first.stderr
+    solid = [one for one in map(json.loads, first.stdout.splitlines()) if one["status"] in {"ok", "noisy"}]
+    again = run_planner("bench", "--suite", "smoke", "--device", "cpu", "--json", "--resume", timeout_s=120)
+    assert again.stderr.count("measured before") == len(solid)
+    assert len(again.stdout.splitlines()) == 3 - len(solid)
