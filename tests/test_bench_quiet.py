@@ -1,0 +1,92 @@
+"""The quick suite on this machine's CPU: within its time, beside a screen that stays alive, and honest when it is disturbed.
+
+A machine shared with other work cannot show that two quiet runs agree; the tests then say so instead of failing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+from conftest import RunPlanner
+from test_tui_benchmark import MeasuredSession, needs_torch, opened
+from tui_sample import sample_options
+
+from bench.cpu import visible_cores
+from widgets.app import PlannerApp
+
+TICK_S, LATE_S = 0.05, 0.06
+AGREES = 0.10
+pytestmark = needs_torch
+
+
+def points(run_planner: RunPlanner, *arguments: str) -> dict[str, dict[str, object]]:
+    """What one run of the quick suite measured, by point."""
+    done = run_planner("bench", "--suite", "quick", "--device", "cpu", "--json", *arguments, timeout_s=180)
+    assert done.returncode == 0, done.stderr
+    return {one["point"]: one for one in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.fixture
+def hogs() -> Iterator[None]:
+    """Two programs a core that never rest."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * visible_cores())]
+    yield
+    for one in busy:
+        one.kill()
+        one.wait()
+
+
+async def test_the_screen_ticks_while_the_quick_suite_runs_within_its_minute(tmp_path: Path) -> None:
+    from typing import Any, cast
+
+    options = sample_options(tmp_path, open_session=lambda: cast("Any", MeasuredSession(tmp_path)), suite="quick")
+    app = PlannerApp(options)
+    late: list[float] = []
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await pilot.press("b")
+        begun = time.monotonic()
+        while app.measuring is None or app.measuring.run.state in {"idle", "running"}:
+            before = time.perf_counter()
+            await asyncio.sleep(TICK_S)
+            late.append(time.perf_counter() - before - TICK_S)
+            assert time.monotonic() - begun < 90
+        took = time.monotonic() - begun
+        run = app.measuring.run
+        assert run.state == "finished", run.message
+    late.sort()
+    worst, usual = late[-1], late[int(0.99 * len(late))]
+    print(f"{len(late)} ticks, 99 % within {usual * 1e3:.0f} ms, the worst {worst * 1e3:.0f} ms late; {took:.1f} s")  # noqa: T201  # seen with -s
+    assert took < 60
+    # a machine whose cores others hold is late whatever the program does
+    disturbed = sum("shared" in point.detail for point in run.points) > len(run.points) / 4
+    assert usual < LATE_S
+    assert worst < (0.25 if disturbed else LATE_S)
+
+
+def test_two_quiet_runs_agree(run_planner: RunPlanner) -> None:
+    first, second = points(run_planner, "--cap", "15"), points(run_planner, "--cap", "15")
+    solid = [name for name in first if name in second and {first[name]["status"], second[name]["status"]} <= {"ok", "noisy"}]
+    if len(solid) < len(first) / 2:
+        pytest.skip(f"not a quiet machine: {len(solid)} of {len(first)} points were left alone")
+    apart = [abs(math.log(float(str(first[name]["value"])) / float(str(second[name]["value"])))) for name in solid]
+    assert median(apart) < AGREES
+    assert sum(one < AGREES for one in apart) >= 0.7 * len(apart)
+
+
+@pytest.mark.usefixtures("hogs")
+def test_a_run_beside_programs_that_never_rest_is_flagged(run_planner: RunPlanner) -> None:
+    found = points(run_planner, "--cap", "12").values()
+    whole = [one for one in found if one["status"] != "unsupported" and one["kind"] != "launch"]
+    flagged = [one for one in whole if one["status"] not in {"ok", "noisy"}]
+    assert len(flagged) >= 0.8 * len(whole), [(one["point"], one["status"]) for one in whole]
+    assert any("other programs held the cores" in str(one["detail"]) for one in flagged)
