@@ -16,8 +16,8 @@ from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.simulation.pace import Pace, between
 from planner.engine.simulation.traffic import Traffic
 
-COMPACT_EVERY = 64
-"""Steps after which lanes that are done are left out of the arrays."""
+LOOK_EVERY, COMPACT_EVERY = 8, 64
+"""Steps after which it is seen whether all lanes are done, and after which those that are are left out of the arrays."""
 SHORTEST_GAP_S = 1e-6
 GAP_BINS, GAP_RATIO = 320, 1.025
 """Times between tokens are counted in bins 2.5 % wide, from the shortest step of the lane to 2,700 times that."""
@@ -147,36 +147,38 @@ class _Lanes:
         """Lanes that have measured requests under way, or have not yet admitted the one after them."""
         return (self.left > 0) | (self.head <= self.last)
 
-    def claim(self, at: Rows) -> Floats:
+    def claim(self, at: Rows, reserve: Flags) -> Floats:
         """Tokens of cache a request takes when it is admitted."""
-        claimed: Floats = self.inputs[at] + np.where(self.rules.reserve, self.outputs[at], 1.0)
+        claimed: Floats = self.inputs[at] + np.where(reserve, self.outputs[at], 1.0)
         return claimed
 
     def admit(self) -> None:
-        """Take in what has arrived, in order, while there is room."""
-        while True:
-            at = self.base + self.head
-            claim = self.claim(at)
-            can = (self.arrival[at] <= self.clock) & (self.inside < self.rules.sequences)
-            can &= self.held + claim <= self.rules.capacity
-            lane = np.flatnonzero(can)
-            if not lane.size:
-                self.at, self.claimed = at, claim
-                return
-            r = at[lane]
+        """Take in what has arrived, in order, while there is room; `at` and `claimed` are then the next of each lane."""
+        self.at = self.base + self.head
+        self.claimed = self.claim(self.at, self.rules.reserve)
+        room = (self.inside < self.rules.sequences) & (self.held + self.claimed <= self.rules.capacity)
+        lane = np.flatnonzero((self.arrival[self.at] <= self.clock) & room)
+        while lane.size:
+            r, claim = self.at[lane], self.claimed[lane]
             fresh = self.fresh[r]
-            self.held[lane] += claim[lane]
-            self.inside[lane] += 1
+            held, inside = self.held[lane] + claim, self.inside[lane] + 1
+            self.held[lane], self.inside[lane] = held, inside
             self.head[lane] += 1
-            self.wanted[lane] += fresh
-            self.wanted_to[r + 1] = self.wanted[lane]
+            wanted = self.wanted[lane] + fresh
+            self.wanted[lane] = wanted
+            self.wanted_to[r + 1] = wanted
             self.pairs_to[r + 1] = self.pairs_to[r] + fresh * (self.prefix[r] + fresh / 2)
-            who = self.origin[r]
-            self.admitted[who] = np.where(np.isnan(self.admitted[who]), self.clock[lane], self.admitted[who])
+            who, now = self.origin[r], self.clock[lane]
+            self.admitted[who] = np.where(np.isnan(self.admitted[who]), now, self.admitted[who])
+            at = r + 1
+            claim = self.claim(at, self.rules.reserve[lane])
+            self.at[lane], self.claimed[lane] = at, claim
+            more = (inside < self.rules.sequences[lane]) & (held + claim <= self.rules.capacity[lane])
+            lane = lane[(self.arrival[at] <= now) & more]
 
     def preempt(self) -> None:
         """Turn out the last admitted until one more token of every running sequence fits."""
-        while True:
+        while (self.held + self.running > self.rules.capacity).any():
             short = ~self.rules.reserve & (self.running > 1) & (self.held + self.running > self.rules.capacity)
             lane = np.flatnonzero(short)
             if not lane.size:
@@ -406,7 +408,7 @@ def run(pace: Pace, rules: Rules, traffic: Traffic, *, warm: Rows, measured: Row
     s = _Lanes(pace, rules, traffic, warm, measured, count_gaps=count_gaps)
     lanes, width = traffic.arrival_s.shape
     steps = 0
-    while s.going().any():
+    while steps % LOOK_EVERY or s.going().any():
         s.admit()
         s.preempt()
         s.iterate()
