@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,13 @@ def options(folder: Path, **changes: object) -> AppOptions:
 
 def text_of(app: PlannerApp, selector: str) -> str:
     return str(app.screen.query_one(selector, Static).render())
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], bool], within_s: float = 15.0) -> None:
+    end_s = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < end_s, "it did not come to that"
+        await pilot.pause(0.05)
 
 
 async def seen(pilot: Pilot[None], selector: str, words: str, within_s: float = 10.0) -> str:
@@ -60,8 +69,7 @@ async def test_a_replay_is_never_taken_for_this_machine(tmp_path: Path) -> None:
 async def test_the_demonstration_is_judged_on_screen(tmp_path: Path, size: tuple[int, int]) -> None:
     app = PlannerApp(options(tmp_path, demo=True))
     async with app.run_test(size=size) as pilot:
-        while not app.watching.window or app.plan is None:
-            await pilot.pause(0.05)
+        await until(pilot, lambda: bool(app.watching.window) and app.plan is not None)
         await pilot.pause(1.2)
         await pilot.press("R")
         text = await seen(pilot, "#advice-text", "Prices as of")
@@ -84,8 +92,7 @@ async def test_the_demonstration_is_judged_on_screen(tmp_path: Path, size: tuple
 async def test_before_a_reading_there_is_nothing_to_judge(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
-        while app.plan is None:
-            await pilot.pause(0.05)
+        await until(pilot, lambda: app.plan is not None)
         await pilot.press("R")
         assert not isinstance(app.screen, RightSizeScreen)
 
@@ -116,8 +123,7 @@ async def test_without_a_gpu_the_screen_says_where_to_see_one(tmp_path: Path) ->
         pytest.skip("this machine has a GPU")
     app = PlannerApp(options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
-        while not app.watching.window or app.plan is None:
-            await pilot.pause(0.05)
+        await until(pilot, lambda: bool(app.watching.window) and app.plan is not None)
         await pilot.press("R")
         assert "--demo" in await seen(pilot, "#advice-text", "No GPU was seen")
         await asyncio.sleep(0)
@@ -134,3 +140,22 @@ def test_the_command_line_passes_recordings_on(monkeypatch: pytest.MonkeyPatch, 
     assert launch.open_from_command_line(CommandLineOptions(replay=tmp_path / "run.jsonl")) == 0
     assert launch.open_from_command_line(CommandLineOptions(demo=True)) == 0
     assert [(one.replay, one.demo) for one in opened] == [(tmp_path / "run.jsonl", False), (None, True)]
+
+
+async def test_of_two_gpus_each_has_its_number_and_no_line_is_folded(tmp_path: Path) -> None:
+    lines = (WINDOWS / "idle.jsonl").read_text().splitlines()[1:3]
+    older = tmp_path / "older.jsonl"
+    kept = []
+    for line in lines:
+        reading = json.loads(line)
+        for name in ("sm_active_fraction", "tensor_active_fraction", "dram_bandwidth_fraction", "sm_occupancy_fraction"):
+            del reading["devices"][0][name]
+        reading["devices"].append({**reading["devices"][0], "index": 1, "uuid": "GPU-1"})
+        kept.append(json.dumps(reading))
+    older.write_text("\n".join(kept) + "\n")
+    for replay, label in ((older, "1 kernel resident 0 %"), (None, "1 SM active")):
+        app = PlannerApp(options(tmp_path, replay=replay, demo=replay is None))
+        async with app.run_test(size=(120, 40)) as pilot:
+            text = await seen(pilot, "#machine-text", label)
+            width = app.main.query_one("#machine-text").content_size.width
+            assert [line for line in text.splitlines() if len(line.rstrip()) > width] == []

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
 
 HISTORY = 240
+SCROLLBAR = 1
+"""Cells kept free for it, so that it changes nothing when it comes."""
 LOOK_S = 1.0
 """How often a pane without new readings asks why."""
 NO_DRIVER = "No NVIDIA driver: planning from the catalogue."
@@ -131,7 +133,7 @@ class MachineView(VerticalScroll, can_focus=True):
         snapshot = self._snapshot
         if snapshot is None or not self.children:
             return
-        width = max(20, self.query_one("#machine-text").content_size.width or self.content_size.width)
+        width = max(20, self.size.width - self.gutter.width - SCROLLBAR)
         lines: list[Content] = []
         if snapshot.badge is not None:
             lines.append(Content.assemble((f" {snapshot.badge} ", "reverse bold"), (" not this machine", "$quiet")))
@@ -141,7 +143,7 @@ class MachineView(VerticalScroll, can_focus=True):
             lines += [self._short(device, width) for device in snapshot.devices]
         else:
             for device in snapshot.devices:
-                lines += self._detailed(device, width)
+                lines += self._detailed(device, width, several=len(snapshot.devices) > 1)
         if not snapshot.devices:
             lines += [Content(driver_text(snapshot))]
             if snapshot.nvml_detail and snapshot.nvml_state != "no driver":
@@ -163,13 +165,15 @@ class MachineView(VerticalScroll, can_focus=True):
         aside = "R right-sizes" if snapshot.devices else ""
         frame_of(self).entitle(" · ".join(filter(None, parts)), aside, name="Telemetry" if snapshot.badge else "")
 
-    def _detailed(self, device: DeviceSnapshot, width: int) -> list[Content]:
+    def _detailed(self, device: DeviceSnapshot, width: int, *, several: bool) -> list[Content]:
         if device.state != "ok":
             return [Content.assemble((f"{device.name or 'GPU'} {device.index}: ", "bold"), (device.why("name"), "$text-error"))]
         left = min(width * 6 // 10, max(LABEL + len("139.8 of 139.8 GiB"), width - LABEL - len("1000/1000 W")))
         right = width - left
         (first, busy), *others = _activities(device)
-        spark = sparkline(self._history.get(str(device.index), ()), max(4, left - LABEL - 8), self._symbols.sparks)
+        first = f"{device.index} {first}" if several else first
+        label = max(LABEL, len(first) + 1)
+        spark = sparkline(self._history.get(str(device.index), ()), max(4, left - label - 8), self._symbols.sparks)
         cells = [(label, percent_text(value)) for label, value in others]
         cells += [
             ("memory", f"{bytes_text(device.memory_used_bytes, unit=False)} of {bytes_text(device.memory_total_bytes)}"),
@@ -177,7 +181,7 @@ class MachineView(VerticalScroll, can_focus=True):
             ("SM clock", f"{_number(device.sm_clock_hz and device.sm_clock_hz / MEGA)} MHz"),
             ("temperature", f"{_number(device.temperature_c)} °C"),
         ]
-        head = Content.assemble((f"{first:<{LABEL}}", "$quiet"), f"{percent_text(busy):<6}", (spark, "$primary"), " ")
+        head = Content.assemble((f"{first:<{label}}", "$quiet"), f"{percent_text(busy):<6}", (spark, "$primary"), " ")
         rows = [Content.assemble(head, *_cell(*cells[0], right))]
         rows += [
             Content.assemble(*_cell(*one, left), *_cell(*two, right)) for one, two in zip(cells[1::2], cells[2::2], strict=False)
