@@ -298,8 +298,8 @@ class SampleSession:
     def log_prediction(self, measured: Measurement) -> None:
         del measured
 
-    def memory_detail(self, workload: Workload, row: PlanRow) -> MemoryDetail | None:
-        del workload
+    def memory_detail(self, workload: Workload, row: PlanRow, *, basis: str = "measured") -> MemoryDetail | None:
+        del workload, basis
         return sample_detail(row)
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: Literal["measured", "spec"]) -> TimeDetail | None:
