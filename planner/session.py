@@ -98,8 +98,13 @@ class Session:
         from planner.observe.bench_journal import adopt_journals
 
         store = Store.open(self.state)
-        adopt_journals(self.state, store)
+        adopt_journals(self.state, store, self.canonical_name)
         return store
+
+    def canonical_name(self, driver_name: str) -> str | None:
+        """The catalogue's name of the GPU that its driver calls `driver_name`; None when it has none."""
+        part = self.gpus.find_nvml(driver_name)
+        return part.name if part else None
 
     @cached_property
     def shipped(self) -> tuple[Measurement, ...]:

@@ -129,12 +129,8 @@ def bench(
         ),
     )
 
-    def canonical(driver_name: str) -> str | None:
-        part = session.gpus.find_nvml(driver_name)
-        return part.name if part else None
-
     narrator = Narrator(as_json=as_json, measured=session.log_prediction)
-    last = asyncio.run(_follow(BenchRun(request, session.store, canonical), narrator))
+    last = asyncio.run(_follow(BenchRun(request, session.store, session.canonical_name), narrator))
     for warning in session.store.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return _exit_code(last)

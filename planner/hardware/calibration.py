@@ -51,7 +51,26 @@ def ceilings_of(gpu: Gpu, priors: Priors, measurements: Sequence[Measurement] = 
     prior = prior_ceilings(gpu, priors.of(gpu))
     taught = _taught_by_kin(gpu, prior, priors, measurements, kin)
     own = [one for one in measurements if one.device == gpu.name]
-    return _with_measured(gpu, taught, figures_of(own, taught)) if own else taught
+    return _with_parts(gpu, _with_measured(gpu, taught, figures_of(own, taught)), own) if own else taught
+
+
+def _with_parts(gpu: Gpu, found: Ceilings, own: Sequence[Measurement]) -> Ceilings:
+    """`found` with the collectives that were measured, and on a CPU the attention.
+
+    Serving engines bring attention kernels of their own to a GPU, of which torch's tell nothing; a CPU has torch's alone.
+    """
+    from dataclasses import replace
+
+    from planner.hardware.measured_collectives import attention_of, cache_rate_of, collectives_of, with_measured_collectives
+
+    found = replace(found, collectives=with_measured_collectives(found.collectives, collectives_of(own, gpu)))
+    if gpu.kind != "cpu":
+        return found
+    return replace(
+        found,
+        attention_flop_per_s=found.attention_flop_per_s | attention_of(own, found),
+        decode_bandwidth_bytes_per_s=cache_rate_of(own, found) or found.decode_bandwidth_bytes_per_s,
+    )
 
 
 def prior_ceilings(gpu: Gpu, records: Sequence[Record]) -> Ceilings:

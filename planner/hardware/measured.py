@@ -88,7 +88,7 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigure
     knee = _fitted_knee(max(products.values(), key=len, default=[]), latency, rate, prior.knee)
     compute = {}
     for dtype, found in products.items():
-        ceiling = _compute(found, latency, rate, knee or prior.knee, gemms[dtype])
+        ceiling = rate_of_products(found, latency, rate, knee or prior.knee, gemms[dtype])
         if ceiling is not None and _counts(ceiling, prior.compute_flop_per_s.get(dtype), gemms[dtype]):
             compute[dtype] = ceiling
     return MeasuredFigures(
@@ -118,7 +118,8 @@ def basis_of(points: Iterable[Measurement]) -> Basis:
     return "measured" if any(one.origin == "own" for one in points) else "public"
 
 
-def _source(points: Sequence[Measurement], what: str) -> str:
+def source_of(points: Sequence[Measurement], what: str) -> str:
+    """What a figure rests on, in words."""
     return f"benchmark: {what}" if basis_of(points) == "measured" else f"benchmark on another machine: {what}"
 
 
@@ -136,7 +137,7 @@ def _products(points: Iterable[Measurement]) -> list[Product]:
     return [Product(one.flop, one.bytes or 0.0, one.flop / one.value, spread_of(one)) for one in points if one.flop and one.value]
 
 
-def _compute(
+def rate_of_products(
     products: Sequence[Product], latency: float, bandwidth: float, knee: float, points: Sequence[Measurement] = ()
 ) -> Ceiling | None:
     """Mean over the products that arithmetic dominates, weighted by FLOP: the largest, most sustained ones lead."""
@@ -145,14 +146,14 @@ def _compute(
         best = max(products, key=lambda one: one.flop / one.seconds, default=None)
         if best is None:
             return None
-        source = _source(points, "fastest product (none large)")
+        source = source_of(points, "fastest product (none large)")
         return Ceiling(best.flop / best.seconds, math.hypot(best.spread, 0.3), basis_of(points), source)
     total = sum(one.flop for one, _ in told)
     mean = sum(one.flop * math.log(rate) for one, rate in told) / total
     variance = sum(one.flop * (math.log(rate) - mean) ** 2 for one, rate in told) / total
     own = sum(one.flop * one.spread for one, _ in told) / total
     count = f"{len(told)} large product" + ("s" if len(told) > 1 else "")
-    return Ceiling(math.exp(mean), math.hypot(own, NORMAL_90 * math.sqrt(variance)), basis_of(points), _source(points, count))
+    return Ceiling(math.exp(mean), math.hypot(own, NORMAL_90 * math.sqrt(variance)), basis_of(points), source_of(points, count))
 
 
 def _fitted_knee(products: Sequence[Product], latency: float, bandwidth: float, usual: float) -> float | None:
@@ -162,7 +163,7 @@ def _fitted_knee(products: Sequence[Product], latency: float, bandwidth: float, 
 
     def misfit(step: float) -> float:
         knee = usual * math.exp(step)
-        ceiling = _compute(products, latency, bandwidth, knee)
+        ceiling = rate_of_products(products, latency, bandwidth, knee)
         if ceiling is None:
             return math.inf
         errors = [one.error(ceiling.value, latency, bandwidth, knee) / MODEL_ERROR for one in products]
@@ -181,13 +182,13 @@ def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings
         if not one.value or not one.bytes or not one.dtype:
             continue
         seconds = max(one.bytes / one.value - latency.value, 0.5 * one.bytes / one.value)
-        weights[one.dtype] = Ceiling(min(one.bytes / seconds, most), spread_of(one), basis_of([one]), _source([one], one.point))
+        weights[one.dtype] = Ceiling(min(one.bytes / seconds, most), spread_of(one), basis_of([one]), source_of([one], one.point))
     if weights:
         best = max(weights.values(), key=lambda one: one.value)
         wider = math.hypot(best.spread, 0.25 * abs(math.log(best.value / copy.value)) if copy and copy.value else 0.1)
         found = Ceiling(best.value, wider, best.basis, best.source)
     elif copy and copy.value:
-        found = Ceiling(copy.value, math.hypot(spread_of(copy), 0.1), basis_of([copy]), _source([copy], copy.point))
+        found = Ceiling(copy.value, math.hypot(spread_of(copy), 0.1), basis_of([copy]), source_of([copy], copy.point))
     else:
         return {}, None
     streams = [one for one in points if one.kind in {"copy", "gemv"}]
@@ -197,7 +198,7 @@ def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings
 def _latency(points: Sequence[Measurement], point: str, prior: Ceiling) -> Ceiling | None:
     for one in _preferred([one for one in points if one.point == point]):
         if one.value:
-            found = Ceiling(one.value, math.hypot(spread_of(one), 0.1), basis_of([one]), _source([one], one.point))
+            found = Ceiling(one.value, math.hypot(spread_of(one), 0.1), basis_of([one]), source_of([one], one.point))
             return found if _counts(found, prior, [one]) else None
     return None
 
@@ -208,11 +209,11 @@ def _overhead(points: Sequence[Measurement], point: str) -> Ceiling | None:
         if one.point != point or one.kind != "memory" or not one.value:
             continue
         if point == CONTEXT_POINT:
-            return Ceiling(one.value, spread_of(one), basis_of([one]), _source([one], one.point))
+            return Ceiling(one.value, spread_of(one), basis_of([one]), source_of([one], one.point))
         allocated = one.parameters.get("allocated_bytes")
         if isinstance(allocated, (int, float)) and allocated > 0:
             share = max(one.value / allocated, SLACK_FLOOR)
-            return Ceiling(share, math.hypot(spread_of(one), 0.3), basis_of([one]), _source([one], one.point))
+            return Ceiling(share, math.hypot(spread_of(one), 0.3), basis_of([one]), source_of([one], one.point))
     return None
 
 
@@ -222,7 +223,7 @@ def _train_points(points: Sequence[Measurement]) -> tuple[TrainPoint, ...]:
             point=one.point,
             dtype=one.dtype or "",
             parameters=dict(one.parameters),
-            flop_per_s=Ceiling(one.value, spread_of(one), basis_of([one]), _source([one], one.point)),
+            flop_per_s=Ceiling(one.value, spread_of(one), basis_of([one]), source_of([one], one.point)),
             step_s=one.flop / one.value if one.flop else None,
         )
         for one in points
