@@ -151,6 +151,29 @@ def test_physics_is_held_against_the_vendors_figures(gpus: GpuCatalogue, changes
     assert bool(words) == bool(reason)
 
 
+def test_a_processors_figures_hold_for_its_own_number_of_cores(tmp_path: Path) -> None:
+    from planner.observe.machine import cpu_key
+
+    session = Session.open(state=tmp_path, config=tmp_path)
+    cpu = session.machine.cpu
+    rows = [measured(device=cpu.name, value=1e9, low=None, high=None, fingerprint=f"{key}-11112222") for key in (cpu_key(cpu), "x")]
+    rows[1] = msgspec.structs.replace(rows[1], point="gemm/bf16/1")
+    here, other = read_document(exported(*rows), "f", "imported", session.part_named, cpu_key(cpu))[1]
+    assert here.solid
+    assert "number of cores" in other.quarantine
+    assert not read_document(exported(rows[0]), "f", "shipped", session.part_named)[1][0].solid
+
+
+def test_the_key_of_this_processor_is_the_benchmarks() -> None:
+    pytest.importorskip("torch")
+    from bench.environment import find_device, machine_parts
+    from bench.protocol import machine_key
+    from planner.observe.cpu import read_cpu
+    from planner.observe.machine import cpu_key
+
+    assert cpu_key(read_cpu()) == machine_key(machine_parts(find_device("cpu")))
+
+
 def test_quarantined_results_are_seen_and_never_used(gpus: GpuCatalogue, tmp_path: Path) -> None:
     impossible = measured(value=2e15, low=1.9e15, high=2.1e15)
     _, (row,) = read_document(exported(impossible), "f", "imported", gpus.find)

@@ -123,13 +123,15 @@ def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: A
 def import_measurements(invocation: Invocation, files: tuple[Path, ...]) -> int:
     """Take in exported FILES. Every row is checked; what the part cannot reach is kept in quarantine and never planned with."""
     from planner.hardware.exchange import read_document
+    from planner.observe.machine import cpu_key
 
     session = invocation.session()
     problems: list[Problem] = []
     read = []
     for path in files:
         try:
-            read.append((path, read_document(path.read_bytes(), str(path), "imported", session.part_named)))
+            text = path.read_bytes()
+            read.append((path, read_document(text, str(path), "imported", session.part_named, cpu_key(session.machine.cpu))))
         except OSError as refused:
             problems.append(Problem(str(path), "", f"cannot be read: {refused.strerror}."))
         except UserError as wrong:

@@ -86,9 +86,12 @@ def _without(value: Any, words: Sequence[str]) -> Any:
 
 
 def read_document(
-    text: bytes, where: str, origin: Origin, known: Callable[[str], Gpu | None]
+    text: bytes, where: str, origin: Origin, known: Callable[[str], Gpu | None], cpu_key: str = ""
 ) -> tuple[tuple[Run, ...], tuple[Measurement, ...]]:
-    """Runs and measurements of a file; those that physics forbids have `quarantine` set. `known`: the part of a name.
+    """Runs and measurements of a file; those that physics forbids have `quarantine` set.
+
+    `known`: the part of a name. `cpu_key`: what fingerprints of this machine's processor begin with, since one name is sold with
+    any number of cores.
 
     Raises `UserError` with every fault of every row.
     """
@@ -105,7 +108,7 @@ def read_document(
     document = msgspec.convert(given, Document)
     if problems := [problem for place, row in enumerate(document.measurements) for problem in _faults(row, where, place)]:
         raise UserError(problems)
-    return document.runs, tuple(_taken(row, origin, known) for row in document.measurements)
+    return document.runs, tuple(_taken(row, origin, known, cpu_key) for row in document.measurements)
 
 
 def load_shipped(folder: Path, known: Callable[[str], Gpu | None]) -> tuple[Measurement, ...]:
@@ -128,11 +131,13 @@ def with_shipped(own: Sequence[Measurement], shipped: Iterable[Measurement]) -> 
     return (*own, *(one for one in shipped if one.solid and (one.device, one.point) not in told))
 
 
-def _taken(row: Row, origin: Origin, known: Callable[[str], Gpu | None]) -> Measurement:
+def _taken(row: Row, origin: Origin, known: Callable[[str], Gpu | None], cpu_key: str) -> Measurement:
     fields = {name: getattr(row, name) for name in Measurement.__struct_fields__}
     gpu = known(row.device)
     plain = Measurement(**{**fields, "origin": origin, "device": gpu.name if gpu else row.device})
     reason = beyond_physics(plain, gpu) if gpu else ""
+    if gpu and gpu.kind == "cpu" and row.fingerprint.partition("-")[0] != cpu_key:
+        reason = "measured on another machine: a processor's figures hold for its number of cores and its memory alone"
     return msgspec.structs.replace(plain, quarantine=row.quarantine or reason)
 
 

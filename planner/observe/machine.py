@@ -90,6 +90,17 @@ class Machine:
         return "\n".join(lines)
 
 
+def cpu_key(cpu: Gpu) -> str:
+    """What the benchmark's fingerprints of this machine's processor begin with: its name, cores and instruction set."""
+    import platform
+
+    from bench.protocol import machine_key
+    from planner.observe.host import usable_processors
+
+    cores = usable_processors()
+    return machine_key({"device": cpu.name, "cores": len(cores) if cores else os.cpu_count() or 1, "arch": platform.machine()})
+
+
 def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalogue) -> Gpu | None:
     """The catalogue's part for the name a driver reports, compared whole.
 
