@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from planner.engine.chips import fabric_of, link_of
-from planner.engine.columns import LayoutColumns, Rows
+from planner.engine.columns import Floats, LayoutColumns, Rows
 from planner.engine.estimate import CHECKPOINTING, ZERO_STAGE
 from planner.engine.jobs import Job
 from planner.hardware.gpus import Gpu
@@ -59,28 +59,28 @@ class Layouts:
 
 
 _NAMES = [item.name for item in fields(LayoutColumns)]
+_NOWHERE = {"nvlink": 0.0, "link_bytes_per_s": 0.0, "fabric_bytes_per_s": 0.0}
+_PLACE = [_NAMES.index(name) for name in _NOWHERE]
+"""Columns that depend on the site alone."""
 
 
 def enumerate_layouts(job: Job, sites: Sequence[Site]) -> Layouts:
     """All candidates of `job` at all sites."""
-    rows: list[tuple[float, ...]] = []
-    owners: list[int] = []
-    ways: dict[tuple[int, int], list[dict[str, float]]] = {}
-    for number, site in enumerate(sites):
+    blocks: list[Floats] = []
+    ways: dict[tuple[int, int], Floats] = {}
+    for site in sites:
         most = site.most if site.largest or job.task == "serve" else min(site.most, site.per_node)
         key = (site.per_node, most)
         if key not in ways:
-            ways[key] = list(_training(job, *key) if job.train else _inference(job, *key))
+            found = _training(job, *key) if job.train else _inference(job, *key)
+            ways[key] = np.array([[(_NOWHERE | way)[name] for name in _NAMES] for way in found]).reshape(-1, len(_NAMES))
         link, link_rate = link_of(site.gpu, None, nvlink=site.nvlink)
-        fabric_rate = fabric_of(site.gpu, None, site.per_node)[1]
-        place = {"nvlink": float(link == "nvlink"), "link_bytes_per_s": link_rate, "fabric_bytes_per_s": fabric_rate}
-        for way in ways[key]:
-            merged = way | place
-            rows.append(tuple(merged[name] for name in _NAMES))
-        owners += [number] * len(ways[key])
-    table = np.array(rows, dtype=np.float64).reshape(-1, len(_NAMES))
+        block = ways[key].copy()
+        block[:, _PLACE] = float(link == "nvlink"), link_rate, fabric_of(site.gpu, None, site.per_node)[1]
+        blocks.append(block)
+    table = np.concatenate(blocks) if blocks else np.empty((0, len(_NAMES)))
     columns = LayoutColumns(**{name: np.ascontiguousarray(table[:, i]) for i, name in enumerate(_NAMES)})
-    return Layouts(np.array(owners, dtype=np.int64), columns)
+    return Layouts(np.repeat(np.arange(len(sites)), [len(block) for block in blocks]), columns)
 
 
 def _powers(most: int) -> Iterator[int]:
