@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from planner.hardware.ceilings import Ceiling, Ceilings, Collective
-from planner.hardware.measured import MeasuredFigures, figures_of
+from planner.hardware.measured import MeasuredFigures, basis_of, figures_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -190,7 +190,7 @@ def _taught_by_kin(gpu: Gpu, prior: Ceilings, priors: Priors, measurements: Sequ
                 compute.setdefault(dtype, []).append(math.log(ceiling.value / expected.compute_flop_per_s[dtype].value))
         if seen.bandwidth_bytes_per_s is not None:
             bandwidth.append(math.log(seen.bandwidth_bytes_per_s.value / expected.bandwidth_bytes_per_s.value))
-        teachers.append(other.name)
+        teachers.append(f"{other.name}, measured {'here' if basis_of(points) == 'measured' else 'elsewhere'}")
     if not teachers:
         return prior
 
@@ -198,7 +198,7 @@ def _taught_by_kin(gpu: Gpu, prior: Ceilings, priors: Priors, measurements: Sequ
         if not logs or ceiling.basis != "spec":
             return ceiling
         ratio = math.exp(KIN_SHARE * sum(logs) / len(logs))
-        return scaled(ceiling, ratio, ceiling.spread * KIN_NARROWING, f"half as far off as {', '.join(teachers)}, measured here")
+        return scaled(ceiling, ratio, ceiling.spread * KIN_NARROWING, f"half as far off as {'; '.join(teachers)}")
 
     moved = {dtype: taught(ceiling, compute.get(dtype)) for dtype, ceiling in prior.compute_flop_per_s.items()}
     return replace(prior, compute_flop_per_s=moved, bandwidth_bytes_per_s=taught(prior.bandwidth_bytes_per_s, bandwidth))
