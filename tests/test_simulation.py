@@ -389,15 +389,15 @@ def test_a_cache_bounds_what_is_in_flight() -> None:
 def test_a_seed_says_it_all_and_neighbours_do_not_matter() -> None:
     table = table_of()
     pace, rules = pace_of(table), rules_of(1, budget=8192.0, capacity=30000.0)
-    alone = simulate(pace, rules, traffic_of([load_of(rate_per_s=20.0)], [7], 60))
+    alone = simulate(pace, rules, traffic_of([load_of(rate_per_s=20.0)], [7], 60, np.array([60])))
     loads = [load_of(rate_per_s=3.0), load_of(rate_per_s=20.0), load_of(arrivals="closed", concurrency=30, turnaround_s=0.01)]
     three = np.zeros(3, dtype=np.int64)
     traffic = traffic_of(loads, [1, 7, 2], 90, np.array([90, 60, 90]))
     among = simulate(pace.take(three), rules_of(3, budget=8192.0, capacity=30000.0), traffic, measured=58)
     np.testing.assert_array_equal(among.end_s[1, :58], alone.end_s[0, :58])
-    again = simulate(pace, rules, traffic_of([load_of(rate_per_s=20.0)], [7], 60))
+    again = simulate(pace, rules, traffic_of([load_of(rate_per_s=20.0)], [7], 60, np.array([60])))
     np.testing.assert_array_equal(alone.end_s, again.end_s)
-    assert (alone.end_s != simulate(pace, rules, traffic_of([load_of(rate_per_s=20.0)], [8], 60)).end_s).any()
+    assert (alone.end_s != simulate(pace, rules, traffic_of([load_of(rate_per_s=20.0)], [8], 60, np.array([60]))).end_s).any()
 
 
 def demand_at(rates: list[float], *, variation: float = 1.0, window_s: float = 0.0) -> Demand:

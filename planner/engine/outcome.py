@@ -15,6 +15,8 @@ from planner.workload.tasks import LATENCY_TARGETS, Workload
 
 UNPRICED = 1e6
 """Overshoot of a budget that an unknown price cannot be held against."""
+ENDLESS = 1e9
+"""Overshoot of replicas whose queue grows without end."""
 
 LATENCY_WORDS = {"request": "request time", "ttft": "time to first token", "tpot": "time per token"}
 
@@ -75,6 +77,8 @@ def outcome_of(e: Evaluated, site_index: Rows, sites: Sequence[Site], workload: 
     for _, column, limit in target_columns(e, workload, hours, job_usd, usd_per_h):
         unknown = ~np.isfinite(column) & ~here
         overshoot = np.maximum(overshoot, np.where(np.isfinite(column), column / limit, np.where(unknown, UNPRICED, 0.0)))
+    if e.queue is not None:
+        overshoot = np.where(e.queue.saturated, ENDLESS, overshoot)
     meets = e.memory.fits & (overshoot <= 1)
     score = _score(workload, e, rate, usd_per_h, layout.gpus)
     return Outcome(layout.gpus, instances, usd_per_h, rate, hours, job_usd, meets, overshoot, score)

@@ -31,7 +31,9 @@ from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload
 
 MOST_SIMULATED = 8
-"""Candidates of a service that are simulated: the best ones, beside those of this machine."""
+"""Candidates of a service that are simulated at once: the best ones, beside those of this machine."""
+SURE_PLACES = 3
+"""So many first places go to candidates that were simulated."""
 DTYPES_TO_TRY = ("bf16", "fp16", "fp32")
 """When the workload leaves the compute dtype open, the first a device has a figure for."""
 
@@ -154,29 +156,66 @@ def _rows(workload: Workload, posed: _Posed, sources: Sources, *, simulated: boo
     return scored, int(owner.size), int(np.count_nonzero(memory.fits))
 
 
-def _simulated(shown: list[tuple[Evaluation, int, bool]]) -> list[tuple[Evaluation, int, bool]]:
-    """The best of `shown`, and this machine's, with what simulation says of them; the others as they were screened."""
-    fit = [item for item in shown if item[0].evaluated.memory.fits[item[1]]]
-    fit.sort(key=lambda item: (not item[0].outcome.meets[item[1]], item[0].outcome.score[item[1]]))
-    here = [item for item in fit[MOST_SIMULATED:] if item[0].sites[int(item[0].site_index[item[1]])].here]
-    picked = fit[:MOST_SIMULATED] + here
-    if not picked:
-        return shown
+Shown = tuple[Evaluation, int, bool]
+"""(what it is a row of, the row, whether it is its GPU's best)."""
+
+
+def _simulated(shown: list[Shown]) -> list[Shown]:
+    """The best of `shown`, and this machine's, with what simulation says of them; the others as they were screened.
+
+    A layout is simulated once, whatever load it was screened at. As long as one that was only screened is among the very best,
+    more are simulated.
+    """
+    once = _of_different_layouts([item for item in shown if item[0].evaluated.memory.fits[item[1]]])
+    rest = [item for item in shown if not item[0].evaluated.memory.fits[item[1]]]
+    once.sort(key=_standing)
+    done = list[Shown]()
+    while once:
+        placed = sorted([*once, *done], key=_standing)[:SURE_PLACES]
+        if all(v.evaluated.queue is not None for v, _, _ in placed):
+            break
+        now = [place < MOST_SIMULATED or (_here(item) and not done) for place, item in enumerate(once)]
+        done += _served([item for item, chosen in zip(once, now, strict=True) if chosen])
+        once = [item for item, chosen in zip(once, now, strict=True) if not chosen]
+    return _once_each(done + once + rest)
+
+
+def _standing(item: Shown) -> tuple[bool, float]:
+    v, row, _ = item
+    return not v.outcome.meets[row], float(v.outcome.score[row])
+
+
+def _here(item: Shown) -> bool:
+    v, row, _ = item
+    return v.sites[int(v.site_index[row])].here
+
+
+def _of_different_layouts(shown: list[Shown]) -> list[Shown]:
+    """The best of those that differ in replicas and load alone."""
+    kept: dict[tuple[str, bool, float, float, float], Shown] = {}
+    for item in sorted(shown, key=_standing):
+        v, row, _ = item
+        site, s = v.sites[int(v.site_index[row])], v.evaluated.candidates.layout
+        degrees = (float(np.broadcast_to(of, v.evaluated.table.rows)[row]) for of in (s.tp, s.pp, s.ep))
+        kept.setdefault((site.gpu.name, site.here, *degrees), item)  # type: ignore[arg-type]  # three of them
+    return list(kept.values())
+
+
+def _served(picked: list[Shown]) -> list[Shown]:
+    """The same rows, simulated."""
     v = picked[0][0]
     rows = np.array([row for _, row, _ in picked])
     evaluated, place = served(v.evaluated.take(rows), v.workload.targets)
     site_index = v.site_index[rows][place]
-    outcome = outcome_of(evaluated, site_index, v.sites, v.workload)
-    again = replace(v, evaluated=evaluated, outcome=outcome, site_index=site_index)
-    new = {int(rows[row]): number for number, row in enumerate(place)}
-    return _once_each([(again, new[row], best) if row in new else (of, row, best) for of, row, best in shown])
+    again = replace(v, evaluated=evaluated, outcome=outcome_of(evaluated, site_index, v.sites, v.workload), site_index=site_index)
+    return [(again, number, picked[row][2]) for number, row in enumerate(place)]
 
 
-def _once_each(shown: list[tuple[Evaluation, int, bool]]) -> list[tuple[Evaluation, int, bool]]:
+def _once_each(shown: list[Shown]) -> list[Shown]:
     """Of every GPU and count the best alone: simulation may have brought two to the same count, and changed which is a GPU's best."""
     kept: dict[tuple[str, bool, float], tuple[Evaluation, int]] = {}
     best: dict[tuple[str, bool], tuple[str, bool, float]] = {}
-    for v, row, _ in sorted(shown, key=lambda item: (not item[0].outcome.meets[item[1]], item[0].outcome.score[item[1]])):
+    for v, row, _ in sorted(shown, key=_standing):
         site = v.sites[int(v.site_index[row])]
         place = (site.gpu.name, site.here, float(v.outcome.gpus[row]))
         kept.setdefault(place, (v, row))

@@ -18,7 +18,7 @@ from planner.engine.money import inverse, priced, scaled
 from planner.engine.outcome import Outcome, missed, target_columns
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
-from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, percent_text
+from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, digits, percent_text
 from planner.workload.tasks import Workload
 
 
@@ -151,6 +151,9 @@ def _verdict(v: Evaluation, row: int, site: Site, answer: Answer) -> tuple[Verdi
             faults.append(f"{name.partition('_')[0]} cannot be judged: no offer in the catalogue")
         elif value > limit:
             faults.append(missed(name, value, limit))
+    queue = v.evaluated.queue
+    if queue is not None and queue.endless(row):
+        faults.append(f"does not keep up with {digits(float(queue.rate_per_s[row]))} requests a second")
     if o.gpus[row] > site.most:
         faults.append(f"needs {int(o.gpus[row])} GPUs, the search ends at {site.most}")
     if faults:

@@ -14,6 +14,8 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows
 
+QUANTILES = 1 << 14
+"""Points at which the distribution of times between bursty arrivals is known."""
 NORMAL_P95 = 1.6448536269514722
 Arrivals = Literal["poisson", "fixed", "closed"]
 
@@ -103,24 +105,29 @@ class Traffic:
 
 
 def _draws(seed: int, count: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """(normal, even, normal, even, even) of one seed; a longer draw begins with the shorter one."""
-    streams = [np.random.default_rng([seed, number]) for number in range(5)]
-    return (
-        streams[0].standard_normal(count),
-        streams[1].random(count),
-        streams[2].standard_normal(count),
-        streams[3].random(count),
-        streams[4].random(count),
-    )
+    """(normal, even, normal, even, even) of one seed; a longer draw begins with the shorter one.
+
+    Seeds come in pairs: the luck of an odd one is that of the one before it turned round, so that what short lanes have too much
+    of cancels over a pair.
+    """
+    streams = [np.random.default_rng([seed // 2, number]) for number in range(5)]
+    normal = [streams[number].standard_normal(count) for number in (0, 2)]
+    even = [streams[number].random(count) for number in (1, 3, 4)]
+    if seed % 2:
+        normal, even = [-draw for draw in normal], [1 - draw for draw in even]
+    return normal[0], even[0], normal[1], even[1], even[2]
 
 
 def _gaps(seed: int, variation: float, count: int) -> Floats:
-    """Times between arrivals of mean 1."""
-    stream = np.random.default_rng([seed, 5])
+    """Times between arrivals of mean 1, turned round in odd seeds as all else."""
+    even = np.random.default_rng([seed // 2, 5]).random(count)
+    even = 1 - even if seed % 2 else even
     if variation == 1.0:
-        return stream.standard_exponential(count)
+        return -np.log(np.maximum(even, 1e-300))
     shape = 1 / variation**2
-    return stream.standard_gamma(shape, count) / shape
+    table = np.sort(np.random.default_rng(QUANTILES).standard_gamma(shape, QUANTILES)) / shape
+    drawn: Floats = np.interp(even, (np.arange(QUANTILES) + 0.5) / QUANTILES, table / table.mean())
+    return drawn
 
 
 def gathered(sent_s: Floats, window_s: Floats) -> Floats:
@@ -135,9 +142,10 @@ def gathered(sent_s: Floats, window_s: Floats) -> Floats:
 
 
 def traffic_of(loads: Sequence[Load], seeds: Sequence[int], requests: int, most: Rows | None = None) -> Traffic:
-    """`requests` of each load, a lane each, with its seed; of the lane's own `most` where that is given.
+    """`requests` of each load, a lane each, with its seed.
 
-    Raises ValueError for an open load without a rate.
+    `most`: each lane's own number of them. They then come at the very rate of the load on the average: what a short stretch has
+    too much of would otherwise be the largest error of its percentiles. Raises ValueError for an open load without a rate.
     """
     lanes, width = len(loads), requests + 1
     arrival = np.full((lanes, width), np.inf)
@@ -165,7 +173,11 @@ def traffic_of(loads: Sequence[Load], seeds: Sequence[int], requests: int, most:
             key = (seed, load.variation)
             if key not in gaps:
                 gaps[key] = _gaps(*key, requests)
-            arrival[lane, running:-1] = np.cumsum(gaps[key][running:]) / load.rate_per_s
+            since = np.cumsum(gaps[key][running:])
+            if most is not None:  # the lane's own stretch is as busy as the rate says
+                count = int(most[lane]) - running
+                since = since * (count / since[count - 1])
+            arrival[lane, running:-1] = since / load.rate_per_s
         arrival[lane, :running] = 0.0
     if most is not None:
         arrival[np.arange(width) >= most[:, None]] = np.inf
