@@ -30,7 +30,7 @@ from planner.hardware.offers import Offer
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload
 
-MOST_SIMULATED = 8
+MOST_SIMULATED = 5
 """Candidates of a service that are simulated at once: the best ones, beside those of this machine."""
 SURE_PLACES = 3
 """So many first places go to candidates that were simulated."""

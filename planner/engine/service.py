@@ -33,6 +33,8 @@ NEARBY, FURTHER = (0.93, 1.0, 1.07), (1.25, 1.6, 2.0, 3.0)
 """Replicas that are tried, as multiples of those; the second row where none of the first does."""
 MOST_HALVINGS, CLOSE = 3, 0.04
 """Further turns that look for fewer replicas, and the share of them below which a difference is not looked into."""
+SURELY = 1.35
+"""More over a limit than this by Little's law is not looked into: the mean alone is above it."""
 HOPELESS = 1.5
 """More over a limit than this with the most replicas Little's law was asked about, no more are tried."""
 FEW_REPLICAS = 8
@@ -45,12 +47,14 @@ LATENCY_COLUMNS = tuple("_".join(filter(None, (of, share, "s"))) for of, share i
 def served(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows]:
     """The rows of `e` simulated at the fewest replicas that meet `targets`, else where they come closest, and their numbers."""
     most = _held(e)
-    begin, hopeless = _guessed(e, most, targets)
+    begin, too_few, hopeless = _guessed(e, most, targets)
     row, replicas = _options(begin, NEARBY)
+    open_ = replicas > too_few[row]
+    row, replicas = row[open_], replicas[open_]
     found = _simulated(e, row, replicas, most, targets.burst)
     for turn in range(1 + MOST_HALVINGS):
         over = _overshoot(found, targets)
-        more, further = _between(row, replicas, over)
+        more, further = _between(row, replicas, over, too_few)
         missing = np.setdiff1d(np.flatnonzero(~hopeless), row[over <= 1])
         if turn == 0 and missing.size:
             place, dearer = _options(begin[missing], FURTHER)
@@ -64,8 +68,8 @@ def served(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows]:
     return _with(e, row[best], replicas[best], _taken(found, best), targets.burst), row[best]
 
 
-def _guessed(e: Evaluated, most: Floats, targets: Targets) -> tuple[Floats, Flags]:
-    """(replicas whose latencies by Little's law meet the targets, as screened if none do, whether twice of them are far from it)."""
+def _guessed(e: Evaluated, most: Floats, targets: Targets) -> tuple[Floats, Floats, Flags]:
+    """By Little's law: (replicas that meet the targets, as screened if none do; the most that do not; whether they are far from it)."""
     row = np.repeat(np.arange(e.table.rows), SCREENED.size)
     replicas = np.maximum(1.0, np.round(np.broadcast_to(e.table.layout.dp, e.table.rows)[row] * np.tile(SCREENED, e.table.rows)))
     candidates = _picked(e, row)
@@ -81,16 +85,19 @@ def _guessed(e: Evaluated, most: Floats, targets: Targets) -> tuple[Floats, Flag
             over = np.maximum(over, ABOVE_MEAN[share] * seconds / tokens / limit)
     table = over.reshape(e.table.rows, -1)
     place = np.where((table <= 1).any(axis=1), np.argmax(table <= 1, axis=1), np.flatnonzero(SCREENED == 1.0)[0])
-    return replicas.reshape(table.shape)[np.arange(e.table.rows), place], table[:, -1] > HOPELESS
+    asked = replicas.reshape(table.shape)
+    begin, hopeless = asked[np.arange(e.table.rows), place], table[:, -1] > HOPELESS
+    too_few = np.where(table > SURELY, asked, 0.0).max(axis=1)
+    return begin, np.where(hopeless, 0.0, np.minimum(too_few, begin - 1)), hopeless
 
 
-def _between(row: Rows, replicas: Floats, over: Floats) -> tuple[Rows, Floats]:
+def _between(row: Rows, replicas: Floats, over: Floats, too_few: Floats) -> tuple[Rows, Floats]:
     """(row, replicas) still to try: between the fewest that are enough and the most below them that are not, unless they are close."""
     rows, numbers = list[int](), list[float]()
     for one in np.unique(row[over <= 1]):
         own = row == one
         enough = float(replicas[own & (over <= 1)].min())
-        short = float(max(replicas[own & (over > 1) & (replicas < enough)], default=0.0))
+        short = float(max(replicas[own & (over > 1) & (replicas < enough)], default=too_few[one]))
         if enough - short <= max(1.0, CLOSE * enough):
             continue
         tried = {float(np.floor(short + (enough - short) * share)) for share in (0.5, 0.75)} | {enough - 1}
