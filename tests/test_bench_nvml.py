@@ -90,7 +90,9 @@ def test_no_such_gpu_is_no_meter(library: Path, control: ControlFile) -> None:
     done = run_python(code, library, control)
     assert done.stdout.startswith("None None {'11111111-2222-3333-4444-555555555555': 21474836480.0"), done.stderr
     control.devices(H100)
-    done = run_python("from bench.nvml import Meter; m = Meter.open(None); print(m.busy_percent(), m.used_bytes())", library, control)
+    done = run_python(
+        "from bench.nvml import Meter; m = Meter.open(None); print(m.busy_percent(), m.used_bytes())", library, control
+    )
     assert done.stdout == "97 21474836480.0\n", done.stderr
 
 
