@@ -44,9 +44,7 @@ class _Asked:
         name = json.dumps(msgspec.to_builtins(keys), sort_keys=True)
         if name not in self.made:
             try:
-                made = self.make_plan(
-                    changed(self.workload, keys), self.architecture, self.sources, levers=False, simulated=False
-                )
+                made = self.make_plan(changed(self.workload, keys), self.architecture, self.sources, levers=False, simulated=False)
             except UserError:
                 made = None
             self.made[name] = made
