@@ -16,15 +16,15 @@ from planner import paths
 from planner.errors import UserError
 
 if TYPE_CHECKING:
+    from planner.engine.advice.observed import Observed
+    from planner.engine.advice.ownership import Owning
+    from planner.engine.advice.rightsizing import Advice
     from planner.engine.answers import Answer, Lever, MemoryDetail, Plan, PlanRow
-    from planner.engine.chips import Chip
-    from planner.engine.observed import Observed
-    from planner.engine.ownership import Owning
-    from planner.engine.price_sets import PriceSet
-    from planner.engine.rightsizing import Advice
-    from planner.engine.study_answers import StudyAnswer
-    from planner.engine.study_sizes import Study
-    from planner.engine.time_answers import TimeDetail
+    from planner.engine.speed.answers import TimeDetail
+    from planner.engine.speed.chips import Chip
+    from planner.engine.study.answers import StudyAnswer
+    from planner.engine.study.price_sets import PriceSet
+    from planner.engine.study.sizes import Study
     from planner.hardware.ceilings import Ceilings, TrainPoint
     from planner.hardware.gpus import Gpu, GpuCatalogue
     from planner.hardware.measurement import Measurement, Prediction
@@ -139,7 +139,7 @@ class Session:
 
     def log_prediction(self, measured: Measurement) -> Prediction | None:
         """Keep what plans said of a point before its run; None where nothing can be said of it or it is not to be believed."""
-        from planner.engine.foresight import predict
+        from planner.engine.speed.foresight import predict
         from planner.hardware.calibration import ceilings_of
 
         part = self.part_named(measured.device) if measured.solid else None
@@ -198,7 +198,7 @@ class Session:
         `levers`: when nothing fits, look for the changes that help.
         `hints` adds, to every GPU that is no solution, the change that would make it one; it takes a few times as long.
         """
-        from planner.engine.plan import Sources, make_plan
+        from planner.engine.search.plan import Sources, make_plan
 
         sources = Sources(
             gpus=self.gpus.all,
@@ -226,7 +226,7 @@ class Session:
 
         `basis`: the plan's.
         """
-        from planner.engine.time_detail import time_detail
+        from planner.engine.speed.detail import time_detail
 
         gpu = next((local for local in self.machine.devices if row.here and local.name == row.gpu), None) or self.gpus.find(row.gpu)
         architecture, chips = self.architecture_of(workload), self._chips(measured=basis == "measured")
@@ -264,10 +264,10 @@ class Session:
         """
         import msgspec
 
-        from planner.engine.price_sets import price_set
-        from planner.engine.study import run_study
-        from planner.engine.study_published import compared
-        from planner.engine.study_sizes import DEFAULT_PRICES, Study
+        from planner.engine.study.price_sets import price_set
+        from planner.engine.study.published import compared
+        from planner.engine.study.run import run_study
+        from planner.engine.study.sizes import DEFAULT_PRICES, Study
 
         named = tuple((self.gpus.find(name).name, usd) for name, usd in (given or {}).items())
         asked = study or Study()
@@ -306,8 +306,8 @@ class Session:
 
         `workload` is what runs on each, where that is known, `tokens_per_s` what it was measured to do there, `usd_per_h` what one costs.
         """
-        from planner.engine.ownership import Owning
-        from planner.engine.rightsizing import Means, right_size
+        from planner.engine.advice.ownership import Owning
+        from planner.engine.advice.rightsizing import Means, right_size
 
         means = Means(
             find_gpu={gpu.name: gpu for gpu in self.gpus.all},
@@ -335,8 +335,8 @@ class Session:
 
         Its CPU is one of them where it has measured models of the study's vocabulary.
         """
-        from planner.engine.study import measured_sizes
-        from planner.engine.study_sizes import DEFAULT_GPUS
+        from planner.engine.study.run import measured_sizes
+        from planner.engine.study.sizes import DEFAULT_GPUS
 
         local = {device.name: device for device in self.machine.devices}
         if names:
@@ -369,7 +369,7 @@ class Session:
         return {}
 
     def _resolved(self, workload: Workload, where: str) -> None:
-        from planner.engine.jobs import resolve
+        from planner.engine.job.jobs import resolve
 
         resolve(workload, self.architecture_of(workload, where), where)
 
@@ -382,8 +382,8 @@ class Session:
 
     def _chips(self, *, measured: bool) -> Any:
         """A look-up (gpu, dtype, stored weights) -> Chip, kept for the life of the session or until `refresh`."""
-        from planner.engine.chips import chip_of
-        from planner.engine.measured_steps import with_measured_steps
+        from planner.engine.speed.chips import chip_of
+        from planner.engine.speed.measured_steps import with_measured_steps
 
         basis: BasisChoice = "measured" if measured else "spec"
 

@@ -22,7 +22,7 @@ from typing import Any
 from published import config_of, rows
 
 from planner.engine.answers import Answer
-from planner.engine.engines import ENGINES
+from planner.engine.job.engines import ENGINES
 from planner.session import Session
 from planner.workload.tasks import Lora, Request
 

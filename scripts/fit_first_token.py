@@ -25,16 +25,16 @@ from fitting import loss
 
 from planner.engine.answers import Answer
 from planner.engine.candidate import candidate_of
-from planner.engine.chips import chip_of
 from planner.engine.columns import Table
-from planner.engine.engines import Engine, find_engine
-from planner.engine.jobs import resolve
+from planner.engine.job.engines import Engine, find_engine
+from planner.engine.job.jobs import resolve
 from planner.engine.memory import memory_of
-from planner.engine.serving import ROUNDS, serve_of
-from planner.engine.simulation.batching import run
-from planner.engine.simulation.pace import pace_of
-from planner.engine.simulation.replica import rules_of
-from planner.engine.simulation.traffic import Length, Load, traffic_of
+from planner.engine.speed.chips import chip_of
+from planner.engine.speed.serving import ROUNDS, serve_of
+from planner.engine.speed.simulation.batching import run
+from planner.engine.speed.simulation.pace import pace_of
+from planner.engine.speed.simulation.replica import rules_of
+from planner.engine.speed.simulation.traffic import Length, Load, traffic_of
 from planner.session import Session
 from planner.workload.published import Experiment, read_published
 

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 
 from planner.engine.answers import Answer, MemoryBytes, Plan, PlanRow
-from planner.engine.chips import Chip
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate import Candidates, Evaluated, evaluate
-from planner.engine.jobs import resolve
+from planner.engine.job.jobs import resolve
+from planner.engine.speed.chips import Chip
 from planner.errors import UserError
 from planner.session import Session
 from planner.workload.architecture import Architecture

@@ -7,10 +7,10 @@ import math
 import msgspec
 
 from planner.engine.answers import Basis, Figure
-from planner.engine.money import scaled
-from planner.engine.study_answers import Axis, StudyAnswer, StudyCurve, StudyPoint
-from planner.engine.study_leads import leading_price, leads_of, pairs_of
-from planner.engine.study_sizes import Study
+from planner.engine.search.money import scaled
+from planner.engine.study.answers import Axis, StudyAnswer, StudyCurve, StudyPoint
+from planner.engine.study.leads import leading_price, leads_of, pairs_of
+from planner.engine.study.sizes import Study
 
 SIZES = (10e6, 30e6, 100e6, 300e6, 1e9, 3e9)
 MEASURED = {("H200 SXM 141GB", 100e6), ("H200 SXM 141GB", 1e9)}

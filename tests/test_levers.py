@@ -11,7 +11,7 @@ import pytest
 from engine_sample import session, solutions
 
 from planner.engine.answers import Lever, Plan
-from planner.engine.changes import changes_of, together
+from planner.engine.search.changes import changes_of, together
 from planner.workload.tasks import Workload
 
 CASES: dict[str, dict[str, Any]] = {

@@ -58,7 +58,14 @@ def test_each_stage_shards_more_and_leaves_the_rest(model: str, ranks: int, reci
 @given(MODELS, RECIPES, st.sampled_from([1, 2, 4]), st.sampled_from([1, 2]))
 def test_terms_add_up_to_the_total(model: str, recipe: str, tp: int, pp: int) -> None:
     layout: dict[str, Any] = {"gpus": float(tp * pp), "tp": float(tp), "pp": float(pp)}
-    asked: dict[str, Any] = {"task": "train", "micro_batch": 2, "sequence": 512, "engine": "torch", "recipe": recipe, "model": model}
+    asked: dict[str, Any] = {
+        "task": "train",
+        "micro_batch": 2,
+        "sequence": 512,
+        "engine": "torch",
+        "recipe": recipe,
+        "model": model,
+    }
     table = candidate(chip("H100-SXM-80GB"), layout, **asked).table()
     assert sum(one(term.bytes) for term in terms_of(table)) == exact(one(memory_of(table).total), rel=1e-9)
     assert all(one(term.bytes) >= 0 for term in terms_of(table))
@@ -70,7 +77,13 @@ def test_more_tokens_never_take_less(model: str, recipe: str, micro: int, sequen
     layout: dict[str, Any] = {"checkpointing": 2.0 if checkpointing == "full" else 0.0}
 
     def total(micro_batch: int, tokens: int) -> float:
-        asked: dict[str, Any] = {"model": model, "recipe": recipe, "micro_batch": micro_batch, "sequence": tokens, "checkpointing": checkpointing}
+        asked: dict[str, Any] = {
+            "model": model,
+            "recipe": recipe,
+            "micro_batch": micro_batch,
+            "sequence": tokens,
+            "checkpointing": checkpointing,
+        }
         return one(held(layout | {"micro_batch": float(micro_batch)}, **asked).total)
 
     assert total(micro, sequence) <= total(micro + 1, sequence)

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from planner.engine.answers import Answer
-from planner.engine.operators import between_bytes
+from planner.engine.speed.operators import between_bytes
 from planner.workload.tasks import Lora
 
 PRODUCTS = {"mm", "addmm", "bmm", "embedding"}
@@ -124,7 +124,7 @@ def test_the_engine_that_is_usual(fields: dict[str, Any], engine: str) -> None:
 
 
 def test_every_engine_has_a_source() -> None:
-    from planner.engine.engines import ENGINES
+    from planner.engine.job.engines import ENGINES
 
     assert all(record.source for records in ENGINES.values() for record in records)
     assert session().gpus.find("RTX 4090").form_factor == "GeForce"

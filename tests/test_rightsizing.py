@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from planner.engine.judging import judge, zones_of
-from planner.engine.observed import Observed, ObservedSlice
-from planner.engine.ownership import Owning, break_even
-from planner.engine.rightsizing import Action, Advice, RightSizing
-from planner.engine.slices import SliceNeed, most_of, pack, placed, profiles_of, smallest_for
+from planner.engine.advice.judging import judge, zones_of
+from planner.engine.advice.observed import Observed, ObservedSlice
+from planner.engine.advice.ownership import Owning, break_even
+from planner.engine.advice.rightsizing import Action, Advice, RightSizing
+from planner.engine.advice.slices import SliceNeed, most_of, pack, placed, profiles_of, smallest_for
 from planner.errors import UserError
 from planner.observe.recording import read_recording
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot

@@ -13,14 +13,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from planner.engine.columns import Floats, LayoutColumns, Table
-from planner.engine.operators import forward
-from planner.engine.serving import serve_of
-from planner.engine.simulation.batching import Rules, Trace, run
-from planner.engine.simulation.pace import KNOTS, Pace, between, constant_pace, pace_of
-from planner.engine.simulation.replica import Demand, settled, share_of
-from planner.engine.simulation.replica import simulate as serve_replicas
-from planner.engine.simulation.summary import Summary, summarise
-from planner.engine.simulation.traffic import Length, Load, Traffic, gathered, traffic_of
+from planner.engine.speed.operators import forward
+from planner.engine.speed.serving import serve_of
+from planner.engine.speed.simulation.batching import Rules, Trace, run
+from planner.engine.speed.simulation.pace import KNOTS, Pace, between, constant_pace, pace_of
+from planner.engine.speed.simulation.replica import Demand, settled, share_of
+from planner.engine.speed.simulation.replica import simulate as serve_replicas
+from planner.engine.speed.simulation.summary import Summary, summarise
+from planner.engine.speed.simulation.traffic import Length, Load, Traffic, gathered, traffic_of
 
 searching = settings(max_examples=100, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
 INFINITE = float("inf")

@@ -21,12 +21,12 @@ from bench.study import Wish, steps
 from bench.study import depth_of as bench_depth
 from bench.transformer import study_shape
 from planner.cli.study_svg import study_svg
-from planner.engine.crossings import highest, reach
-from planner.engine.price_sets import price_set, price_set_names
-from planner.engine.study import shape_of
-from planner.engine.study_answers import StudyAnswer, StudyCurve, story
-from planner.engine.study_leads import leads_of
-from planner.engine.study_sizes import DEPTH_LAWS, WIDTHS, Study, depth_of, sizes_of, study_config
+from planner.engine.study.answers import StudyAnswer, StudyCurve, story
+from planner.engine.study.crossings import highest, reach
+from planner.engine.study.leads import leads_of
+from planner.engine.study.price_sets import price_set, price_set_names
+from planner.engine.study.run import shape_of
+from planner.engine.study.sizes import DEPTH_LAWS, WIDTHS, Study, depth_of, sizes_of, study_config
 from planner.errors import UserError
 from planner.hardware.ceilings import Ceiling, TrainPoint
 from planner.hardware.measurement import Measurement

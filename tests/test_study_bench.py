@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from conftest import RunPlanner
 
-from planner.engine.study_answers import StudyAnswer
+from planner.engine.study.answers import StudyAnswer
 from planner.observe.interpreter import Interpreter, probe_interpreter
 
 

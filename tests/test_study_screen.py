@@ -11,8 +11,8 @@ import pytest
 from study_sample import sample_study
 from tui_sample import SampleSession, sample_options, settle
 
-from planner.engine.study_answers import StudyAnswer
-from planner.engine.study_sizes import Study
+from planner.engine.study.answers import StudyAnswer
+from planner.engine.study.sizes import Study
 from widgets.app import PlannerApp
 from widgets.plot import LogAxis, Plot
 from widgets.study import StudyScreen

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from planner.engine.answers import Plan, PlanRow
 from planner.engine.evaluate import Evaluated
-from planner.engine.flops import flop_per_token, pass_products
-from planner.engine.operator_times import CLASSES, _parts, number
-from planner.engine.operators import Pass, attended_tokens
-from planner.engine.time_answers import Operator, TimeDetail
-from planner.engine.time_detail import detail_of
+from planner.engine.speed.answers import Operator, TimeDetail
+from planner.engine.speed.detail import detail_of
+from planner.engine.speed.flops import flop_per_token, pass_products
+from planner.engine.speed.operator_times import CLASSES, _parts, number
+from planner.engine.speed.operators import Pass, attended_tokens
 from planner.workload.tasks import Workload
 
 PRESETS = session().presets.names()

@@ -12,8 +12,8 @@ from engine_sample import architecture, ask, candidate, chip, evaluated, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.engine.chips import Chip
-from planner.engine.operators import collective_s, forward, soft_maximum
+from planner.engine.speed.chips import Chip
+from planner.engine.speed.operators import collective_s, forward, soft_maximum
 from planner.errors import UserError
 
 H100 = "H100-SXM-80GB"

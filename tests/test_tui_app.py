@@ -354,7 +354,7 @@ async def test_a_fault_of_the_program_is_said_and_survived(tmp_path: Path) -> No
         await pilot.press("q")
 
 
-HEAVY = ("torch", "numpy", "pynvml", "msgspec", "click", "tomlkit", "planner.session", "planner.engine.plan")
+HEAVY = ("torch", "numpy", "pynvml", "msgspec", "click", "tomlkit", "planner.session", "planner.engine.search.plan")
 
 
 def test_nothing_heavy_is_imported_before_the_first_paint() -> None:

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, RunPlanner
 
 from planner.engine.answers import Answer, Figure, MemoryBytes, Percentiles
-from planner.engine.engines import find_engine
+from planner.engine.job.engines import find_engine
 from planner.engine.validation import Comparison, by_kind, compared, quantile, score, worst
 from planner.errors import UserError
 from planner.hardware.measurement import Measurement

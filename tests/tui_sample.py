@@ -27,7 +27,7 @@ from planner.engine.answers import (
     PlanRow,
     Verdict,
 )
-from planner.engine.time_answers import Bound, Operator, TimeDetail
+from planner.engine.speed.answers import Bound, Operator, TimeDetail
 from planner.errors import Problem, UserError
 from planner.hardware.measurements import Measurement, Store
 from planner.units import GIB

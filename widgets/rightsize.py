@@ -21,8 +21,8 @@ from .symbols import Symbols
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.engine.judging import Zone
-    from planner.engine.rightsizing import Action, Advice, RightSizing
+    from planner.engine.advice.judging import Zone
+    from planner.engine.advice.rightsizing import Action, Advice, RightSizing
     from planner.observe.snapshot import Snapshot
     from planner.session import Session
 

@@ -24,7 +24,7 @@ from .symbols import ASCII, Symbols
 
 if TYPE_CHECKING:
     from planner.engine.answers import Figure
-    from planner.engine.study_answers import Axis, StudyAnswer
+    from planner.engine.study.answers import Axis, StudyAnswer
     from planner.session import Session
 
     from .app import PlannerApp
@@ -145,7 +145,7 @@ class StudyScreen(Overlay[None]):
         self.run_worker(self._study(), group="study", exclusive=True, exit_on_error=False)
 
     async def _study(self) -> None:
-        from planner.engine.study_sizes import Study
+        from planner.engine.study.sizes import Study
 
         def choice(what: str, choices: Sequence[str]) -> str:
             return choices[self._chosen[what] % len(choices)]
@@ -212,7 +212,7 @@ def legend_lines(answer: StudyAnswer, symbols: Symbols, width: int) -> list[Cont
 
 def story_lines(answer: StudyAnswer, width: int) -> list[Content]:
     """The crossovers first, then how it compares, then the notes."""
-    from planner.engine.study_answers import story
+    from planner.engine.study.answers import story
 
     lines = [Content(line) for text in story(answer) for line in textwrap.wrap(text, width)]
     quiet = [*answer.published, *answer.notes]
@@ -221,7 +221,7 @@ def story_lines(answer: StudyAnswer, width: int) -> list[Content]:
 
 def chart_lines(answer: StudyAnswer, name: str, title: str, symbols: Symbols, size: tuple[int, int], ranges: int) -> list[Content]:
     """One chart: curves, their marks, the ranges asked for, the crossovers."""
-    from planner.engine.study_answers import place_of, round_text, size_of, size_text
+    from planner.engine.study.answers import place_of, round_text, size_of, size_text
 
     width, height = size
     ascii_only = symbols is ASCII

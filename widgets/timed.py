@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from planner.engine.answers import PlanRow
-from planner.engine.time_answers import BOUND_WORDS, Operator, PhaseTime, TimeDetail
+from planner.engine.speed.answers import BOUND_WORDS, Operator, PhaseTime, TimeDetail
 from planner.units import count_text, digits, duration_text, percent_text, si_text
 
 from .formatting import bar_text, device_name

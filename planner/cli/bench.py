@@ -108,7 +108,7 @@ def bench(
         raise click.UsageError(f"{', '.join(given)} concern the suite study only.")
     session = invocation.session()
     if depth_law is not None:
-        from planner.engine.study_sizes import depth_of
+        from planner.engine.study.sizes import depth_of
 
         depth_of(256, depth_law)
     if model is not None and suite not in {"quick", "standard"}:

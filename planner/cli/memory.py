@@ -16,7 +16,7 @@ from planner.units import bytes_text, percent_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from planner.engine.time_answers import TimeDetail
+    from planner.engine.speed.answers import TimeDetail
     from planner.workload.tasks import Workload
 
 FORMULA_WIDTH, SOURCE_WIDTH = 30, 18

@@ -12,7 +12,7 @@ from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.levers import AskedPlan
 from planner.cli.settings import fields_of, name_sources, parse_settings
 from planner.engine.answers import MemoryDetail, Plan, PlanRow
-from planner.engine.time_answers import TimeDetail
+from planner.engine.speed.answers import TimeDetail
 from planner.errors import UserError
 from planner.workload.tasks import Objective
 

@@ -16,7 +16,7 @@ from planner.cli.telemetry_source import Origin
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
-    from planner.engine.observed import Observed
+    from planner.engine.advice.observed import Observed
     from planner.observe.snapshot import Snapshot
     from planner.session import Session
 
@@ -81,7 +81,7 @@ def rightsize(
 
     Exit code 1: there is no GPU to judge.
     """
-    from planner.engine.ownership import Owning
+    from planner.engine.advice.ownership import Owning
 
     invocation.config, invocation.state = config or invocation.config, state or invocation.state
     origin = Origin(replay=replay, demo=demo, source=source)

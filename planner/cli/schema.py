@@ -13,9 +13,9 @@ SUBJECTS = {
     "plan": ("planner.engine.answers", "Plan"),
     "preset": ("planner.workload.tasks", "Workload"),
     "measurement": ("planner.hardware.measurements", "Measurement"),
-    "study": ("planner.engine.study_answers", "StudyAnswer"),
+    "study": ("planner.engine.study.answers", "StudyAnswer"),
     "snapshot": ("planner.observe.snapshot", "Snapshot"),
-    "advice": ("planner.engine.rightsizing", "Advice"),
+    "advice": ("planner.engine.advice.rightsizing", "Advice"),
 }
 """Subject -> module and struct; only the one asked for is loaded."""
 

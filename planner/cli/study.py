@@ -16,7 +16,7 @@ from planner.units import UNKNOWN, count_text, si_text, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.answers import Figure
-    from planner.engine.study_answers import StudyAnswer, StudyPoint
+    from planner.engine.study.answers import StudyAnswer, StudyPoint
 
 MOST_COLUMNS = 5
 """GPUs that have columns of their own; of more, the table holds the best of each size."""
@@ -86,7 +86,7 @@ def study(
     Measured points of this machine (`gpu-planner bench --suite study`) stand for the predictions they answer. Exits with 1
     when no GPU has both a speed and a price.
     """
-    from planner.engine.study_sizes import Study
+    from planner.engine.study.sizes import Study
 
     usual = Study()
     asked = Study(
@@ -141,7 +141,7 @@ def _print_for_people(found: StudyAnswer) -> None:
 
     from planner.cli import listing
     from planner.cli.text_table import TextColumn, fitted
-    from planner.engine.study_answers import story
+    from planner.engine.study.answers import story
 
     console = listing.console()
     console.print(Text(_heading(found), style="bold"))

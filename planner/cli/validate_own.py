@@ -18,7 +18,7 @@ from planner.hardware.calibration import ceilings_of
 from planner.hardware.measured import Product, spread_of
 
 if TYPE_CHECKING:
-    from planner.engine.chips import Chip
+    from planner.engine.speed.chips import Chip
     from planner.hardware.ceilings import Ceilings
     from planner.hardware.gpus import Gpu
     from planner.hardware.measurement import Measurement
@@ -88,8 +88,8 @@ def _steps(
     session: Session, steps: list[tuple[Measurement, Request]], find: Callable[[str], Gpu | None], ceilings: dict[str, Ceilings]
 ) -> list[Comparison]:
     """Training steps: the rate of model FLOP/s, by the seconds of the step."""
-    from planner.engine.chips import chip_of
     from planner.engine.estimate import estimate
+    from planner.engine.speed.chips import chip_of
 
     def chip(gpu: Gpu, dtype: str, stored: str) -> Chip | None:
         return chip_of(gpu, ceilings[gpu.name], dtype, stored)

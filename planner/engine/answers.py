@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from planner.engine.time_answers import TimeDetail
+from planner.engine.speed.answers import TimeDetail
 from planner.units import bytes_text, digits, percent_text
 
 Basis = Literal["spec", "public", "transferred", "measured"]

@@ -8,14 +8,14 @@ import msgspec
 import numpy as np
 
 from planner.engine.answers import LayoutAnswer, MemoryDetail, MemoryItem, PlanRow
-from planner.engine.chips import Chip, fabric_of, link_of
 from planner.engine.columns import LayoutColumns
 from planner.engine.estimate import CHECKPOINTING, ZERO_STAGE
 from planner.engine.evaluate import Candidates
-from planner.engine.jobs import Job, resolve
+from planner.engine.job.jobs import Job, resolve
 from planner.engine.memory import memory_of
 from planner.engine.memory.detail import memory_items
 from planner.engine.memory.terms import ENGINE_RECORD, STORAGE_FORMAT
+from planner.engine.speed.chips import Chip, fabric_of, link_of
 from planner.hardware.gpus import Gpu
 from planner.units import percent_text
 from planner.workload.architecture import Architecture

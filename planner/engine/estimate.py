@@ -10,18 +10,18 @@ import msgspec
 import numpy as np
 
 from planner.engine.answers import Answer
-from planner.engine.checks import check_layout, check_links
-from planner.engine.chips import Chip, fabric_of, link_of
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate import Candidates, Evaluated, answer_of, evaluate
-from planner.engine.gates import barred
-from planner.engine.jobs import Job, resolve
+from planner.engine.job.checks import check_layout, check_links
+from planner.engine.job.gates import barred
+from planner.engine.job.jobs import Job, resolve
 from planner.engine.memory import memory_of
-from planner.engine.money import priced
-from planner.engine.queueing import queue_of
-from planner.engine.service import LATENCY_COLUMNS, latencies
-from planner.engine.serving import serve_of
-from planner.engine.simulation.replica import demand_of, simulate
+from planner.engine.search.money import priced
+from planner.engine.speed.chips import Chip, fabric_of, link_of
+from planner.engine.speed.queueing import queue_of
+from planner.engine.speed.service import LATENCY_COLUMNS, latencies
+from planner.engine.speed.serving import serve_of
+from planner.engine.speed.simulation.replica import demand_of, simulate
 from planner.errors import UserError
 from planner.hardware.gpus import Gpu
 from planner.workload.architecture import Architecture
@@ -32,7 +32,7 @@ CHECKPOINTING = {"none": 0.0, "selective": 1.0, "full": 2.0}
 SETTLING_STEPS = 12
 """Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
 SEEDS, MEASURED = 4, 100
-"""Lanes simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.service`."""
+"""Lanes simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.speed.service`."""
 WAITED = tuple(name for name in LATENCY_COLUMNS if not name.startswith("tpot"))
 """Latencies that a request's wait for its admission is part of."""
 MOST_SEQUENCES = 65536.0

@@ -10,7 +10,6 @@ import numpy as np
 
 import planner
 from planner.engine.answers import MEMORY_COMPONENTS, Answer, Basis, Figure, LayoutAnswer, MemoryBytes, ParameterCounts, Percentiles
-from planner.engine.chips import Chip
 from planner.engine.columns import (
     ChipColumns,
     EngineColumns,
@@ -23,11 +22,12 @@ from planner.engine.columns import (
     Table,
     added,
 )
-from planner.engine.jobs import Job
+from planner.engine.job.jobs import Job
 from planner.engine.memory import MemoryColumns, memory_of
-from planner.engine.queueing import Queue
-from planner.engine.serving import ServeColumns, serve_of
-from planner.engine.training import StepColumns, step_of
+from planner.engine.speed.chips import Chip
+from planner.engine.speed.queueing import Queue
+from planner.engine.speed.serving import ServeColumns, serve_of
+from planner.engine.speed.training import StepColumns, step_of
 from planner.units import bytes_text
 
 MODEL_SPREAD = {"train": 0.10, "finetune": 0.46, "generate": 0.58, "prefill": 0.45, "serve": 0.17}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from planner.engine.answers import Answer, Figure
-from planner.engine.engines import find_engine
+from planner.engine.job.engines import find_engine
 
 if TYPE_CHECKING:
     from planner.workload.published import Experiment, PublishedValue

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.engine.judging import IDLE
-from planner.engine.observed import Observed, ObservedSlice
-from planner.engine.slices import profiles_of
+from planner.engine.advice.judging import IDLE
+from planner.engine.advice.observed import Observed, ObservedSlice
+from planner.engine.advice.slices import profiles_of
 from planner.observe.machine import match_gpu
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 

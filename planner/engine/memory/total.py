@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.engine.answers import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Table, added
-from planner.engine.engines import BARE_CONTEXT_BYTES
+from planner.engine.job.engines import BARE_CONTEXT_BYTES
 from planner.engine.memory.companions import companion_terms
 from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence, prompt_pass
 from planner.engine.memory.terms import ENGINE_RECORD, Term, component_bytes

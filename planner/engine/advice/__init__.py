@@ -1,0 +1,1 @@
+"""What an observed window of telemetry says of a GPU: verdict, actions, and what they save."""

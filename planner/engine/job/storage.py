@@ -1,0 +1,29 @@
+"""Bytes of stored weights, as a job counts them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from planner.errors import Problems, nearest_names
+from planner.workload.architecture import Architecture
+from planner.workload.weights import FORMATS, WeightFormat
+
+UNPACK_HOST_S = {"nf4": 70e-6, "fp4": 70e-6, "nf4-dq": 105e-6, "int8": 300e-6}
+"""Host time that bitsandbytes adds to one product in eager mode: published rates of Llama 2 7B and 13B, Falcon 7B and phi-1.5 against
+16 bit on one A100 (litgpt's table; 40 to 140, 90 to 140, 440 us)."""
+
+
+def stored_bytes(name: str, key: str, architecture: Architecture, problems: Problems) -> tuple[float, float, float]:
+    """(mean bytes per parameter of the layers, of all else, packed) of a storage format."""
+    found = FORMATS.get(name)
+    if found is None:
+        problems.add(key, f"{name!r} is not accepted; it has to be one of {', '.join(FORMATS)}.", nearest_names(name, FORMATS))
+        return 2.0, 2.0, 0.0
+    linear, other = _stored(found, architecture)
+    return linear, other, float(found.bits < 16 and name not in {"fp8", "nvfp4"})
+
+
+@lru_cache(maxsize=256)
+def _stored(stored: WeightFormat, architecture: Architecture) -> tuple[float, float]:
+    found = stored.stored(architecture)
+    return found.linear, found.other

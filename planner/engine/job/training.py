@@ -1,0 +1,108 @@
+"""What a training job keeps and moves per parameter, by recipe, optimizer and adapters."""
+
+from __future__ import annotations
+
+from planner.engine.job.choices import Chooser
+from planner.engine.job.engines import Engine
+from planner.engine.job.storage import UNPACK_HOST_S, stored_bytes
+from planner.engine.memory.activations import Manner
+from planner.engine.memory.footprint import Footprint, footprint
+from planner.errors import Problems
+from planner.workload.architecture import Architecture
+from planner.workload.tasks import LORA_TARGETS, Workload
+
+RECIPES: dict[str, tuple[float, float, float, float]] = {
+    # name: bytes per parameter of weights, gradients, master copy, and of autocast's cast copies of linear weights
+    "fp32": (4, 4, 0, 0),
+    "amp": (4, 4, 0, 2),
+    "mixed": (2, 4, 4, 0),
+    "bf16": (2, 2, 0, 0),
+}
+
+
+EIGHT_BIT_STATE = 1 + 4 / 256
+"""bitsandbytes block-wise states: one byte, and an FP32 absmax a block of 256."""
+
+
+def training_numbers(workload: Workload, architecture: Architecture, choose: Chooser, problems: Problems) -> dict[str, float]:
+    """Bytes per parameter of weights, gradients, states and copies, and what a step moves."""
+    recipe = choose("recipe", "bf16" if workload.lora or workload.task == "finetune" else "mixed")
+    optimizer = choose("optimizer", "adamw")
+    weight, gradient, master, cast = RECIPES[recipe]
+    linear = other = weight
+    packed, adapters = 0.0, 0.0
+    if workload.lora is not None:
+        if workload.lora.rank <= 0:
+            problems.add("lora.rank", f"{workload.lora.rank} is not accepted; it has to be above 0.")
+        targets = LORA_TARGETS if workload.lora.targets == "all-linear" else tuple(workload.lora.targets)
+        adapters = float(architecture.lora_parameters(workload.lora.rank, targets))
+        linear, other, packed = stored_bytes(workload.lora.base, "lora.base", architecture, problems)
+        sixteen = recipe == "bf16" and workload.lora.base not in {"nf4", "nf4-dq", "fp4", "int8"}
+        gradient, cast = (2.0 if sixteen else 4.0), 0.0
+        master = gradient  # the adapters' own weights, which stand beside the frozen base
+    width = 2.0 if recipe == "bf16" and workload.lora is None else 4.0
+    states, traffic = _optimizer(optimizer, width, architecture)
+    if optimizer == "none":
+        gradient, master, cast = 0.0, 0.0, 0.0
+    loss = choose("loss", "full")
+    half = recipe != "fp32"
+    return {
+        "adapters": adapters,
+        "linear_bytes": linear,
+        "other_bytes": other,
+        "weight_bits_packed": packed,
+        "unpack_host_s": UNPACK_HOST_S.get(workload.lora.base, 0.0) if workload.lora else 0.0,
+        "gptq": 0.0,
+        "kv_bytes": 0.0,
+        "gradient_bytes": gradient,
+        "master_bytes": master,
+        "cast_bytes": cast,
+        "state_bytes": states,
+        "state_traffic": traffic,
+        "autocast": float(recipe == "amp"),
+        "logits_saved": {"full": 14.0 if half else 12.0, "chunked": 14.0 / 8, "fused": 0.25}[loss],
+        "in_backward": float(bool(workload.optimizer_in_backward)),
+        "offload_optimizer": float(choose("offload", "none") in {"optimizer", "parameters"}),
+        "offload_parameters": float(workload.offload == "parameters"),
+        "offload_activations": float(workload.offload == "activations"),
+    }
+
+
+def footprint_of(
+    workload: Workload, architecture: Architecture, choose: Chooser, engine: Engine, parts: dict[str, float]
+) -> Footprint:
+    """What the job keeps; adapters on a packed base are FP32 and multiplied under autocast, as `peft` prepares them."""
+    recipe, lora = choose("recipe", choose.assumed.get("recipe")), workload.lora
+    packed = parts["weight_bits_packed"] > 0
+    manner = Manner(
+        wide=4.0 if recipe == "fp32" else 2.0,
+        residual=4.0 if recipe == "fp32" or (recipe == "amp" and lora is None) else 2.0,
+        autocast=recipe == "amp" or packed,
+        fused=engine.fused_elementwise or bool(workload.compile),
+        eager=bool(parts["eager"]),
+        sequence=float(choose("sequence", 2048)),
+        adapted=None if lora is None else frozenset(LORA_TARGETS if lora.targets == "all-linear" else lora.targets),
+        rank=float(lora.rank if lora else 0),
+        adapter_bytes=parts["gradient_bytes"] if lora else 2.0,
+    )
+    optimizer, loss = (choose(name, choose.assumed.get(name)) for name in ("optimizer", "loss"))
+    return footprint(architecture, manner, recipe=recipe, optimizer=optimizer, loss=loss)
+
+
+def _optimizer(name: str, width: float, architecture: Architecture) -> tuple[float, float]:
+    """(state bytes, bytes moved by one step) per trained parameter; `width`: bytes of a full state.
+
+    Muon keeps a momentum of the layers' matrices and leaves embedding and head to AdamW.
+    """
+    factored = width * (1 / architecture.width + 1 / max(1, architecture.ffn))
+    states = {
+        "adamw": 2 * width,
+        "adamw-8bit": 2 * EIGHT_BIT_STATE,
+        "paged-adamw-8bit": 2 * EIGHT_BIT_STATE,
+        "adafactor": factored,
+        "sgd": 0.0,
+        "sgd-momentum": width,
+        "muon": width * (1 + (architecture.embedding + architecture.head) / architecture.total),
+        "none": 0.0,
+    }[name]
+    return states, 0.0 if name == "none" else 2 * states + 3 * width

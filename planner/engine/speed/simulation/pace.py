@@ -1,0 +1,139 @@
+"""How long one iteration of a replica takes, read off `forward` at a few points and interpolated between them.
+
+An iteration of p prompt tokens beside B decoding sequences that hold C cached tokens takes
+t = host + max(floor, rows(p + B) + head(B + k) + b·B + c·C + alpha·p + beta·V), where k prompts end in it and V counts the
+pairs of tokens that its prompt tokens attend to: x·prefix + x²/2 for the first x fresh tokens of a request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from planner.engine.columns import Floats, Rows, Table
+from planner.engine.speed.operators import Pass, forward
+
+KNOTS_PER_DOUBLING = 2
+DOUBLINGS = 14
+KNOTS = 2.0 ** (np.arange(KNOTS_PER_DOUBLING * DOUBLINGS + 1) / KNOTS_PER_DOUBLING)
+"""Rows at which a pass is evaluated; linear between and beyond."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Shape [lanes], or [lanes, knots] for `rows_s` and `head_s`; seconds, summed over the stages of a pipeline."""
+
+    rows_s: Floats
+    """Everything that grows with the tokens of a pass, outside attention and output head, and the latency of its kernels."""
+    head_s: Floats
+    """The output head, by the number of tokens it is applied to."""
+    sequence_s: Floats
+    """b: attention of one more decoding sequence, whatever it holds."""
+    cached_s: Floats
+    """c: reading one more cached token."""
+    prompt_s: Floats
+    """alpha: attention of one more prompt token."""
+    pair_s: Floats
+    """beta: attention of one more pair of prompt tokens."""
+    decode_latency_s: Floats
+    """Of the attention kernels of the decoding sequences."""
+    prompt_latency_s: Floats
+    """Of the attention kernels of prompts."""
+    floor_s: Floats
+    """What the host needs to launch a pass."""
+    host_s: Floats
+    """What the engine needs between passes."""
+    row_share: Floats
+    """Prompt tokens a GPU computes of one token of the prompt (1 / context-parallel ranks)."""
+
+    @property
+    def lanes(self) -> int:
+        """Number of replicas described."""
+        return int(self.host_s.size)
+
+    def take(self, index: Rows) -> Pace:
+        """The lanes `index`, in that order; an index may repeat."""
+        return Pace(**{item.name: getattr(self, item.name)[index] for item in fields(self)})
+
+
+def between(values: Floats, at: Floats, lane: Rows) -> Floats:
+    """`values` [lanes, knots] of each lane at `at` (≥ 0) rows, linear between the knots and, from 1 down, level."""
+    x = np.maximum(at, 1.0)
+    left = np.minimum((np.log2(x) * KNOTS_PER_DOUBLING + 1e-9).astype(np.int64), KNOTS.size - 2)
+    low, high = values[lane, left], values[lane, left + 1]
+    result: Floats = low + (high - low) * (x - KNOTS[left]) / (KNOTS[left + 1] - KNOTS[left])
+    return result
+
+
+def _repeated(table: Table, times: int) -> Table:
+    return table.take(np.repeat(np.arange(table.rows), times))
+
+
+def pace_of(table: Table) -> Pace:
+    """The pace of every row of `table` (its replica, at the mean lengths of its job)."""
+    rows, j, s = table.rows, table.job, table.layout
+    wide = _repeated(table, KNOTS.size)
+    at = np.tile(KNOTS, rows)
+    one = np.ones(at.size)
+    knots = forward(wide, at, one, one, head_rows=at)
+    shape, pp = (rows, KNOTS.size), np.broadcast_to(s.pp, rows)
+
+    def full(value: Floats | float, length: int = rows) -> Floats:
+        return np.broadcast_to(np.asarray(value, dtype=np.float64), length).copy()
+
+    cp = full(s.cp)
+    fresh, prefix = full(j.input_tokens - j.prefix_tokens), full(j.prefix_tokens)
+    inputs, outputs = full(j.input_tokens), full(j.output_tokens)
+    single = np.ones(rows)
+    # attention of a prompt after half of it and after the whole of it
+    half, whole = fresh / 2, fresh
+    first = _attention_s(table, half / cp, prefix + half / 2, half) * pp
+    both = _attention_s(table, whole / cp, prefix + whole / 2, whole) * pp
+    pairs_first, pairs_both = half * prefix + half**2 / 2, whole * prefix + whole**2 / 2
+    pair_s = np.maximum((both - 2 * first) / (pairs_both - 2 * pairs_first), 0.0)
+    prompt_s = (both - pair_s * pairs_both) / whole
+    # attention of one sequence as it begins and as it ends its output
+    near, far = inputs + 1, inputs + np.maximum(outputs, 2.0)
+    begun, ended = _attention_s(table, single, near, single) * pp, _attention_s(table, single, far, single) * pp
+    cached_s = (ended - begun) / (far - near)
+    decode, prompt = _latency(table, single), _latency(table, single * 2)
+    least = np.minimum(decode, prompt)
+    varying = knots.matmul + knots.elementwise + knots.communication
+    return Pace(
+        rows_s=full(varying, at.size).reshape(shape) * pp[:, None] + (least * pp)[:, None],
+        head_s=full(knots.head, at.size).reshape(shape) * pp[:, None],
+        sequence_s=begun - cached_s * near,
+        cached_s=cached_s,
+        prompt_s=prompt_s,
+        pair_s=pair_s,
+        decode_latency_s=(decode - least) * pp,
+        prompt_latency_s=(prompt - least) * pp,
+        floor_s=full(knots.host.reshape(-1)[:: KNOTS.size] if knots.host.size == at.size else knots.host) * pp,
+        host_s=full(table.engine.host_step_s),
+        row_share=1 / cp,
+    )
+
+
+def _pass(table: Table, rows: Floats, context: Floats, new: Floats) -> Pass:
+    return forward(table, rows, context, new, head_rows=np.ones(table.rows))
+
+
+def _attention_s(table: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
+    return np.broadcast_to(_pass(table, rows, context, new).attention, table.rows)
+
+
+def _latency(table: Table, new: Floats) -> Floats:
+    """Of a pass whose sequences compute `new` tokens each: one is decoding, more is a prompt."""
+    return np.broadcast_to(_pass(table, new, new, new).latency, table.rows).copy()
+
+
+def constant_pace(lanes: int, *, prefill_s: float = 0.0, step_s: float = 0.0, **more: float) -> Pace:
+    """A replica whose every pass takes `step_s`, and `prefill_s` more for each prompt token; other parts as given."""
+    plain = {item.name: np.full(lanes, more.get(item.name, 0.0)) for item in fields(Pace)}
+    table = np.zeros((lanes, KNOTS.size))
+    return replace(
+        Pace(**plain | {"rows_s": table + step_s, "head_s": table}),
+        prompt_s=np.full(lanes, prefill_s),
+        row_share=np.ones(lanes),
+    )

@@ -1,0 +1,92 @@
+"""What the study of compute per dollar goes through: the depth law, the model at a width, the places along an axis."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from planner.engine.study.answers import Axis
+from planner.errors import Problem, UserError
+
+WIDTHS = (256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144)
+SEQUENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+MOST_PARAMETERS = 8e9
+"""Where a depth law makes wide models larger than any of the study's GPUs trains, they are left out."""
+HEAD_WIDTH = 128
+DEFAULT_GPUS = (("L4",), ("A100 80GB SXM", "A100 80GB PCIe"), ("H100 SXM5 80GB", "H100 PCIe"))
+"""Of each, the first that the price set has."""
+DEFAULT_PRICES = "runpod-secure"
+DEPTH_LAWS = ("printed", "log2")
+
+
+class Study(msgspec.Struct, frozen=True, kw_only=True):
+    """What is studied."""
+
+    axis: Axis = "width"
+    depth_law: str = "printed"
+    """'printed': depth = 0.77·log2(width) - 2.5; 'log2': its left side read as log2(depth); a number: that many layers."""
+    vocabulary: int = 151936
+    """Qwen3's. It dominates small models; 32768 is what the study measures on a CPU."""
+    sequences: int = 4
+    """Of a step, along the axis of width."""
+    sequence: int = 256
+    """Tokens."""
+    width: int = 1024
+    """Of the one model, along the axis of batch."""
+    widths: tuple[int, ...] = WIDTHS
+    batches: tuple[int, ...] = SEQUENCES
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One place on the axis."""
+
+    width: int
+    depth: int
+    sequences: int
+
+
+def depth_of(width: int, law: str) -> int:
+    """Layers at `width`, rounded, at least one; raises `UserError` for an unknown law."""
+    if law.isdigit() and int(law) > 0:
+        return int(law)
+    if law not in DEPTH_LAWS:
+        raise UserError(
+            Problem("", "depth_law", f"{law!r} is not a depth law: use {', '.join(DEPTH_LAWS)}, or a number of layers.")
+        )
+    right = 0.77 * math.log2(width) - 2.5
+    return max(1, round(2**right if law == "log2" else right))
+
+
+def study_config(width: int, depth: int, vocabulary: int) -> dict[str, Any]:
+    """The model as a Hugging Face config."""
+    heads = max(2, width // HEAD_WIDTH)
+    return {
+        "model_type": "qwen3",
+        "hidden_size": width,
+        "num_hidden_layers": depth,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads // 2,
+        "head_dim": HEAD_WIDTH,
+        "intermediate_size": 3 * width,
+        "vocab_size": vocabulary,
+        "tie_word_embeddings": True,
+        "max_position_embeddings": 40960,
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "torch_dtype": "float32",
+    }
+
+
+def sizes_of(study: Study) -> list[Size]:
+    """The places along the axis; raises `UserError` for what cannot be studied."""
+    asked = study.widths if study.axis == "width" else (study.width,)
+    wrong = [width for width in asked if width <= 0 or width % 256]
+    if wrong:
+        raise UserError(Problem("", "width", f"{wrong[0]} is not accepted; a multiple of 256 is."))
+    if study.axis == "width":
+        return [Size(width, depth_of(width, study.depth_law), study.sequences) for width in study.widths]
+    return [Size(study.width, depth_of(study.width, study.depth_law), sequences) for sequences in study.batches]
