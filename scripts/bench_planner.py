@@ -146,8 +146,9 @@ def simulated_per_minute(lanes: int, measured: int) -> float:
     """Requests that one core serves in the simulation of continuous batching in a minute: 600 tokens in, 200 out, 45 in flight."""
     import numpy as np
 
-    from planner.engine.speed.simulation.batching import Rules, run
+    from planner.engine.speed.simulation.batching import run
     from planner.engine.speed.simulation.pace import constant_pace
+    from planner.engine.speed.simulation.trace import Rules
     from planner.engine.speed.simulation.traffic import Length, Load, traffic_of
 
     pace = constant_pace(lanes, step_s=0.01, prefill_s=2e-5, cached_s=2e-8, sequence_s=1e-5)

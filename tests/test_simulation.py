@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from planner.engine.columns import Floats, LayoutColumns, Table
 from planner.engine.speed.operators import forward
 from planner.engine.speed.serving import serve_of
-from planner.engine.speed.simulation.batching import Rules, Trace, run
+from planner.engine.speed.simulation.batching import run
 from planner.engine.speed.simulation.pace import KNOTS, Pace, between, constant_pace, pace_of
 from planner.engine.speed.simulation.replica import Demand, settled, share_of
 from planner.engine.speed.simulation.replica import simulate as serve_replicas
 from planner.engine.speed.simulation.summary import Summary, summarise
+from planner.engine.speed.simulation.trace import Rules, Trace
 from planner.engine.speed.simulation.traffic import Length, Load, Traffic, gathered, traffic_of
 
 searching = settings(max_examples=100, deadline=None, derandomize=True, database=None, phases=[Phase.generate])

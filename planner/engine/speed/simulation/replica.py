@@ -12,9 +12,10 @@ import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows, Table
 from planner.engine.job.jobs import Job
-from planner.engine.speed.simulation.batching import Rules, run
+from planner.engine.speed.simulation.batching import run
 from planner.engine.speed.simulation.pace import Pace, between, pace_of
 from planner.engine.speed.simulation.summary import Latency, Summary, summarise
+from planner.engine.speed.simulation.trace import Rules
 from planner.engine.speed.simulation.traffic import Length, Load, traffic_of
 from planner.workload.tasks import Lengths
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.speed.simulation.batching import Trace
+from planner.engine.speed.simulation.trace import Trace
 
 SHARES = (0.5, 0.95, 0.99)
 KEEPS_UP = 0.03
