@@ -89,7 +89,7 @@ def test_free_text_tells_nobody_where(gpus: GpuCatalogue) -> None:
         low=None,
         high=None,
         status="error",
-        detail="RuntimeError: /home/ada/torch/lib/x.so on Box7 by ada, ~/work/y.py, C:\\Users\\ada\\z: 3 FLOP/s",
+        detail="RuntimeError: /home/ada/torch/lib/x.so on Box7 by ada, ~/code/y.py, C:\\Users\\ada\\z: 3 FLOP/s",
     )
     text = exported(failed, private=("box7", "ada", "/home/ada")).decode()
     for private in ("box7", "Box7", "ada", "/home", "y.py", "Users"):
