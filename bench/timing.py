@@ -20,6 +20,9 @@ STARVED = 0.15
 """Share of its time a thread may wait for a core before a CPU figure counts as shared."""
 IDLE = 0.70
 """Share of wall time × threads a CPU figure has to have been running; less, and others had the cores."""
+BESIDE, LEFT_IDLE = 0.15, 0.10
+"""Others hold the cores when they run this share of the machine's time and less than that share is left idle: a scheduler may
+favour a newcomer for as long as one point takes, so its own waiting tells too little."""
 LONG_CALL_S = 0.005
 """Below this the waking of threads is a part of the call, and running time says nothing about others."""
 PRECISION = 0.01
@@ -150,12 +153,14 @@ class CpuUse:
     running_s: float
     waiting_s: float | None
     """Time its threads were ready to run and had no core (Linux); None where the system does not say."""
+    machine: tuple[float, float] | None = None
+    """Busy and idle seconds of all cores of the machine together (Linux)."""
 
     @classmethod
     def now(cls) -> CpuUse:
-        """Totals since the process began."""
+        """Totals since the process began, and since the machine did."""
         spent = os.times()
-        return cls(time.perf_counter(), spent.user + spent.system, _waited_s())
+        return cls(time.perf_counter(), spent.user + spent.system, _waited_s(), _machine_s())
 
     def crowding_since(self, before: CpuUse, threads: int) -> str:
         """Why a figure taken in between is not the device's own; empty when it is."""
@@ -165,6 +170,10 @@ class CpuUse:
             waiting = self.waiting_s - before.waiting_s
             if waiting > STARVED * (running + waiting):
                 return f"other programs held the cores: threads waited {waiting / (running + waiting):.0%} of their time"
+        if self.machine is not None and before.machine is not None:
+            busy, idle = (now - then for now, then in zip(self.machine, before.machine, strict=True))
+            if busy - running > BESIDE * (busy + idle) > 0 and idle < LEFT_IDLE * (busy + idle):
+                return f"other programs held the cores: they ran {(busy - running) / (busy + idle):.0%} of the machine's time"
         if threads and running < IDLE * wall:
             return f"the cores were not free: {running / wall:.0%} of the time of {threads} threads was spent running"
         return ""
@@ -180,6 +189,19 @@ def _waited_s() -> float | None:
     except (OSError, IndexError, ValueError):
         return None
     return total / 1e9
+
+
+def _machine_s() -> tuple[float, float] | None:
+    """Busy and idle seconds of all cores together (first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal)."""
+    try:
+        with open("/proc/stat", encoding="ascii") as entry:  # noqa: PTH123
+            ticks = [int(word) for word in entry.readline().split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    if len(ticks) < 8:
+        return None
+    idle = ticks[3] + ticks[4]
+    return (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK"), idle / os.sysconf("SC_CLK_TCK")
 
 
 class CpuTimer:

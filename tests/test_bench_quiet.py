@@ -6,8 +6,10 @@ A machine shared with other work cannot show that two quiet runs agree; the test
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -45,32 +47,42 @@ def hogs() -> Iterator[None]:
         one.wait()
 
 
+def waited_for_a_core_s() -> float:
+    """Seconds the threads of this process were ready to run while other programs had the cores, and what a hypervisor took."""
+    waited = 0.0
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            waited += int((thread / "schedstat").read_text().split()[1]) / 1e9
+    stolen = int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
+    return waited + stolen / os.sysconf("SC_CLK_TCK")
+
+
 async def test_the_screen_ticks_while_the_quick_suite_runs_within_its_minute(tmp_path: Path) -> None:
     from typing import Any, cast
 
     options = sample_options(tmp_path, open_session=lambda: cast("Any", MeasuredSession(tmp_path)), suite="quick")
     app = PlannerApp(options)
     late: list[float] = []
+    ours: list[float] = []
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot)
         await pilot.press("b")
         begun = time.monotonic()
         while app.measuring is None or app.measuring.run.state in {"idle", "running"}:
-            before = time.perf_counter()
+            before, waited = time.perf_counter(), waited_for_a_core_s()
             await asyncio.sleep(TICK_S)
             late.append(time.perf_counter() - before - TICK_S)
+            ours.append(late[-1] - (waited_for_a_core_s() - waited))
             assert time.monotonic() - begun < 90
         took = time.monotonic() - begun
         run = app.measuring.run
         assert run.state == "finished", run.message
-    late.sort()
-    worst, usual = late[-1], late[int(0.99 * len(late))]
-    print(f"{len(late)} ticks, 99 % within {usual * 1e3:.0f} ms, the worst {worst * 1e3:.0f} ms late; {took:.1f} s")  # noqa: T201  # seen with -s
+    usual = sorted(late)[int(0.99 * len(late))]
+    print(
+        f"{len(late)} ticks, 99 % within {usual * 1e3:.0f} ms late, the worst {max(late) * 1e3:.0f} ms, of which {max(ours) * 1e3:.0f} ms its own; {took:.1f} s"
+    )  # noqa: T201  # seen with -s
     assert took < 60
-    # a machine whose cores others hold is late whatever the program does
-    disturbed = sum("shared" in point.detail for point in run.points) > len(run.points) / 4
-    assert usual < LATE_S
-    assert worst < (0.25 if disturbed else LATE_S)
+    assert max(ours) < LATE_S
 
 
 def test_two_quiet_runs_agree(run_planner: RunPlanner) -> None:

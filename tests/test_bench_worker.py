@@ -152,6 +152,16 @@ def test_time_others_took_is_noticed() -> None:
     assert CpuUse(1.0, 1.0, None).crowding_since(begin, 0) == ""
 
 
+def test_a_machine_that_others_keep_busy_is_seen_though_no_thread_had_to_wait() -> None:
+    from bench.timing import CpuUse
+
+    begin = CpuUse(0.0, 0.0, 0.0, (100.0, 50.0))
+    assert "they ran 45% of the machine's time" in CpuUse(1.0, 1.1, 0.0, (102.0, 50.0)).crowding_since(begin, 2)
+    assert CpuUse(1.0, 1.9, 0.0, (102.0, 50.0)).crowding_since(begin, 2) == ""
+    # 64 cores, half of them idle: others run, and are in nobody's way
+    assert CpuUse(1.0, 1.9, 0.0, (132.0, 82.0)).crowding_since(begin, 2) == ""
+
+
 def run_worker(
     tmp_path: Path, *arguments: str, before: str = ""
 ) -> tuple[list[dict[str, object]], subprocess.CompletedProcess[bytes]]:
