@@ -239,28 +239,56 @@ def test_the_text_for_prometheus_is_what_the_library_said(library: Path, control
 
 @needs_compiler
 def test_nvitop_reads_the_same_where_it_reads_at_all(library: Path, control: ControlFile) -> None:
-    """Another reader of the same library: names, memory, clocks, temperature and the two shares of time."""
-    pytest.importorskip("nvitop", reason="nvitop is not installed")
-    control.devices(H100)
+    """Another reader of the same library, on three GPUs that differ in every figure."""
+    second = {
+        "name": "NVIDIA L40S", "uuid": "GPU-22222222-0000-0000-0000-000000000002", "capability": "8.9", "total": 48305799168, "reserved": 512000000,
+        "used": 7516192768, "util_gpu": 12, "util_memory": 3, "power_usage": 98765, "power_average": 98765, "power_limit": 350000,
+        "management_limit": 350000, "sm_clock": 2520, "memory_clock": 9001, "max_sm_clock": 2521, "temperature": 39, "persistence": 0,
+        "ecc_uncorrected": 3, "mig": 0, "gpm": 0,
+    }  # fmt: skip
+    control.devices(
+        H100 | {"power_average": H100["power_usage"]}, second, A100 | {"temperature": 28, "sm_clock": 210, "memory_clock": 1593}
+    )
     code = """
 import json, nvitop
 from planner.observe.telemetry import read_once
-(ours,) = read_once().devices
-(theirs,) = nvitop.Device.all()
-assert ours.uuid == theirs.uuid() and ours.name == theirs.name(), (ours.uuid, theirs.uuid())
-pairs = {
-    "memory_total": (ours.memory_total_bytes, theirs.memory_total()),
-    "memory_used": (ours.memory_used_bytes, theirs.memory_used()),
-    "memory_free": (ours.memory_free_bytes, theirs.memory_free()),
-    "sm_clock": (ours.sm_clock_hz, theirs.sm_clock() * 1e6),
-    "memory_clock": (ours.memory_clock_hz, theirs.memory_clock() * 1e6),
-    "temperature": (ours.temperature_c, theirs.temperature()),
-    "kernel resident": (ours.kernel_resident_fraction, theirs.gpu_utilization() / 100),
-    "memory active": (ours.memory_active_fraction, theirs.memory_utilization() / 100),
-}
-print(json.dumps(pairs))
+
+def known(value):
+    return None if value is nvitop.NA else value
+
+def scaled(value, factor):
+    return None if value is nvitop.NA else value * factor
+
+theirs = nvitop.Device.all()
+for ours, other in zip(read_once().devices, theirs, strict=True):
+    print(json.dumps({
+        "uuid": (ours.uuid, other.uuid()),
+        "name": (ours.name, other.name()),
+        "memory total": (ours.memory_total_bytes, other.memory_total()),
+        "memory used": (ours.memory_used_bytes, other.memory_used()),
+        "memory free": (ours.memory_free_bytes, other.memory_free()),
+        "memory reserved": (ours.memory_reserved_bytes, other.memory_info().reserved),
+        "kernel resident": (ours.kernel_resident_fraction, scaled(other.gpu_utilization(), 0.01)),
+        "memory active": (ours.memory_active_fraction, scaled(other.memory_utilization(), 0.01)),
+        "temperature": (ours.temperature_c, known(other.temperature())),
+        "power": (ours.drawn_power_w if ours.power_average_w is None else ours.power_average_w, scaled(other.power_usage(), 1e-3)),
+        "power limit": (ours.power_limit_w, scaled(other.power_limit(), 1e-3)),
+        "SM clock": (ours.sm_clock_hz, scaled(other.sm_clock(), 1e6)),
+        "memory clock": (ours.memory_clock_hz, scaled(other.memory_clock(), 1e6)),
+        "highest SM clock": (ours.max_sm_clock_hz, scaled(other.max_sm_clock(), 1e6)),
+    }))
 """
     done = run_python(code, library, control)
     assert done.returncode == 0, done.stderr
-    for name, (own, other) in json.loads(done.stdout).items():
-        assert own == pytest.approx(other), name
+    gpus = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(gpus) == 3
+    for gpu in gpus:
+        assert len(gpu) == 14
+        for name, (own, other) in gpu.items():
+            assert own == (pytest.approx(other) if isinstance(other, float) else other), (gpu["name"], name)
+    known = [sum(own is not None for own, _ in gpu.values()) for gpu in gpus]
+    assert known[:2] == [14, 14]  # both absent is no agreement
+    assert gpus[2]["highest SM clock"] == [None, None]  # and what the A100 is not told to say, neither makes up
+    assert known[2] == 13
+    differing = [name for name in gpus[0] if len({repr(gpu[name][0]) for gpu in gpus}) == 3]
+    assert len(differing) == 14, sorted(gpus[0].keys() - set(differing))  # no figure of one GPU is another's

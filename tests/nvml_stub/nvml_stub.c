@@ -8,11 +8,16 @@ A key of one device is "<index>.<key>", else "<key>" counts for all; MIG slice k
   .power_limit .energy .sm_clock .memory_clock .max_sm_clock .event_reasons .temperature .memory_temperature .pcie_gen .pcie_width
   .max_pcie_gen .max_pcie_width .persistence .throttle_power .throttle_sw_thermal .throttle_hw_thermal .throttle_brake (ns)
   <i>.gpm (0/1) .gpm.<metric id> = value | nan ; .mig (0/1) .mig_slots ; .mig<j>.name .uuid .gi .ci .sms .total .used .free .reserved .gpm.<id>
+  <i>.ecc_corrected .ecc_uncorrected .ecc_corrected_ever .ecc_uncorrected_ever ; .remapped = "<correctable> <uncorrectable> <pending> <failure>"
+  <i>.retired = "<single bit> <double bit>" .retirement_pending ; .management_limit
+  <i>.proc<k>.pid .memory (absent: not available) .kind (C or G) .gi .ci, k from 0 without gaps
   <i>.fail.<function> = code ; slow.<function> = seconds ; <i>.lost_after = number of calls on that device
 
 Contracts: use after shutdown, shutdown during a call, samples not freed at shutdown, double free, GPM samples of two devices or
 less than 100 ms apart, a wrong struct version, any setter: a line on stderr, then abort().
-Built with -DWITHOUT_EVENT_REASONS and -DWITHOUT_MEMORY_V2 it is an older driver. */
+Every call adds "<seconds> <function> <device>" to the file named by NVML_STUB_CALLS, where there is one.
+Built with -DWITHOUT_EVENT_REASONS and -DWITHOUT_MEMORY_V2 it is an older driver, with -DLEGACY_PROCESSES one of the few whose records of
+processes were longer. */
 
 #include <math.h>
 #include <stdint.h>
@@ -23,7 +28,7 @@ Built with -DWITHOUT_EVENT_REASONS and -DWITHOUT_MEMORY_V2 it is an older driver
 #include <unistd.h>
 
 #define API __attribute__((visibility("default")))
-enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, LOST = 15, UNKNOWN = 999 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, LOST = 15, UNKNOWN = 999 };
 enum { GPUS = 16, SLICES = 8 };
 
 typedef struct Slice { int parent, slot; } Slice;
@@ -125,12 +130,21 @@ static int is_slice(void *handle) { return handle < (void *)devices || handle >=
 static int device_of(void *handle) { return (int)(((char *)handle - (char *)devices) / sizeof(Device)); }
 static int slice_of(void *handle) { return is_slice(handle) ? ((Slice *)handle)->slot : -1; }
 
+static void note(const char *function, int device) {
+    const char *path = getenv("NVML_STUB_CALLS");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (!file) return;
+    fprintf(file, "%.6f %s %d\n", now_s(), function, device);
+    fclose(file);
+}
+
 /* What every call does first: contracts, slowness, faults. */
 static int enter(const char *function, int device) {
     char key[160];
     double value;
     if (ended) broken("a call after nvmlShutdown");
     if (!initialised) return UNINITIALIZED;
+    note(function, device);
     __sync_add_and_fetch(&in_flight, 1);
     snprintf(key, sizeof key, "slow.%s", function);
     if (number(-1, -1, key, &value) == OK) usleep((useconds_t)(value * 1e6));
@@ -277,6 +291,79 @@ API int nvmlDeviceGetCurrPcieLinkWidth(void *handle, unsigned *value) { ENTER(ha
 API int nvmlDeviceGetMaxPcieLinkGeneration(void *handle, unsigned *value) { ENTER(handle); return whole(handle, "max_pcie_gen", value); }
 API int nvmlDeviceGetMaxPcieLinkWidth(void *handle, unsigned *value) { ENTER(handle); return whole(handle, "max_pcie_width", value); }
 API int nvmlDeviceGetPersistenceMode(void *handle, unsigned *value) { ENTER(handle); return whole(handle, "persistence", value); }
+
+API int nvmlDeviceGetPowerManagementLimit(void *handle, unsigned *mw) { ENTER(handle); return whole(handle, "management_limit", mw); }
+
+API int nvmlDeviceGetTotalEccErrors(void *handle, int kind, int counter, unsigned long long *count) {
+    static const char *keys[2][2] = {{"ecc_corrected", "ecc_corrected_ever"}, {"ecc_uncorrected", "ecc_uncorrected_ever"}};
+    double value;
+    ENTER(handle);
+    if (kind < 0 || kind > 1 || counter < 0 || counter > 1) return INVALID;
+    int code = number(device_of(handle), -1, keys[kind][counter], &value);
+    if (!code) *count = (unsigned long long)value;
+    return code;
+}
+
+API int nvmlDeviceGetRemappedRows(void *handle, unsigned *correctable, unsigned *uncorrectable, unsigned *pending, unsigned *failure) {
+    char value[64];
+    ENTER(handle);
+    if (!told(device_of(handle), -1, "remapped", value, sizeof value)) return NOT_SUPPORTED;
+    return sscanf(value, "%u %u %u %u", correctable, uncorrectable, pending, failure) == 4 ? OK : UNKNOWN;
+}
+
+API int nvmlDeviceGetRetiredPages_v2(void *handle, int cause, unsigned *count, unsigned long long *addresses, unsigned long long *times) {
+    char value[64];
+    unsigned pages[2] = {0, 0}, room = *count;
+    ENTER(handle);
+    if (cause < 0 || cause > 1) return INVALID;
+    if (!told(device_of(handle), -1, "retired", value, sizeof value)) return NOT_SUPPORTED;
+    sscanf(value, "%u %u", &pages[0], &pages[1]);
+    *count = pages[cause];
+    if (room < *count) return INSUFFICIENT_SIZE;
+    for (unsigned i = 0; addresses && i < *count; i++) addresses[i] = 0x1000 * (i + 1), times[i] = 1700000000 + i;
+    return OK;
+}
+
+API int nvmlDeviceGetRetiredPagesPendingStatus(void *handle, unsigned *pending) { ENTER(handle); return whole(handle, "retirement_pending", pending); }
+
+typedef struct { unsigned pid; unsigned long long memory; unsigned gi, ci; } Process;
+typedef struct { Process process; unsigned long long confidential; } LongProcess;
+
+static int processes(void *handle, char kind, unsigned *count, char *records, size_t size) {
+    unsigned room = *count, found = 0;
+    for (int k = 0;; k++) {
+        char key[32], value[64];
+        double pid, number_of;
+        snprintf(key, sizeof key, "proc%d.pid", k);
+        if (number(device_of(handle), -1, key, &pid)) break;
+        snprintf(key, sizeof key, "proc%d.kind", k);
+        if ((told(device_of(handle), -1, key, value, sizeof value) ? value[0] : 'C') != kind) continue;
+        if (records && found < room) {
+            Process *one = (Process *)(records + size * found);
+            *one = (Process){(unsigned)pid, ~0ULL, ~0U, ~0U};
+            snprintf(key, sizeof key, "proc%d.memory", k);
+            if (!number(device_of(handle), -1, key, &number_of)) one->memory = (unsigned long long)number_of;
+            snprintf(key, sizeof key, "proc%d.gi", k);
+            if (!number(device_of(handle), -1, key, &number_of)) one->gi = (unsigned)number_of;
+            snprintf(key, sizeof key, "proc%d.ci", k);
+            if (!number(device_of(handle), -1, key, &number_of)) one->ci = (unsigned)number_of;
+        }
+        found++;
+    }
+    *count = found;
+    return found > room || (found && !records) ? INSUFFICIENT_SIZE : OK;
+}
+
+#ifdef LEGACY_PROCESSES
+enum { RECORD = sizeof(LongProcess) };
+API int nvmlDeviceGetConfComputeMemSizeInfo(void *handle, void *info) { (void)handle, (void)info; return NOT_SUPPORTED; }
+#else
+enum { RECORD = sizeof(Process) };
+#endif
+API int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, char *records) { ENTER(handle); return processes(handle, 'C', count, records, RECORD); }
+API int nvmlDeviceGetGraphicsRunningProcesses_v3(void *handle, unsigned *count, char *records) { ENTER(handle); return processes(handle, 'G', count, records, RECORD); }
+API int nvmlDeviceGetComputeRunningProcesses_v2(void *handle, unsigned *count, char *records) { ENTER(handle); return processes(handle, 'C', count, records, sizeof(Process)); }
+API int nvmlDeviceGetGraphicsRunningProcesses_v2(void *handle, unsigned *count, char *records) { ENTER(handle); return processes(handle, 'G', count, records, sizeof(Process)); }
 
 API int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *millijoules) {
     double value;
