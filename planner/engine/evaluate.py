@@ -102,11 +102,14 @@ class Evaluated:
         return self.step.step_s if self.step else self.serve.request_s if self.serve else np.empty(0)
 
 
-def evaluate(candidates: Candidates) -> Evaluated:
-    """Evaluate candidates of one kind of task (all training, all fixed batches, or all continuous serving)."""
+def evaluate(candidates: Candidates, memory: MemoryColumns | None = None) -> Evaluated:
+    """Evaluate candidates of one kind of task (all training, all fixed batches, or all continuous serving).
+
+    `memory`: theirs, where it is known already.
+    """
     table = candidates.table()
     task = candidates.jobs[0].task
-    memory = memory_of(table)
+    memory = memory or memory_of(table)
     step = step_of(table) if task in {"train", "finetune"} else None
     serve = None if step else serve_of(table, continuous=task == "serve")
     seconds = step.step_s if step else serve.request_s if serve else np.ones(table.rows)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from planner.engine.answers import MEMORY_COMPONENTS
-from planner.engine.columns import Flags, Floats, Table, added
+from planner.engine.columns import Flags, Floats, Rows, Table, added
 from planner.engine.job.engines import BARE_CONTEXT_BYTES
 from planner.engine.memory.companions import companion_terms
 from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence, prompt_pass
@@ -41,11 +42,16 @@ class MemoryColumns:
     total: Floats
     spread: Floats
     usable: Floats
-    """What the job may take: capacity · engine fraction · (1 - headroom)."""
+    """What the job may take; see `usable_bytes`."""
     fits: Flags
     kv_per_sequence: Floats
     max_sequences: Floats
     """Whole sequences whose cache fits beside everything else (inference); NaN while training."""
+
+    def at(self, index: Rows, t: Table) -> MemoryColumns:
+        """Of the candidates `t`, each of which needs what row `index` of these does; only how much its GPU has may differ."""
+        needs = {item.name: getattr(self, item.name)[index] for item in fields(MemoryColumns)}
+        return MemoryColumns(**(needs | _room(t, needs["total"], needs["kv_cache"], needs["kv_per_sequence"])))
 
 
 def terms_of(t: Table) -> list[Term]:
@@ -67,13 +73,22 @@ def memory_of(t: Table) -> MemoryColumns:
     )
     whole = TRAINING_SPREAD if train else np.where(t.engine.cache_grows > 0, INFERENCE_SPREAD, RESERVED_SPREAD)
     spread = np.hypot(parts_spread, whole)
-    usable = np.broadcast_to(t.chip.capacity_bytes * t.job.memory_fraction * (1 - t.job.headroom), (t.rows,))
     per_sequence = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens), (t.rows,))
-    free = usable - (total - parts["kv_cache"])
+    columns: dict[str, Any] = parts | _room(t, total, parts["kv_cache"], per_sequence)
+    return MemoryColumns(total=total, spread=spread, kv_per_sequence=per_sequence, **columns)
+
+
+def usable_bytes(t: Table) -> Floats:
+    """What the job may take of each GPU: capacity · engine fraction · (1 - headroom)."""
+    return t.chip.capacity_bytes * t.job.memory_fraction * (1 - t.job.headroom)
+
+
+def _room(t: Table, total: Floats, kv_cache: Floats, per_sequence: Floats) -> dict[str, Any]:
+    """What depends on how much the GPUs have: `usable`, `fits` and `max_sequences`."""
+    usable = np.broadcast_to(usable_bytes(t), (t.rows,))
+    free = usable - (total - kv_cache)
     most = np.where(per_sequence > 0, np.maximum(0, np.floor(free / np.where(per_sequence > 0, per_sequence, 1))), np.nan)
-    return MemoryColumns(
-        **parts, total=total, spread=spread, usable=usable, fits=total <= usable, kv_per_sequence=per_sequence, max_sequences=most
-    )
+    return {"usable": usable, "fits": total <= usable, "max_sequences": most}
 
 
 def _overhead(t: Table, terms: list[Term]) -> list[Term]:

@@ -52,35 +52,56 @@ class Site:
 
 @dataclass(frozen=True)
 class Layouts:
-    """Candidates of all sites: which site each row is of, and its layout columns."""
+    """Candidates of all sites: where each row runs, in which of the ways, and its layout columns."""
 
     site_index: Rows
+    way_index: Rows
+    ways: LayoutColumns
+    """Every different way to spread the job once; what depends on the site alone is 0."""
     columns: LayoutColumns
 
 
 _NAMES = [item.name for item in fields(LayoutColumns)]
-_NOWHERE = {"nvlink": 0.0, "link_bytes_per_s": 0.0, "fabric_bytes_per_s": 0.0}
-_PLACE = [_NAMES.index(name) for name in _NOWHERE]
+_OF_SITE = ("nvlink", "link_bytes_per_s", "fabric_bytes_per_s")
 """Columns that depend on the site alone."""
+_PLAIN = dict.fromkeys(_NAMES, 0.0) | dict.fromkeys(
+    ("cp", "ep", "virtual_stages", "shard", "micro_batch", "sequences", "dp", "pp"), 1.0
+)
+_PLACE = {name: place for place, name in enumerate(_NAMES)}
 
 
 def enumerate_layouts(job: Job, sites: Sequence[Site]) -> Layouts:
     """All candidates of `job` at all sites."""
-    blocks: list[Floats] = []
-    ways: dict[tuple[int, int], Floats] = {}
+    blocks: dict[tuple[int, int], Floats] = {}
+    begins: dict[tuple[int, int], int] = {}
+    per_site = []
     for site in sites:
         most = site.most if site.largest or job.task == "serve" else min(site.most, site.per_node)
-        key = (site.per_node, most)
-        if key not in ways:
-            found = _training(job, *key) if job.train else _inference(job, *key)
-            ways[key] = np.array([[(_NOWHERE | way)[name] for name in _NAMES] for way in found]).reshape(-1, len(_NAMES))
+        keys = _counts(job, site.per_node, most) if job.train else [(site.per_node, most)]
+        for key in keys:
+            if key not in blocks:
+                found = list(_training(job, *key) if job.train else _inference(job, *key))
+                begins[key] = sum(len(block) for block in blocks.values())
+                blocks[key] = np.array(found, dtype=np.float64).reshape(-1, len(_NAMES))
+        spans = [np.arange(begins[key], begins[key] + len(blocks[key])) for key in keys]
+        per_site.append(np.concatenate(spans) if spans else np.empty(0, dtype=np.int64))
+    way_index = np.concatenate(per_site)
+    site_index = np.repeat(np.arange(len(sites)), [ways.size for ways in per_site])
+    ways = np.concatenate(list(blocks.values())).T if blocks else np.empty((len(_NAMES), 0))
+    columns = {name: column[way_index] for name, column in zip(_NAMES, ways, strict=True)}
+    for name, values in zip(_OF_SITE, _links(sites), strict=True):
+        columns[name] = values[site_index]
+    unplaced = {name: np.ascontiguousarray(column) for name, column in zip(_NAMES, ways, strict=True)}
+    return Layouts(site_index, way_index, LayoutColumns(**unplaced), LayoutColumns(**columns))
+
+
+def _links(sites: Sequence[Site]) -> Floats:
+    """Shape [`_OF_SITE`, sites]."""
+    found = []
+    for site in sites:
         link, link_rate = link_of(site.gpu, None, nvlink=site.nvlink)
-        block = ways[key].copy()
-        block[:, _PLACE] = float(link == "nvlink"), link_rate, fabric_of(site.gpu, None, site.per_node)[1]
-        blocks.append(block)
-    table = np.concatenate(blocks) if blocks else np.empty((0, len(_NAMES)))
-    columns = LayoutColumns(**{name: np.ascontiguousarray(table[:, i]) for i, name in enumerate(_NAMES)})
-    return Layouts(np.repeat(np.arange(len(sites)), [len(block) for block in blocks]), columns)
+        found.append((float(link == "nvlink"), link_rate, fabric_of(site.gpu, None, site.per_node)[1]))
+    return np.array(found).reshape(-1, len(_OF_SITE)).T
 
 
 def _powers(most: int) -> Iterator[int]:
@@ -97,31 +118,29 @@ def _tensor_degrees(job: Job, per_node: int) -> list[int]:
     return [tp for tp in _powers(most) if a.heads % tp == 0]
 
 
-def _row(**given: float) -> dict[str, float]:
-    plain = {
-        "cp": 1.0,
-        "ep": 1.0,
-        "virtual_stages": 1.0,
-        "zero": 0.0,
-        "shard": 1.0,
-        "checkpointing": 0.0,
-        "micro_batch": 1.0,
-        "sequences": 1.0,
-        "dp": 1.0,
-        "pp": 1.0,
-    }
-    return plain | {name: float(value) for name, value in given.items()}
+def _row(**given: float) -> list[float]:
+    row = list(_PLAIN.values())
+    for name, value in given.items():
+        row[_PLACE[name]] = value
+    return row
 
 
-def _training(job: Job, per_node: int, most: int) -> Iterator[dict[str, float]]:
+def _counts(job: Job, per_node: int, most: int) -> list[tuple[int, int]]:
+    """(GPUs, those of them in a node) among which training may be spread: one node in powers of two, or whole nodes."""
+    a = job.architecture
+    bytes_held = a.total * job.linear_bytes + (job.adapters or a.total) * (job.state_bytes + job.master_bytes)
+    return [
+        (count, min(per_node, count))
+        for count in _powers(most)
+        if (count <= per_node or count % per_node == 0) and (count == 1 or bytes_held / count < LARGEST_MEMORY_BYTES)
+    ]
+
+
+def _training(job: Job, gpus: int, per_node: int) -> Iterator[list[float]]:
     a, workload = job.architecture, job.workload
     large = a.total > LARGE_MODEL_PARAMETERS
     pipelines = PIPELINES if large and not job.adapters else (1,)
-    bytes_held = a.total * job.linear_bytes + (job.adapters or a.total) * (job.state_bytes + job.master_bytes)
-    counts = [
-        n for n in _powers(most) if (n <= per_node or n % per_node == 0) and (n == 1 or bytes_held / n < LARGEST_MEMORY_BYTES)
-    ]
-    for gpus, tp, pp in product(counts, _tensor_degrees(job, per_node), pipelines):
+    for tp, pp in product(_tensor_degrees(job, per_node), pipelines):
         dp = gpus // (tp * pp)
         if dp < 1 or dp * tp * pp != gpus or pp > a.layers or (pp > 1 and gpus <= per_node):
             continue
@@ -130,7 +149,7 @@ def _training(job: Job, per_node: int, most: int) -> Iterator[dict[str, float]]:
         ):
             yield _row(
                 gpus=gpus,
-                gpus_per_node=min(per_node, gpus),
+                gpus_per_node=per_node,
                 tp=tp,
                 pp=pp,
                 dp=dp,
@@ -161,7 +180,7 @@ def _micro_batches(job: Job, dp: int) -> Iterable[int]:
     return [size for size in sizes if size <= per_rank and (not job.global_batch or per_rank % size == 0)]
 
 
-def _inference(job: Job, per_node: int, most: int) -> Iterator[dict[str, float]]:
+def _inference(job: Job, per_node: int, most: int) -> Iterator[list[float]]:
     """One replica a row for `serve` (their number follows from the load); a fixed batch runs on one replica."""
     for tp in _tensor_degrees(job, per_node):
         if tp > most:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,15 +12,15 @@ import numpy as np
 import planner
 from planner.engine.answers import Counts, Plan, PlanRow
 from planner.engine.candidate import PLAN_HEADROOM
-from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.evaluate import Candidates, evaluate
 from planner.engine.job.gates import barred
 from planner.engine.job.jobs import Job, resolve
-from planner.engine.memory import memory_of
+from planner.engine.search.choosing import best_of_each, choose
 from planner.engine.search.layouts import DEFAULT_MOST_GPUS, Site, enumerate_layouts
 from planner.engine.search.levers import levers_for, with_hints
 from planner.engine.search.outcome import deployed, outcome_of
 from planner.engine.search.rows import Evaluation, elsewhere, missing_row, plan_row, ranked
+from planner.engine.search.screening import screen
 from planner.engine.search.sites import sites_for
 from planner.engine.speed.chips import Chip
 from planner.engine.speed.service import served
@@ -136,15 +135,15 @@ def _rows(workload: Workload, posed: _Posed, sources: Sources, *, simulated: boo
     if not posed.sites:
         return [], 0, 0
     layouts = enumerate_layouts(posed.jobs[0], posed.sites)
-    owner = layouts.site_index
-    candidates = Candidates(posed.jobs, np.array(posed.site_job)[owner], posed.chips, owner, layouts.columns)
-    memory = memory_of(candidates.table())
-    index = np.flatnonzero(memory.fits | _best_of_each(owner, memory.total / memory.usable))
-    evaluated = deployed(evaluate(candidates.take(index)), workload)
+    owner, site_job = layouts.site_index, np.array(posed.site_job)
+    screened = screen(posed.jobs, site_job, posed.chips, layouts)
+    index = np.flatnonzero(screened.fits | best_of_each(owner, screened.filled))
+    candidates = Candidates(posed.jobs, site_job[owner], posed.chips, owner, layouts.columns).take(index)
+    evaluated = deployed(evaluate(candidates, screened.memory(candidates, index)), workload)
     site_index = owner[index]
     outcome = outcome_of(evaluated, site_index, posed.sites, workload)
     v = Evaluation(evaluated, outcome, site_index, posed.sites, workload, sources.spec_chip)
-    shown = [(v, row, best) for row, best in _choose(v)]
+    shown = [(v, row, best) for row, best in choose(v)]
     if simulated:
         shown = _simulated(shown)
     scored: list[tuple[PlanRow, float]] = []
@@ -153,7 +152,7 @@ def _rows(workload: Workload, posed: _Posed, sources: Sources, *, simulated: boo
         scored.append((found, score))
         if best and workload.objective in {"cheapest", "flop-per-usd"}:
             scored += [(other, score * ratio) for other, ratio in elsewhere(of, row, found)]
-    return scored, int(owner.size), int(np.count_nonzero(memory.fits))
+    return scored, int(owner.size), int(np.count_nonzero(screened.fits))
 
 
 Shown = tuple[Evaluation, int, bool]
@@ -221,42 +220,6 @@ def _once_each(shown: list[Shown]) -> list[Shown]:
         kept.setdefault(place, (v, row))
         best.setdefault(place[:2], place)
     return [(v, row, best[place[:2]] == place) for place, (v, row) in kept.items()]
-
-
-def _best_of_each(owner: Rows, score: Floats) -> Flags:
-    """Marks the row of the smallest score of every owner."""
-    order = np.lexsort((score, owner))
-    first = np.ones(order.size, dtype=bool)
-    first[1:] = owner[order][1:] != owner[order][:-1]
-    marked = np.zeros(order.size, dtype=bool)
-    marked[order[first]] = True
-    return marked
-
-
-def _choose(v: Evaluation) -> list[tuple[int, bool]]:
-    """(row, whether it is its GPU's best): the best candidate of every site and count of GPUs; of a GPU that is no solution anywhere, the closest one alone.
-
-    Among the sites of one GPU a count is kept once, where it is best. A candidate that costs no less and is no faster than
-    another of the same GPU teaches nothing and is left out.
-    """
-    o, e = v.outcome, v.evaluated
-    excess = e.memory.total / e.memory.usable
-    tier = np.where(o.meets, 0, np.where(e.memory.fits, 1, 2))
-    key = np.choose(tier, [o.score, o.overshoot, excess])
-    per_gpu: dict[tuple[str, bool], list[int]] = defaultdict(list)
-    seen: set[tuple[str, bool, int]] = set()
-    for row in np.lexsort((key, tier)):
-        site = v.sites[int(v.site_index[row])]
-        name = (site.gpu.name, site.here)
-        place = (*name, int(o.gpus[row]))
-        kept = per_gpu[name]
-        if place in seen or (kept and tier[row] > 0):
-            continue
-        if kept and any(o.tokens_per_s[row] <= o.tokens_per_s[other] * 1.001 for other in kept):
-            continue
-        seen.add(place)
-        kept.append(int(row))
-    return [(row, place == 0) for kept in per_gpu.values() for place, row in enumerate(kept)]
 
 
 def _task(workload: Workload, job: Job, architecture: Architecture) -> dict[str, Any]:
