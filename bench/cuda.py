@@ -105,3 +105,17 @@ def release(device: str) -> None:
     """Give memory of the last point back before the next one."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
+
+
+def allocated_bytes(device: str) -> float:
+    """Of the device's memory, what this process's tensors hold."""
+    return float(torch.cuda.memory_allocated(device))
+
+
+def trouble(device: str) -> str:
+    """What a broken context says to being waited for; empty where it is whole."""
+    try:
+        torch.cuda.synchronize(device)
+    except RuntimeError as broken:
+        return (str(broken).splitlines() or [type(broken).__name__])[0]
+    return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bench.protocol import SOLID, Result
@@ -16,17 +16,21 @@ DRIFT = 0.03
 class Rounds:
     """What the rounds of one run have given so far."""
 
-    def __init__(self, points: Iterable[str]) -> None:
-        """`points`: the ids in order, one for every round of each."""
+    def __init__(self, points: Iterable[str], earlier: Mapping[str, Result] | None = None) -> None:
+        """`points`: the ids in order, one for every round to come of each; `earlier`: what rounds of theirs gave before."""
         self._planned = Counter(points)
         self._done: dict[str, list[Result]] = {}
+        for name, result in (earlier or {}).items():
+            if name in self._planned and result.value is not None:
+                self._planned[name] += result.round
+                self._done[name] = [result]
         self._last: dict[str, Result] = {}
 
     def add(self, result: Result) -> Result:
         """`result` with the samples of the rounds before it, as the round it is."""
         done = self._done.setdefault(result.point, [])
         done.append(result)
-        told = replace(combined(done), round=len(done), rounds=self._planned[result.point])
+        told = replace(combined(done), round=sum(one.round for one in done), rounds=self._planned[result.point])
         self._last[result.point] = told
         return told
 

@@ -50,7 +50,7 @@ def _compiled(bench: Bench, step: Any) -> float:
             step()
         except RuntimeError as refused:
             lines = [line for line in str(refused).splitlines() if line.strip()]
-            if "out of memory" in str(refused).lower():
+            if "out of memory" in str(refused).lower() or "CUDA error" in str(refused):
                 raise
             raise UnsupportedError(f"torch.compile fails here: {lines[0] if lines else type(refused).__name__}") from refused
         taken.append(time.perf_counter() - begin)

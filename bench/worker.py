@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import signal
 import threading
@@ -18,8 +19,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from bench.channel import Channel
+from bench.options import options as parse
 from bench.protocol import METHOD, SCHEMA, Bye, Error, Heartbeat, Hello, Plan, Point, Progress, Skip, Start, fingerprint
-from bench.study import AXES, DEPTH_LAWS
 from bench.study import Wish as StudyWish
 
 if TYPE_CHECKING:
@@ -35,18 +36,31 @@ GRACE_S = 60.0
 QUIET_S = 0.2
 """Least time between two progress messages."""
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
-BROKEN_DEVICE = ("CUDA error", "HIP error", "illegal memory access", "unspecified launch failure")
+BROKEN_DEVICE = (
+    "CUDA error",
+    "HIP error",
+    "illegal memory access",
+    "unspecified launch failure",
+    "device-side assert",
+    "ECC error",
+    "CUBLAS_STATUS_EXECUTION_FAILED",
+    "CUBLAS_STATUS_INTERNAL_ERROR",
+    "CUDNN_STATUS_EXECUTION_FAILED",
+)
 """After one of these a CUDA context answers nothing but errors: the process has to end."""
+KEPT_BYTES = 256 * 2**20
+"""More than this still allocated after a point that failed, and the points after it would not have the memory they need."""
 
 
 class Run:
     """One run of a suite: its orders, its clock, its signs of life."""
 
-    def __init__(self, channel: Channel, wall_cap_s: float, die_with_ui: bool) -> None:
+    def __init__(self, channel: Channel, wall_cap_s: float, die_with_ui: bool, elapsed_s: float = 0.0) -> None:
+        """`elapsed_s`: what earlier workers took of the run's time."""
         self.channel = channel
         self.wall_cap_s = wall_cap_s
         self.die_with_ui = die_with_ui
-        self.begun = time.monotonic()
+        self.begun = time.monotonic() - elapsed_s
         self.reason = ""
         """Why the run has to end; empty: it goes on."""
         self._last_progress = 0.0
@@ -98,12 +112,12 @@ class Run:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure; returns the exit status."""
-    options = _options(arguments)
+    options = parse(arguments)
     descriptor = options.fd if options.fd is not None else os.dup(1)
     os.set_inheritable(descriptor, False)
     os.dup2(2, 1)
     channel = Channel(descriptor, options.journal)
-    run = Run(channel, options.wall_cap_s or float("inf"), options.die_with_ui)
+    run = Run(channel, options.wall_cap_s or float("inf"), options.die_with_ui, options.elapsed_s)
     signal.signal(signal.SIGTERM, run.on_signal)
     signal.signal(signal.SIGINT, run.on_signal)
     if hasattr(signal, "SIGHUP"):
@@ -118,46 +132,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if failure is None else FAILED
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure a device; JSON lines out, one message a line.")
-    parser.add_argument(
-        "--suite",
-        default="quick",
-        help="quick (calibrates the planner), standard (everything, in rounds), study (training steps) or smoke (self-test)",
-    )
-    parser.add_argument("--device", default="auto", help="cpu, cuda:N, or auto: the first GPU torch can use, else the CPU")
-    parser.add_argument("--fd", type=int, help="descriptor for the messages; default: standard output")
-    parser.add_argument("--journal", metavar="PATH", help="append every result here as it is taken")
-    parser.add_argument("--skip", nargs="*", default=[], metavar="ID", help="points not to measure")
-    parser.add_argument("--skip-if", metavar="FINGERPRINT", help="skip them only where machine and software are these")
-    parser.add_argument("--shapes", nargs="*", default=[], type=_shape, metavar="MxNxK", help="products to measure besides")
-    parser.add_argument(
-        "--ranks", type=int, help="GPUs or processes of the collectives (default: all GPUs; two processes on a CPU)"
-    )
-    parser.add_argument("--axis", choices=AXES, default="width", help="of the study: the model grows, or the batch")
-    parser.add_argument(
-        "--depth-law", default="printed", type=_depth_law, help="of the study: printed, log2, or a number of layers"
-    )
-    parser.add_argument("--vocabulary", type=int, help="of the study's models (default: as fits the device)")
-    parser.add_argument("--wall-cap-s", type=float, help="end after this many seconds (default: as the suite says)")
-    parser.add_argument("--die-with-ui", action="store_true", help="stop when standard input ends")
-    return parser.parse_args(arguments)
-
-
-def _shape(text: str) -> tuple[int, int, int]:
-    sizes = text.split("x")
-    if len(sizes) != 3 or not all(size.isdigit() and int(size) > 0 for size in sizes):
-        raise argparse.ArgumentTypeError(f"'{text}' is not m x n x k, like 1024x3072x1024")
-    m, n, k = map(int, sizes)
-    return m, n, k
-
-
-def _depth_law(text: str) -> str:
-    if text not in DEPTH_LAWS and not (text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"'{text}' is not {', '.join(DEPTH_LAWS)} or a number of layers")
-    return text
-
-
 def _measure(run: Run, options: argparse.Namespace) -> Error | None:
     """The whole run; what broke it, if anything did."""
     suite_name: str = options.suite
@@ -165,7 +139,8 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         import torch
     except ImportError as missing:
         return Error(name="NoTorch", message=f"this interpreter cannot load torch: {missing}")
-    from bench import environment, nvml, overheads, suite
+    from bench import earlier, environment, nvml, overheads, suite
+    from bench.rounds import Rounds
 
     resident_bytes, in_use = overheads.resident_bytes(), nvml.memory_in_use()
     if suite_name not in suite.SUITES:
@@ -197,14 +172,19 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         shapes=tuple(options.shapes),
         ranks=options.ranks or environment.local_ranks(device),
     )
-    jobs = suite.jobs(suite_name, device, wish)
+    planned = suite.jobs(suite_name, device, wish)
+    jobs = earlier.to_come(planned, options.done, options.never)
+    before = earlier.written_down(options.journal) if options.done else {}
     soak_s = 0.0 if device.is_cpu else suite.SOAK_S[suite_name]
     points = {job.point.id: replace(job.point, grace_s=job.point.grace_s + soak_s) for job in jobs}
     run.channel.send(Plan(suite=suite_name, points=tuple(points.values())))
     same = options.skip_if in {None, fingerprint(machine, software)}
     bench = _bench(run, device, resident_bytes, in_use)
+    bench.best_flop_per_s |= earlier.best_rates(before)
+    rounds = Rounds((job.point.id for job in jobs), before)
+    too_much = earlier.smallest_bytes(planned, options.too_large)
     try:
-        return _take(run, jobs, bench, frozenset(options.skip if same else ()), soak_s)
+        return _take(run, jobs, bench, frozenset(options.skip if same else ()), soak_s, rounds, too_much)
     finally:
         if bench.meter is not None:
             bench.meter.close()
@@ -225,23 +205,25 @@ def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[
     return bench
 
 
-def _take(run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float) -> Error | None:
-    """Every point in order, until one breaks the device; points whose rounds were cut short count with those they had."""
-    from bench.rounds import Rounds
+def _take(
+    run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float, rounds: Rounds, too_much: float
+) -> Error | None:
+    """Every point in order, until one breaks the device; points whose rounds were cut short count with those they had.
 
-    rounds = Rounds(job.point.id for job in jobs)
-    try:
-        return _through(run, jobs, bench, skipped, soak_s, rounds)
-    finally:
+    `too_much`: bytes of the smallest point that ran out of memory before.
+    """
+    broken = _through(run, jobs, bench, skipped, soak_s, rounds, too_much)
+    if broken is None:
         for result in rounds.unfinished():
             run.channel.send(result)
+    return broken
 
 
-def _through(run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float, rounds: Rounds) -> Error | None:
+def _through(
+    run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float, rounds: Rounds, too_much: float
+) -> Error | None:
     later_s = soak_s + sum(job.point.expected_s for job in jobs)
     soaked = False
-    too_much = float("inf")
-    """Bytes of the smallest point that ran out of memory."""
     passed_over: set[str] = set()
     for job in jobs:
         point = job.point
@@ -297,6 +279,7 @@ def _one(run: Run, job: Job, bench: Bench, rounds: Rounds) -> Error | str:
 
     point = job.point
     status = "skipped"
+    held_bytes = _allocated(bench)
     try:
         result = job.run(bench)
         status = result.status
@@ -315,8 +298,32 @@ def _one(run: Run, job: Job, bench: Bench, rounds: Rounds) -> Error | str:
         run.channel.send(rounds.add(failed_result(point, status, text)))
         if not memory and any(mark in str(failure) for mark in BROKEN_DEVICE):
             return Error(name=type(failure).__name__, message=text, retryable=True, point=point.id)
-    if not bench.device.is_cpu:
-        from bench import cuda
+    return _cleared(bench, point, failed=status in {"oom", "error", "unsupported"}, held_bytes=held_bytes) or status
 
-        cuda.release(bench.device.torch_name)
-    return status
+
+def _allocated(bench: Bench) -> float:
+    """Bytes of the GPU's memory that tensors of this process hold; 0 for a CPU."""
+    if bench.device.is_cpu:
+        return 0.0
+    from bench import cuda
+
+    return cuda.allocated_bytes(bench.device.torch_name)
+
+
+def _cleared(bench: Bench, point: Point, *, failed: bool, held_bytes: float) -> Error | None:
+    """Give the point's memory back; why the process cannot go on where it is broken, or where the memory does not come back."""
+    if failed:
+        gc.collect()
+    if bench.device.is_cpu:
+        return None
+    from bench import cuda
+
+    said = cuda.trouble(bench.device.torch_name) if failed else ""
+    if said:
+        return Error(name="BrokenContext", message=f"the GPU answers with errors after {point.label}: {said}", retryable=True)
+    cuda.release(bench.device.torch_name)
+    kept_bytes = _allocated(bench) - held_bytes
+    if failed and kept_bytes > KEPT_BYTES:
+        kept = f"{kept_bytes / 2**20:,.0f} MiB stay allocated after {point.label}"
+        return Error(name="MemoryKept", message=kept, retryable=True)
+    return None

@@ -20,7 +20,7 @@ from conftest import ROOT, RunPlanner
 from bench import protocol
 from bench.protocol import Bye, Hello, Plan, Point, Result, encode
 from planner.hardware.measurements import Store
-from planner.observe.bench_events import Event, Failed, Finished, PointDone
+from planner.observe.bench_events import Event, Finished, PointDone
 from planner.observe.bench_journal import adopt_journals, journal_path
 from planner.observe.bench_process import BenchRequest, BenchRun
 from planner.observe.interpreter import Interpreter, probe_interpreter
@@ -251,23 +251,6 @@ def test_rounds_cut_short_are_kept_as_far_as_they_came(tmp_path: Path) -> None:
     assert (last["round"], last["rounds"]) == (1, 1)
     assert heard[-1] == {"type": "bye", "reason": "stopped"}
     assert b'"rounds":1' in journal.read_bytes()
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV])
-async def test_a_worker_that_dies_by_itself_is_told_from_one_that_was_stopped(tmp_path: Path, how: signal.Signals) -> None:
-    store = Store.open(tmp_path)
-    run = BenchRun(BenchRequest(state=tmp_path, suite="smoke", device="cpu"), store)
-    last: Event | None = None
-    async with asyncio.timeout(90):
-        async for event in run.events():
-            last = event
-            if isinstance(event, PointDone):
-                assert run._worker is not None
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(run._worker.pid, how)
-    assert isinstance(last, Failed)
-    assert last.state == ("worker-killed" if how == signal.SIGKILL else "crashed")
-    assert 1 <= last.kept == len(store)
 
 
 def test_resuming_leaves_out_what_is_known_of_any_suite(run_planner: RunPlanner) -> None:

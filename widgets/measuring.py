@@ -156,6 +156,8 @@ class Measuring:
             case happened.PointSkipped(point, reason):
                 line = self._line(point.id)
                 line.state, line.detail = "skipped", reason
+            case happened.WorkerRestarted():
+                run.message = f"{event.reason[:1].upper()}{event.reason[1:]}. Started again ({event.number} of {event.most})."
             case happened.Finished():
                 run.state = "finished" if event.state == "finished" else "stopped"
                 run.message = f"{event.message}."

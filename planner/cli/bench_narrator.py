@@ -40,6 +40,8 @@ class Narrator:
                 self._result(point.label, measurement)
             case happened.PointSkipped(point, reason):
                 self._say(f"skipped {point.label}: {reason}")
+            case happened.WorkerRestarted():
+                self._say(f"worker started again ({event.number} of {event.most}): {event.reason}")
             case happened.Finished():
                 self._say(f"{event.message}, {duration_text(event.elapsed_s)}")
             case happened.Failed():

@@ -94,6 +94,18 @@ class PointSkipped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRestarted:
+    """A worker ended before its time and another goes on with the next point; the point it broke on is told as done before."""
+
+    reason: str
+    """How the worker ended, and during which point."""
+    number: int
+    """Of the restart, from 1."""
+    most: int
+    """Restarts a run may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """The end of a run that was let to end, or was cancelled; what was measured is in the store."""
 
@@ -118,4 +130,4 @@ class Failed:
     """Last lines the worker printed."""
 
 
-Event = Preparing | Started | PointStarted | PointProgress | PointDone | PointSkipped | Finished | Failed
+Event = Preparing | Started | PointStarted | PointProgress | PointDone | PointSkipped | WorkerRestarted | Finished | Failed

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bench.protocol import Hello, Lines, Message, Plan, Result, fingerprint
+from bench.protocol import Hello, Lines, Message, Plan, Point, Result, Skip, Start, fingerprint
 from planner.hardware.measurements import Measurement, Run, RunState, Store
+from planner.observe.bench_restart import lost_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +20,7 @@ OPEN_SUFFIX = ".part.jsonl"
 """Of a journal whose results are not all known to be in the store."""
 KEPT_JOURNALS = 50
 """Journals hold every sample; the newest are kept to be looked at."""
+CUT_OFF = "the worker ended during this point, with no planner left to start it again"
 
 
 def journal_path(state: Path, run: str) -> Path:
@@ -102,6 +104,7 @@ def adopt_locked(state: Path, store: Store, canonical: Callable[[str], str | Non
         record = Record(store, path.name.removesuffix(OPEN_SUFFIX), canonical)
         for message in Lines().feed(path.read_bytes()):
             record.take(message)
+        record.lose(CUT_OFF)
         record.close("failed")
         close_journal(path)
     return len(store) - before
@@ -116,6 +119,8 @@ class Record:
         self.device = ""
         self.fingerprint = ""
         self._points: set[str] = set()
+        self._planned: dict[str, Point] = {}
+        self._open = ""
         self._canonical = canonical
         self._hello: Hello | None = None
         self._suite = ""
@@ -127,12 +132,17 @@ class Record:
 
     def take(self, message: Message) -> Measurement | None:
         """Keep what `message` says; the measurement when it was one."""
+        if isinstance(message, Start):
+            self._open = message.point
+        elif isinstance(message, (Result, Skip)):
+            self._open = ""
         if isinstance(message, Hello):
             self._hello = message
             self.device = self._name(message)
             self.fingerprint = fingerprint(message.machine, message.software)
         elif isinstance(message, Plan) and self._hello is not None:
             self._suite = message.suite
+            self._planned |= {point.id: point for point in message.points}
             self.store.add_run(self._run_record(self._hello))
         elif isinstance(message, Result) and self._hello is not None:
             measurement = self._measurement(message, self._hello)
@@ -141,6 +151,11 @@ class Record:
                 self._points.add(measurement.point)
             return measurement
         return None
+
+    def lose(self, detail: str, *, for_memory: bool = False) -> Measurement | None:
+        """Keep the point that had begun as one without a value; the measurement when there was one."""
+        point = self._planned.get(self._open)
+        return self.take(lost_result(point, detail, for_memory=for_memory)) if point is not None else None
 
     def close(self, state: RunState) -> None:
         """Note how the run ended."""

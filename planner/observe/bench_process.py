@@ -25,8 +25,10 @@ from planner.observe.bench_events import (
     PointStarted,
     Preparing,
     Started,
+    WorkerRestarted,
 )
 from planner.observe.bench_journal import Record, RunLock, adopt_journals, adopt_locked, close_journal, journal_path
+from planner.observe.bench_restart import KILLED_FOR_MEMORY, MOST_RESTARTS, Ledger, ended, lost_result, memory_kills
 from planner.observe.bench_worker import POLITE_S, Worker
 from planner.observe.interpreter import Interpreter, NoInterpreter, probe_interpreter, probe_interpreter_async
 
@@ -51,7 +53,6 @@ NEXT_STEPS: dict[str, str] = {
     "no-device": "Choose another with --device, or an interpreter whose torch can use it with --python PATH.",
     "no-suite": "Choose one of them with --suite.",
 }
-KILLS = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT}
 
 
 class BusyError(Exception):
@@ -72,8 +73,11 @@ class BenchRun:
         self._stopping = asyncio.Event()
         self._worker: Worker | None = None
         self._points: dict[str, protocol.Point] = {}
+        self._ledger = Ledger()
         self._bye = ""
         self._error: protocol.Error | None = None
+        self._hung = ""
+        self._restarting = False
         self._begun = time.monotonic()
 
     async def events(self) -> AsyncIterator[Event]:
@@ -130,57 +134,103 @@ class BenchRun:
         return journal
 
     async def _measure(self, interpreter: Interpreter, journal: Path | None) -> AsyncIterator[Event]:
-        """Start the worker and tell all it says, then how it ended."""
-        try:
-            worker = await Worker.start(interpreter.path, self._arguments(journal), self.request.device, self._lock.descriptor)
-        except OSError as refused:
-            why = f"{interpreter.path} cannot be started: {refused.strerror}."
-            yield self._failed("no-interpreter", why, "Name another with --python PATH.")
-            return
-        self._worker = worker
-        self._lock.note(worker.pid)
+        """Start the worker, and another for each that breaks, and tell all they say, then how it ended."""
+        last: Finished | Failed | None = None
+        while last is None:
+            kills_before = memory_kills()
+            try:
+                worker = await Worker.start(interpreter.path, self._arguments(journal), self.request.device, self._lock.descriptor)
+            except OSError as refused:
+                why = f"{interpreter.path} cannot be started: {refused.strerror}."
+                last = self._failed("no-interpreter", why, "Name another with --python PATH.")
+                break
+            self._worker = worker
+            self._lock.note(worker.pid)
+            try:
+                if self._stopping.is_set():
+                    await worker.stop()
+                async for event in self._heard(worker):
+                    yield event
+            finally:
+                await worker.close()
+            how = self._broken(worker)
+            if how is not None:
+                for event in self._lost(how[1], for_memory=worker.status == -signal.SIGKILL and memory_kills() > kills_before):
+                    yield event
+            last = self._last_event(how)
+        for result in self._ledger.lasting.values():
+            measurement = self._record.take(result)
+            if measurement is not None and result.point in self._points:
+                yield PointDone(self._points[result.point], measurement)
+        self._record.close(last.state if isinstance(last, Finished) else "failed")
+        if journal is not None:
+            close_journal(journal)
+        yield last
+
+    async def _heard(self, worker: Worker) -> AsyncIterator[Event]:
+        """What one worker says, until it has closed its pipe or hangs."""
         watch = Watch(self.request.silence_s)
         lines = protocol.Lines()
-        hung = ""
-        try:
-            if self._stopping.is_set():
-                await worker.stop()
-            while not hung:
-                try:
-                    chunk = await worker.read(watch.left_s())
-                except TimeoutError:
-                    hung = watch.complaint
-                    break
-                if not chunk:
-                    await worker.wait(POLITE_S if self._stopping.is_set() else LINGER_S)
-                    break
-                for message in lines.feed(chunk):
-                    for event in self._told(message):
-                        yield event
-                    watch.hear(message, self._points)
-            await worker.close()
-            last = self._last_event(worker, hung)
-            self._record.close(last.state if isinstance(last, Finished) else "failed")
-            if journal is not None:
-                close_journal(journal)
-            yield last
-        finally:
-            await worker.close()
+        self._bye, self._error, self._hung = "", None, ""
+        while True:
+            try:
+                chunk = await worker.read(watch.left_s())
+            except TimeoutError:
+                self._hung = watch.complaint
+                return
+            if not chunk:
+                await worker.wait(POLITE_S if self._stopping.is_set() else LINGER_S)
+                return
+            for message in lines.feed(chunk):
+                for event in self._told(message):
+                    yield event
+                watch.hear(message, self._points)
+
+    def _broken(self, worker: Worker) -> tuple[FailureState, str] | None:
+        """Name and words for how a worker ended before its time; None when it came to an orderly end."""
+        if self._stopping.is_set() or self._bye in {"stopped", "finished", "wall-cap"}:
+            return None
+        if self._hung:
+            return "hung", f"the worker hung ({self._hung}) and was killed"
+        if self._error is not None:
+            return STATES.get(self._error.name, "crashed"), self._error.message
+        return ended(worker.status)
+
+    def _lost(self, how: str, *, for_memory: bool) -> Iterator[Event]:
+        """The point a worker broke on, kept as what became of it; then that another worker takes over, where one may."""
+        point = self._points.get(self._ledger.open)
+        how = KILLED_FOR_MEMORY if for_memory else how
+        broke_on = point or self._points.get((self._error.point if self._error is not None else None) or "")
+        if point is not None:
+            self._ledger.hear(lost_result(point, how, for_memory=for_memory))
+            measurement = self._record.lose(how, for_memory=for_memory)
+            if measurement is not None:
+                yield PointDone(point, measurement)
+        retryable = self._error is None or self._error.retryable
+        self._restarting = retryable and self._ledger.may_restart
+        if self._restarting:
+            self._ledger.restart()
+            where = f" during {broke_on.label}" if broke_on is not None else ""
+            yield WorkerRestarted(reason=f"{how}{where}", number=self._ledger.restarts, most=MOST_RESTARTS)
 
     def _arguments(self, journal: Path | None) -> list[str]:
         request = self.request
         arguments = ["--suite", request.suite, "--device", request.device]
         arguments += ["--journal", str(journal)] if journal is not None else []
         arguments += [*(["--skip-if", request.skip_if] if request.skip_if else []), *request.options]
+        arguments += self._ledger.arguments(time.monotonic() - self._begun)
         return arguments + (["--skip", *request.skip] if request.skip else [])
 
     def _told(self, message: protocol.Message) -> Iterator[Event]:
         """What a front end hears of one message; a result is stored first."""
         measurement = self._record.take(message)
+        self._ledger.hear(message)
         point = self._points.get(str(getattr(message, "point", "")))
         if isinstance(message, protocol.Plan):
-            self._points = {entry.id: entry for entry in message.points}
+            self._points |= {entry.id: entry for entry in message.points}
             record = self._record
+            if self._ledger.restarts:
+                return
             yield Started(
                 run=self.run, suite=message.suite, device=record.device, fingerprint=record.fingerprint, points=message.points
             )
@@ -198,24 +248,21 @@ class BenchRun:
             elif measurement is not None and getattr(message, "round", 1) >= getattr(message, "rounds", 1):
                 yield PointDone(point, measurement)
 
-    def _last_event(self, worker: Worker, hung: str) -> Finished | Failed:
-        """How the run ended, by its own last words or by how its process ended."""
-        kept = f"{self._record.kept} result{'' if self._record.kept == 1 else 's'} kept"
-        status = worker.status
+    def _last_event(self, how: tuple[FailureState, str] | None) -> Finished | Failed | None:
+        """How the run ended, by its own last words or by how its process ended; None when another worker takes over."""
+        if how is not None and self._restarting:
+            self._restarting = False
+            return None
+        kept = f"{self._record.kept} result{'' if self._record.kept == 1 else 's'} kept{self._ledger.restarts_text}"
         if self._stopping.is_set() or self._bye == "stopped":
             return self._finished("cancelled", f"Cancelled: {kept}")
-        if self._bye in {"finished", "wall-cap"}:
+        if how is None or self._ledger.through:
             return self._finished("finished", kept + (", ended at its time limit" if self._bye == "wall-cap" else ""))
-        if hung:
-            return self._failed("hung", f"The worker hung ({hung}) and was killed: {kept}.", AGAIN)
-        if self._error is not None:
-            state = STATES.get(self._error.name, "crashed")
-            said = f"{self._error.message[:1].upper()}{self._error.message[1:]}"
-            return self._failed(state, f"{said}: {kept}." if self._record.kept else f"{said}.", NEXT_STEPS.get(state, AGAIN))
-        if status in KILLS:
-            return self._failed("worker-killed", f"The worker was killed (signal {-status}): {kept}.", AGAIN)
-        how = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
-        return self._failed("crashed", f"The worker crashed ({how}): {kept}.", AGAIN)
+        state, words = how
+        said = f"{words[:1].upper()}{words[1:]}"
+        if state in {"no-torch", "no-device", "no-suite"} and not self._record.kept:
+            return self._failed(state, f"{said}.", NEXT_STEPS[state])
+        return self._failed(state, f"{said}: {kept}.", NEXT_STEPS.get(state, AGAIN))
 
     def _finished(self, state: EndState, message: str) -> Finished:
         return Finished(

@@ -99,8 +99,10 @@ class Worker:
         await self._process.wait()
 
     async def close(self) -> None:
-        """Let go of everything; a worker still running is killed. `last_lines` are complete afterwards."""
+        """Let go of everything; a worker still running is killed, and what it started. `last_lines` are complete afterwards."""
         await self.kill()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._transport.close()

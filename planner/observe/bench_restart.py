@@ -1,0 +1,132 @@
+"""What the workers of one run have done between them: what is left for the next one when a worker ends before its time."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench import protocol
+
+if TYPE_CHECKING:
+    from planner.observe.bench_events import FailureState
+
+MOST_RESTARTS = 3
+"""Of one run. A machine that breaks a fourth worker has told enough about itself."""
+KILLS = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT}
+KILLED_FOR_MEMORY = "the system ran out of memory and killed the worker"
+
+
+class Ledger:
+    """Follows the messages of a run over all of its workers."""
+
+    def __init__(self) -> None:
+        self.restarts = 0
+        self.open = ""
+        """Id of the point that has begun and not ended."""
+        self.lasting: dict[str, protocol.Result] = {}
+        """Results of points that have rounds to come."""
+        self._planned: set[str] = set()
+        self._begun = False
+        """Whether the worker of now has begun a point."""
+        self._done: Counter[str] = Counter()
+        self._never: dict[str, None] = {}
+        self._too_large: dict[str, None] = {}
+
+    def hear(self, message: protocol.Message) -> None:
+        """Note what `message` says."""
+        if isinstance(message, protocol.Plan):
+            self._planned |= {point.id for point in message.points}
+        elif isinstance(message, protocol.Start):
+            self.open, self._begun = message.point, True
+        elif isinstance(message, protocol.Skip):
+            self.open = ""
+            self._never[message.point] = None
+        elif isinstance(message, protocol.Result):
+            self._note(message)
+
+    def _note(self, result: protocol.Result) -> None:
+        self.open = ""
+        self._done[result.point] += 1
+        if result.round < result.rounds and result.value is not None:
+            self.lasting[result.point] = result
+        else:
+            self.lasting.pop(result.point, None)
+            self._never[result.point] = None
+        if result.status == "oom":
+            self._too_large[result.point] = None
+
+    @property
+    def through(self) -> bool:
+        """Whether nothing is left to measure."""
+        return bool(self._planned) and not self._planned - self._never.keys()
+
+    @property
+    def may_restart(self) -> bool:
+        """Whether another worker may be started: this one came as far as a point, something is left, and not too many went."""
+        return self._begun and self.restarts < MOST_RESTARTS and not self.through
+
+    def restart(self) -> None:
+        """Another worker takes over."""
+        self.restarts += 1
+        self._begun = False
+
+    @property
+    def restarts_text(self) -> str:
+        """'; the worker was started again twice', or nothing."""
+        times = {0: "", 1: "once", 2: "twice"}.get(self.restarts, f"{self.restarts} times")
+        return f"; the worker was started again {times}" if times else ""
+
+    def arguments(self, elapsed_s: float) -> list[str]:
+        """What tells the next worker where the run stands; nothing for the first one."""
+        if not self.restarts:
+            return []
+        done = [name for name, count in self._done.items() if name not in self._never for _ in range(count)]
+        told = ["--elapsed-s", f"{elapsed_s:.1f}"]
+        for option, names in (("--done", done), ("--never", self._never), ("--too-large", self._too_large)):
+            told += [option, *names] if names else []
+        return told
+
+
+def lost_result(point: protocol.Point, detail: str, *, for_memory: bool) -> protocol.Result:
+    """What stands for a point whose worker did not live to tell."""
+    import datetime as dt
+
+    return protocol.Result(
+        point=point.id,
+        kind=point.kind,
+        dtype=None,
+        parameters={},
+        value=None,
+        low=None,
+        high=None,
+        unit="",
+        status="oom" if for_memory else "error",
+        detail=detail,
+        taken_at=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+
+def ended(status: int | None) -> tuple[FailureState, str]:
+    """Name and words for how a process ended by itself."""
+    if status in KILLS and status is not None:
+        return "worker-killed", f"the worker was killed (signal {-status})"
+    if status is not None and status < 0:
+        name = signal.Signals(-status).name if -status in set(signal.Signals) else ""
+        return "crashed", f"the worker crashed (signal {-status}{f', {name}' if name else ''})"
+    return "crashed", f"the worker crashed (exit status {status})"
+
+
+def memory_kills() -> int:
+    """How many processes were killed for want of memory so far: of this container, else of the system; 0 where neither says."""
+    for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
+        try:
+            lines = Path(path).read_text(encoding="ascii", errors="replace").splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            name, _, count = line.partition(" ")
+            if name == "oom_kill" and count.isdigit():
+                return int(count)
+    return 0

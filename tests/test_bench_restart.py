@@ -1,0 +1,300 @@
+"""Workers that break on a point, with real processes: the point is marked, another worker goes on, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import sysconfig
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from conftest import RunPlanner
+
+from bench.protocol import Hello, Plan, Point, Result, Skip, Start, encode
+from planner.hardware.measurements import Store
+from planner.observe.bench_events import Event, Failed, Finished, PointDone, PointStarted, Started, WorkerRestarted
+from planner.observe.bench_journal import adopt_journals, journal_path
+from planner.observe.bench_process import BenchRequest, BenchRun
+from planner.observe.bench_restart import MOST_RESTARTS, Ledger, ended
+from planner.observe.interpreter import Interpreter, probe_interpreter
+
+PATCH = """
+import importlib.abc, importlib.util, sys
+
+class Patched(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != {module!r}:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+        def exec_module(module):
+            load(module)
+            exec({body!r}, vars(module))
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Patched())
+"""
+"""Changes one module of the benchmark in an interpreter made for a test; nothing of it is in the program."""
+
+
+@pytest.fixture
+def torch_here() -> None:
+    if not isinstance(probe_interpreter(None), Interpreter):
+        pytest.skip("this interpreter has no torch")
+
+
+@pytest.fixture
+def python_with(tmp_path: Path, torch_here: None) -> Callable[[str, str], Path]:
+    """An interpreter with this one's packages in which `body` is executed in `module` of the benchmark once that is loaded."""
+
+    def made(module: str, body: str) -> Path:
+        folder = tmp_path / "patched"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        (site,) = (folder / "lib").glob("python*/site-packages")
+        (site / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        (site / "sitecustomize.py").write_text(PATCH.format(module=module, body=body))
+        return folder / "bin" / "python"
+
+    return made
+
+
+def bench(tmp_path: Path, store: Store, **changes: object) -> BenchRun:
+    request = BenchRequest(**{"state": tmp_path, "suite": "smoke", "device": "cpu", **changes})  # type: ignore[arg-type]  # test helper
+    return BenchRun(request, store)
+
+
+async def listen(run: BenchRun, react: Callable[[Event], Awaitable[None]] | None = None) -> list[Event]:
+    heard = []
+    async with asyncio.timeout(180):
+        async for event in run.events():
+            heard.append(event)
+            if react is not None:
+                await react(event)
+    return heard
+
+
+def of_kind(heard: list[Event], kind: type[Event]) -> list[Event]:
+    return [event for event in heard if isinstance(event, kind)]
+
+
+STICKY = "def measure_copy(*_): raise RuntimeError('CUDA error: an illegal memory access was encountered')"
+KILLED = "import os, signal\ndef measure_copy(*_): os.kill(os.getpid(), signal.SIGKILL)"
+SEGMENTATION = "import ctypes\ndef measure_copy(*_): ctypes.string_at(0)"
+EXITED = "import os\ndef measure_copy(*_): os._exit(9)"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (STICKY, "illegal memory access"),
+        (KILLED, "the worker was killed (signal 9)"),
+        (SEGMENTATION, "the worker crashed (signal 11, SIGSEGV)"),
+        (EXITED, "the worker crashed (exit status 9)"),
+    ],
+    ids=["sticky", "killed", "segmentation", "exited"],
+)
+async def test_a_point_that_breaks_its_worker_is_marked_and_the_next_one_is_measured(
+    tmp_path: Path, python_with: Callable[[str, str], Path], body: str, said: str
+) -> None:
+    store = Store.open(tmp_path)
+    heard = await listen(bench(tmp_path, store, python=python_with("bench.bandwidth", body)))
+    last = heard[-1]
+    assert isinstance(last, Finished), last
+    assert (last.state, last.kept) == ("finished", 3)
+    assert "the worker was started again once" in last.message
+    (again,) = of_kind(heard, WorkerRestarted)
+    assert isinstance(again, WorkerRestarted)
+    assert (again.number, again.most) == (1, MOST_RESTARTS)
+    assert said in again.reason
+    assert "during copy" in again.reason
+    assert len(of_kind(heard, Started)) == 1
+    tried = Counter(event.point.kind for event in heard if isinstance(event, PointStarted))
+    assert tried == {"gemm": 1, "copy": 1, "train": 1}
+    states = {one.kind: (one.status, one.value is not None, one.detail) for one in store.all()}
+    assert [states[kind][1] for kind in ("gemm", "copy", "train")] == [True, False, True]
+    assert states["copy"][0] == "error"
+    assert said in states["copy"][2]
+    assert [run.state for run in store.runs()] == ["finished"]
+    assert [path.name.count(".part") for path in (tmp_path / "runs").iterdir()] == [0]
+
+
+async def test_a_worker_that_is_frozen_is_ended_and_the_next_point_is_measured(
+    tmp_path: Path, python_with: Callable[[str, str], Path]
+) -> None:
+    frozen = "import os, signal\ndef measure_copy(*_): os.kill(os.getpid(), signal.SIGSTOP)"
+    store = Store.open(tmp_path)
+    heard = await listen(bench(tmp_path, store, python=python_with("bench.bandwidth", frozen), silence_s=5.0))
+    assert isinstance(heard[-1], Finished)
+    (copied,) = (one for one in store.all() if one.kind == "copy")
+    assert (copied.status, copied.value) == ("error", None)
+    assert copied.detail == "the worker hung (no sign of life) and was killed"
+    assert {one.kind for one in store.all() if one.value is not None} == {"gemm", "train"}
+
+
+@pytest.mark.usefixtures("torch_here")
+async def test_a_run_whose_workers_keep_dying_ends_with_what_they_measured(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    run = bench(tmp_path, store, suite="quick")
+
+    async def kill(event: Event) -> None:
+        if isinstance(event, PointStarted):
+            assert run._worker is not None
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(run._worker.pid, signal.SIGSEGV)
+
+    heard = await listen(run, kill)
+    last = heard[-1]
+    assert isinstance(last, Failed)
+    assert last.state == "crashed"
+    assert "the worker was started again 3 times" in last.message
+    assert [event.number for event in heard if isinstance(event, WorkerRestarted)] == [1, 2, 3]
+    tried = Counter(event.point.id for event in heard if isinstance(event, PointStarted))
+    assert max(tried.values()) == 1
+    marked = [one for one in store.all() if one.status == "error"]
+    assert len(marked) == MOST_RESTARTS + 1
+    assert len({one.point for one in store.all()}) == len(store) == last.kept
+    assert store.runs()[0].state == "failed"
+
+
+@pytest.mark.usefixtures("torch_here")
+async def test_what_does_not_fit_is_marked_without_another_worker(tmp_path: Path) -> None:
+    """A product whose result takes 20 GB under a limit of 12 GB of address space: torch's own allocator refuses it."""
+    limited = tmp_path / "python"
+    limited.write_text(f'#!/bin/sh\nulimit -v 12000000\nexec {sys.executable} "$@"\n')
+    limited.chmod(limited.stat().st_mode | stat.S_IXUSR)
+    large, small = "gemm/bf16/100000x100000x16", "gemm/bf16/160x96x32"
+    skipped = tuple(quick_points())
+    store = Store.open(tmp_path)
+    heard = await listen(
+        bench(
+            tmp_path,
+            store,
+            suite="quick",
+            python=limited,
+            options=("--shapes", "100000x100000x16", "160x96x32"),
+            skip=skipped,
+        )
+    )
+    last = heard[-1]
+    assert isinstance(last, Finished), last
+    assert not of_kind(heard, WorkerRestarted)
+    found = {one.point: one for one in store.all()}
+    assert (found[large].status, found[large].value) == ("oom", None)
+    assert "allocate memory" in found[large].detail
+    assert found[small].value is not None
+
+
+def quick_points() -> list[str]:
+    """Ids of the quick suite on a CPU, as far as this file needs them left out."""
+    from bench.environment import find_device
+    from bench.suite import jobs
+
+    return [job.point.id for job in jobs("quick", find_device("cpu"))]
+
+
+async def test_rounds_before_a_break_count_with_those_after(tmp_path: Path, python_with: Callable[[str, str], Path]) -> None:
+    """Three rounds of a product, the worker dying between the first and the second: one result of three rounds."""
+    body = """
+from dataclasses import replace
+def jobs(suite, device, wish):
+    first = gemm(device, "fp32", 128, 128, 128, cap_s=0.2)
+    broken = copy(device, 2**22, cap_s=0.2)
+    def die(bench):
+        import os, signal
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [first, replace(broken, run=die), first, replace(broken, run=die), first, train(device, SMOKE_SHAPE, "fp32", 2, 32, cap_s=0.2)]
+"""
+    store = Store.open(tmp_path)
+    heard = await listen(bench(tmp_path, store, python=python_with("bench.suite", body)))
+    assert isinstance(heard[-1], Finished), heard[-1]
+    assert len(of_kind(heard, WorkerRestarted)) == 1
+    found = {one.kind: one for one in store.all()}
+    assert {kind: (one.value is not None, one.rounds) for kind, one in found.items()} == {
+        "gemm": (True, 3),
+        "copy": (False, 1),
+        "train": (True, 1),
+    }
+    tried = Counter(event.point.kind for event in heard if isinstance(event, PointStarted))
+    assert tried == {"gemm": 3, "copy": 1, "train": 1}
+    (whole,) = (event for event in heard if isinstance(event, PointDone) and event.point.kind == "gemm")
+    assert whole.measurement.rounds == 3
+    texts = [json.loads(line) for line in next((tmp_path / "runs").iterdir()).read_bytes().splitlines()]
+    told = [text for text in texts if text["type"] == "result" and text["kind"] == "gemm"]
+    assert [(text["round"], text["rounds"]) for text in told] == [(1, 3), (2, 3), (3, 3)]
+    assert found["gemm"].samples == len(told[-1]["samples_s"])
+    if all(text["status"] in {"ok", "noisy"} for text in told):
+        assert len(told[0]["samples_s"]) < len(told[1]["samples_s"]) < len(told[2]["samples_s"])
+
+
+def test_the_command_says_which_point_broke_and_goes_on(run_planner: RunPlanner, python_with: Callable[[str, str], Path]) -> None:
+    python = python_with("bench.bandwidth", KILLED)
+    done = run_planner("bench", "--suite", "smoke", "--device", "cpu", "--python", str(python), "--json", timeout_s=180)
+    assert done.returncode == 0, done.stderr
+    found = {one["kind"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert {kind: one["status"] in {"ok", "noisy", "unstable", "shared"} for kind, one in found.items()} == {
+        "gemm": True,
+        "copy": False,
+        "train": True,
+    }
+    assert (found["copy"]["status"], found["copy"]["value"]) == ("error", None)
+    assert "worker started again (1 of 3): the worker was killed (signal 9) during copy" in done.stderr
+
+
+POINTS = tuple(Point(id=name, kind="gemm", label=name, device="cpu", expected_s=1, cap_s=1) for name in "abcd")
+
+
+def result(point: str, **changes: object) -> Result:
+    told = {"value": 1.0, "low": 1.0, "high": 1.0, "unit": "FLOP/s", "status": "ok", "dtype": None, "parameters": {}, **changes}
+    return Result(point=point, kind="gemm", **told)  # type: ignore[arg-type]  # test helper
+
+
+def test_the_next_worker_is_told_where_the_run_stands() -> None:
+    ledger = Ledger()
+    assert ledger.arguments(5.0) == []
+    ledger.hear(Plan(suite="quick", points=POINTS))
+    assert not ledger.may_restart
+    for message in (Start(point="a"), result("a", round=1, rounds=2), Start(point="b"), result("b", value=None, status="oom")):
+        ledger.hear(message)
+    ledger.hear(Skip(point="c", reason="too slow"))
+    ledger.hear(Start(point="d"))
+    assert (ledger.open, ledger.may_restart, ledger.through) == ("d", True, False)
+    ledger.hear(result("d", value=None, status="error"))
+    ledger.restart()
+    assert not ledger.may_restart
+    assert ledger.arguments(61.25) == [
+        *("--elapsed-s", "61.2"),
+        *("--done", "a"),
+        *("--never", "b", "c", "d"),
+        *("--too-large", "b"),
+    ]
+    assert list(ledger.lasting) == ["a"]
+    ledger.hear(Start(point="a"))
+    ledger.hear(result("a", round=2, rounds=2))
+    assert ledger.through
+    assert not ledger.lasting
+
+
+def test_an_end_has_a_name() -> None:
+    assert ended(-9) == ("worker-killed", "the worker was killed (signal 9)")
+    assert ended(-7) == ("crashed", "the worker crashed (signal 7, SIGBUS)")
+    assert ended(3) == ("crashed", "the worker crashed (exit status 3)")
+
+
+def test_a_point_open_at_the_end_of_a_journal_is_marked(tmp_path: Path) -> None:
+    hello = Hello(schema=1, method=1, pid=1, device="cuda:0", device_name="X", machine={}, software={}, environment={})
+    messages = (hello, Plan(suite="quick", points=POINTS), Start(point="a"), result("a"), Start(point="b"))
+    journal_path(tmp_path, "20260101T000000Z-abcdef").write_bytes(b"".join(encode(message) for message in messages))
+    store = Store.open(tmp_path)
+    assert adopt_journals(tmp_path, store) == 2
+    assert {one.point: one.status for one in store.all()} == {"a": "ok", "b": "error"}
+    assert "no planner left" in next(one.detail for one in store.all() if one.point == "b")
