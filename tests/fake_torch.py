@@ -127,6 +127,9 @@ def flash(
     if query.dtype == torch.float32:  # the flash kernel is 16-bit; the memory-efficient one keeps the same tensors
         heads = query.shape[1] // key.shape[1]
         key, value = (t.repeat_interleave(heads, 1) if heads > 1 else t for t in (key, value))
+    if query.shape[-1] != value.shape[-1]:  # the flash kernel wants one size; the memory-efficient one takes any, of equal heads
+        out = torch.ops.aten._scaled_dot_product_efficient_attention(query, key, value, None, True, dropout, True, scale=scaling)[0]
+        return out.transpose(1, 2).contiguous(), None
     out = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, dropout, True, False, scale=scaling)[0]
     return out.transpose(1, 2).contiguous(), None
 

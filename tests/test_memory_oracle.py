@@ -50,14 +50,46 @@ OTHERS |= {
     "opt": {"model_type": "opt", "hidden_size": 1024, "word_embed_proj_dim": 1024, "ffn_dim": 4096, "vocab_size": 50272}
     | {"num_hidden_layers": 3, "num_attention_heads": 16},
 }
+LATENT = LLAMA | {
+    "model_type": "deepseek_v3",
+    "moe_intermediate_size": 512,
+    "n_routed_experts": 16,
+    "num_experts_per_tok": 4,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 0,
+    "n_group": 1,
+    "topk_group": 1,
+    "q_lora_rank": 384,
+    "kv_lora_rank": 256,
+    "qk_nope_head_dim": 64,
+    "qk_rope_head_dim": 32,
+    "v_head_dim": 64,
+}
 EXPERTS = (
     LLAMA | {"model_type": "mixtral", "num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2},
     QWEN3 | {"model_type": "qwen3_moe", "num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 512},
+    QWEN3
+    | {"model_type": "qwen2_moe", "num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 512}
+    | {"shared_expert_intermediate_size": 1024, "tie_word_embeddings": False},
+    LATENT,
+    LATENT | {"model_type": "deepseek_v2", "norm_topk_prob": False, "topk_method": "greedy"},
 )
+SINKS = LLAMA | {"model_type": "gpt_oss", "num_key_value_heads": 4, "head_dim": 64, "intermediate_size": 1024}
+SINKS |= {"num_local_experts": 8, "num_experts_per_tok": 2}
+_FALCON = {"model_type": "falcon", "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 3, "vocab_size": 32000}
+STORED = (
+    _FALCON | {"new_decoder_architecture": False, "multi_query": True, "parallel_attn": True, "bias": False, "alibi": False},
+    _FALCON | {"new_decoder_architecture": True, "num_kv_heads": 4, "parallel_attn": True, "bias": False, "alibi": False},
+    {"model_type": "gptj", "n_embd": 1024, "n_head": 16, "n_layer": 3, "vocab_size": 50400, "rotary_dim": 64}
+    | {"n_positions": 2048, "tie_word_embeddings": False},
+    {"model_type": "bloom", "hidden_size": 1024, "n_head": 16, "n_layer": 3, "vocab_size": 32000},
+    {"model_type": "mpt", "d_model": 1024, "n_heads": 16, "n_layers": 3, "vocab_size": 50368, "max_seq_len": 2048},
+)
+"""Families whose own classes store attention scores."""
 
 
 def cases() -> Iterator[Case]:
-    """Three families through everything, eleven more through the usual recipes, and sizes that move the peak."""
+    """Three families through everything, twenty more through the usual recipes, and sizes that move the peak."""
     for model in (LLAMA, QWEN3, GPT2):
         for recipe in ("bf16", "amp", "fp32", "mixed"):
             for checkpointing in ("none", "full"):
@@ -79,6 +111,16 @@ def cases() -> Iterator[Case]:
     for model in EXPERTS:  # in 16 bit: there is no grouped product in FP32
         for checkpointing in ("none", "full"):
             yield Case(model=model, checkpointing=checkpointing, micro_batch=4)
+    for model in STORED:
+        for recipe in ("bf16", "amp", "fp32"):
+            yield Case(model=model, recipe=recipe, attention="eager", micro_batch=4)
+    dense = LATENT | {"first_k_dense_replace": LATENT["num_hidden_layers"]}
+    for recipe in ("bf16", "amp"):
+        for attention in ("flash", "eager"):
+            yield Case(model=dense, recipe=recipe, attention=attention, micro_batch=4)
+    yield Case(model=SINKS, micro_batch=4)
+    yield Case(model=SINKS, attention="eager", micro_batch=4)
+    yield Case(model=SINKS, micro_batch=4, rank=8, targets=("q", "v"))
     for layers, width, batch in ((8, 512, 1), (2, 2048, 8), (12, 768, 2)):
         sized = LLAMA | {"num_hidden_layers": layers, "hidden_size": width, "intermediate_size": 4 * width}
         yield Case(model=sized, recipe="mixed", micro_batch=batch, sequence=1024)

@@ -47,6 +47,8 @@ class Engine:
     """Logits are made of every token of the prompt, not of the last one alone."""
     eager_attention: bool = False
     """Attention scores go through memory unless flash attention is asked for."""
+    eager_families: frozenset[str] = frozenset()
+    """Architectures it does so for, whatever it does for others."""
     unpacks: bool = False
     """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
     fp32_between: bool = False
@@ -131,6 +133,7 @@ _RECORDS: dict[str, Engine] = {
             copied_layers=ALL_LAYERS,
             prompt_logits=True,
             gptq_scratch_tokens=16384,
+            eager_families=frozenset({"bloom", "gemma2", "gpt_oss", "gptj", "mpt"}),
             expands_latent=True,
             unpacks=True,
             device_factor=1.45,
@@ -142,7 +145,7 @@ _RECORDS: dict[str, Engine] = {
             reserves_output=True,
             fused_elementwise=False,
             memory_source=f"{_CONTEXT}; allocator: scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks",
-            source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {_CONTEXT}; device factor: scripts/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; {_LEGACY}",
+            source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {_CONTEXT}; device factor: scripts/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; families without scaled_dot_product_attention: transformers 5.23; {_LEGACY}",
         ),
         Engine(
             name="gpt-fast",

@@ -121,7 +121,8 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     if not train and fraction is not None and workload.memory_fraction is None:
         choose.assumed["memory_fraction"] = fraction
     asked = workload.targets.headroom
-    eager = choose("attention", "eager" if engine.eager_attention else "flash") == "eager"
+    stores_scores = engine.eager_attention or architecture.family in engine.eager_families
+    eager = choose("attention", "eager" if stores_scores else "flash") == "eager"
     return Job(
         task=workload.task,
         train=float(train),

@@ -15,6 +15,8 @@ from planner.workload.architecture import Architecture
 
 STATISTIC = 4.0
 """Bytes of one FP32 number a row: the root mean square of a norm, the logarithm of a softmax's sum."""
+ROW_INDEX = 8.0
+"""Bytes of the index of a row's largest score."""
 ROUTING = 40.0
 """Bytes a chosen expert: indices before, while and after tokens are sorted by expert, and weights."""
 
@@ -45,6 +47,10 @@ class Manner:
     def trained(self) -> bool:
         """The weights of the model itself are trained."""
         return self.adapted is None
+
+    def keeps(self, name: str) -> bool:
+        """The projection `name` needs its input in backward."""
+        return self.adapted is None or name in self.adapted
 
     def inputs(self, names: Iterable[str], size: float, *, wide: bool, kept: bool = False) -> float:
         """What the projections `names` keep of one common input of `size` elements.
@@ -133,9 +139,9 @@ def _attention(a: Architecture, block: Block, how: Manner) -> float:
     names = ("q",) if a.fused_qkv else ("q", "k", "v")
     if block.parallel and a.norms == 1:  # the MLP reads the same input
         names = (*names, "up", "gate") if a.gated else (*names, "up")
-    projected = how.inputs(names, a.width, wide=True)
     if a.latent_rank:
-        return projected + _latent(a, how)
+        return how.inputs(("q", "v"), a.width, wide=True) + _latent(a, how)
+    projected = how.inputs(names, a.width, wide=True)
     w, q, k = how.wide, a.query, a.key
     normed = 0.0
     if a.qk_norm:
@@ -144,13 +150,17 @@ def _attention(a: Architecture, block: Block, how: Manner) -> float:
         normed = sum(_norm(a, block, how, size, rows=row, element=w) for size, row in zip((q, k), rows, strict=True))
     fused = a.fused_qkv and a.rotary and not how.fused  # the value is a view that keeps the whole product
     repeated = how.eager or (w > 2 and not how.recomputed)  # keys and values, for each query head
-    tensors = 2.0 * q + 2 * (max(q, k) if repeated else k)
+    keys = max(q, k) if repeated else k
+    tensors = 2.0 * q + 2 * keys
     if not how.eager:
-        tensors += (q + k) * (fused and (q == k or not repeated)) + q * (block.joined_rotary and not (how.fused or how.recomputed))
+        tensors += (q + k) * (fused and (q == k or not repeated)) + q * (
+            block.joined_rotary and how.keeps("o") and not (how.fused or how.recomputed)
+        )
     rotated = (4.0 - w) * (q + k) * (how.recomputed and how.autocast and a.rotary and not block.plain_input)  # not yet cast
     out = how.inputs(("o",), q, wide=False, kept=True)
     statistics = 0.0 if how.eager or how.recomputed else STATISTIC * a.heads
-    return projected + normed + w * tensors + rotated + statistics + out
+    widened = (4.0 - w) * (q + keys) * (block.wide_scores and how.eager and not how.autocast)
+    return projected + normed + w * tensors + rotated + widened + statistics + out
 
 
 def _latent(a: Architecture, how: Manner) -> float:
@@ -160,6 +170,8 @@ def _latent(a: Architecture, how: Manner) -> float:
     norms = sum(_norm(a, Block(), how, size, element=w) for size in (a.query_rank, a.latent_rank) if size)
     expanded = a.heads * (a.head_dim - a.rotary_dim) + value
     inputs = w * compressed * how.trained
+    if how.eager:  # the value is copied out of what it was expanded with
+        return norms + inputs + w * (2 * a.query + 2 * value)
     return norms + inputs + w * (2 * a.query + expanded + value) + STATISTIC * a.heads
 
 
@@ -171,7 +183,8 @@ def _scores(a: Architecture, block: Block, how: Manner) -> float:
     softmax = w if block.narrow_softmax and not how.autocast else 4.0
     copy = 0.0 if softmax == w else w
     product = 1.0 + w if block.attention_dropout else copy
-    return a.heads * how.sequence * (softmax + product + (w if block.capped_scores else 0.0))
+    sink = softmax + ROW_INDEX if block.sinks else 0.0
+    return a.heads * (how.sequence * (softmax + product + (w if block.capped_scores else 0.0)) + sink)
 
 
 def _mlp(a: Architecture, block: Block, how: Manner, width: float) -> float:
@@ -195,12 +208,14 @@ def _experts(a: Architecture, block: Block, how: Manner) -> float:
     """Router and the experts a token is sent to: gathered inputs, gate and up, activation, product, weighted outputs."""
     w, chosen = how.wide, a.experts_per_token
     router = STATISTIC * a.experts + ROUTING * chosen
-    entered = w * a.width if how.trained else 0.0
+    entered = (w + 4.0 * (block.wide_router and w < 4)) * a.width if how.trained else 0.0
     gathered = how.inputs(("up",), a.width, wide=False) if how.trained else how.inputs(("gate", "up"), a.width, wide=False)
-    inner = (2.0 if how.fused else 3.0) * w * a.expert_ffn + how.inputs(("down",), a.expert_ffn, wide=False)
+    tensors = 2.0 if how.fused else 6.0 if block.clamped_gate else 3.0
+    inner = tensors * w * a.expert_ffn + how.inputs(("down",), a.expert_ffn, wide=False)
     routed = chosen * (gathered + inner + w * a.width)
     shared = _mlp(a, block, how, a.shared_ffn) - w * a.width * how.trained if a.shared_ffn else 0.0
-    return router + entered + routed + shared
+    weighed = w * (a.width + 1) if a.shared_gate else 0.0  # the shared expert's output, and the sigmoid it is multiplied by
+    return router + entered + routed + shared + weighed
 
 
 def _backward(a: Architecture, block: Block, how: Manner, width: float, scores: float) -> float:

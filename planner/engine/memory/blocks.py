@@ -27,6 +27,14 @@ class Block:
     """Gate and up are one matrix."""
     narrow_softmax: bool = False
     """Stored scores are not widened to FP32 for their softmax, except by autocast."""
+    wide_scores: bool = False
+    """Query and key are widened to FP32 before stored scores are made of them."""
+    sinks: bool = False
+    """Scores have one more column, a learned logit a head, and the largest of a row is subtracted."""
+    wide_router: bool = False
+    """The router's product is made in FP32."""
+    clamped_gate: bool = False
+    """An expert's gate and up are clamped, the gate's sigmoid written out, and one added to up."""
     attention_dropout: bool = False
     capped_scores: bool = False
     capped_logits: bool = False
@@ -36,10 +44,13 @@ class Block:
 BLOCKS: dict[str, Block] = {
     "gpt2": Block(activation="gelu-new", narrow_softmax=True, attention_dropout=True),
     "bert": Block(attention_dropout=True),
-    "gptj": Block(activation="gelu-new", parallel=True, joined_rotary=True),
+    "gptj": Block(activation="gelu-new", parallel=True, joined_rotary=True, wide_scores=True),
     "phi": Block(activation="gelu-new", parallel=True, joined_rotary=True),
     "gpt_neox": Block(parallel=True, joined_rotary=True),
-    "falcon": Block(parallel=True),
+    "falcon": Block(parallel=True, narrow_softmax=True),
+    "gpt_oss": Block(wide_norms=True, joined_rotary=True, narrow_softmax=True, sinks=True, clamped_gate=True),
+    "deepseek_v2": Block(wide_router=True),
+    "deepseek_v3": Block(wide_router=True),
     "opt": Block(activation="relu"),
     "phi3": Block(joined_rotary=True, fused_gate=True),
     "gemma2": Block(wide_norms=True, branch_norms=True, capped_scores=True, capped_logits=True),
