@@ -49,7 +49,7 @@ def test_without_a_driver_the_host_is_polled_at_the_interval() -> None:
     poller = Poller(seen.append, interval_s=0.1, open_nvml=no_driver)
     poller.start()
     wait_for(5, seen)
-    assert poller.stop()
+    assert poller.stop(5.0)
     assert all(snapshot.nvml_state == "no driver" and not snapshot.devices for snapshot in seen)
     gaps = [later.taken_at_s - earlier.taken_at_s for earlier, later in itertools.pairwise(seen)]
     assert all(gap >= 0.09 for gap in gaps)
@@ -97,7 +97,7 @@ def test_paused_nothing_is_read_and_resuming_reads_at_once() -> None:
     assert poller.stale_for_s() is None
     poller.resume()
     wait_for(count + 1, seen, within_s=0.3)
-    assert poller.stop()
+    assert poller.stop(5.0)
 
 
 def test_a_driver_that_does_not_even_open_does_not_hold_up_the_end() -> None:
@@ -171,7 +171,7 @@ for _ in range(3):
     poller = Poller(interval_s=0.1)
     poller.start()
     time.sleep(0.35)
-    assert poller.stop()
+    assert poller.stop(5.0)
     assert len(poller.latest.devices) == 2
 """
     done = run_python(code, library, control)

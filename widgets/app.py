@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -24,6 +25,8 @@ from .symbols import ASCII, UNICODE
 from .watching import SnapshotRead, Watching
 
 if TYPE_CHECKING:
+    from textual.driver import Driver
+
     from planner.engine.answers import Plan
     from planner.workload.presets import Preset
 
@@ -125,6 +128,15 @@ class PlannerApp(App[None]):
     def too_small(self) -> bool:
         """Whether there is no room to draw."""
         return bool({"-thin", "-low"} & self.main.classes)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's driver, on Unix with an input that ends at once."""
+        driver = super().get_driver_class()
+        if sys.platform == "win32" or driver.__module__ != "textual.drivers.linux_driver":
+            return driver
+        from .terminal import PromptDriver
+
+        return PromptDriver
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own colour names for themes that do not set them."""

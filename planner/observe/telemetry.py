@@ -20,10 +20,8 @@ FASTEST_INTERVAL_S = 0.1
 SLOW_INTERVAL_S = 5.0
 REOPEN_INTERVAL_S = 30.0
 """How often a missing driver is looked for again."""
-STOP_WAIT_S = 0.3
+STOP_WAIT_S = 0.05
 """How long stopping waits for a reading to end; a call stuck in the driver is left behind."""
-STUCK_WAIT_S = 0.05
-"""The same when it is known that a call hangs."""
 
 
 class HostReader:
@@ -165,14 +163,17 @@ class Poller:
         self._paused = False
         self._wake.set()
 
-    def stop(self) -> bool:
-        """End polling; waits at most 0.3 s. False when a call is stuck in the driver: the thread is then left to the process's end."""
+    def stop(self, within_s: float = STOP_WAIT_S) -> bool:
+        """End polling. False when that takes longer, or a call is known to hang: the thread is then left to the process's end.
+
+        It closes NVML itself once its call returns, so that nobody ends the session under it.
+        """
         stuck = self.stale_for_s() is not None
         self._stopping = True
         self._wake.set()
         if self._thread is None or self._thread is threading.current_thread():
             return True
-        self._thread.join(STUCK_WAIT_S if stuck else STOP_WAIT_S)
+        self._thread.join(0 if stuck else within_s)
         return not self._thread.is_alive()
 
     def stale_for_s(self) -> float | None:
