@@ -4,10 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 DEVELOPMENT := $(VENV)/.development-installed
+# the other planner lives apart: it brings sixty packages that nothing here needs
+SECOND_VENV := .venv-second-opinion
+AICONFIGURATOR := 0.12.0
+SECOND := $(SECOND_VENV)/.aiconfigurator-$(AICONFIGURATOR)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format shots accuracy bench-planner clean
+.PHONY: help run test check format shots accuracy second-opinion bench-planner clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -34,11 +38,14 @@ shots: $(DEVELOPMENT) ## Draw the screenshot of README with the program itself
 accuracy: $(DEVELOPMENT) ## Write docs/accuracy.md from DIR, a folder of published measurements (OPERATORS: of operator timings)
 	"$(BIN)/python" scripts/accuracy.py "$(DIR)" $(if $(OPERATORS),--operators "$(OPERATORS)")
 
+second-opinion: $(DEVELOPMENT) $(SECOND) ## Write docs/second-opinion.md: aiconfigurator's errors beside ours on the measurements in DIR
+	"$(BIN)/python" scripts/second_opinion.py "$(DIR)" --answers "$(SECOND_VENV)/answers.jsonl" --out docs/second-opinion.md
+
 bench-planner: $(DEVELOPMENT) ## Time the planner itself: start, plan, re-rank, estimate
 	"$(BIN)/python" scripts/bench_planner.py
 
 clean: ## Remove the environment, caches and build output
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage snapshot_report.html
+	rm -rf $(VENV) $(SECOND_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage snapshot_report.html
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -52,4 +59,9 @@ $(RUNTIME): pyproject.toml | $(VENV)/bin/python
 
 $(DEVELOPMENT): $(RUNTIME) pyproject.toml
 	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
+
+$(SECOND):
+	"$(PYTHON)" -m venv --clear $(SECOND_VENV)
+	"$(SECOND_VENV)/bin/python" -m pip install --quiet --disable-pip-version-check 'aiconfigurator==$(AICONFIGURATOR)'
 	@touch $@

@@ -1,0 +1,207 @@
+"""Puts `aiconfigurator` beside the planner: both predict the same published services, and both errors are printed.
+
+    scripts/second_opinion.py FOLDER [--python FILE] [--answers FILE] [--out FILE]
+
+FOLDER holds published measurements (docs/validation.md); what becomes of a row as a request is the planner's own reading, and
+second_opinion_questions.py puts it in aiconfigurator's words. `--python`: the interpreter it is installed in (`make
+second-opinion` makes one apart; nothing of the planner depends on it). `--answers`: its answers, a JSON object a line; questions
+that are answered there are not asked again, and new answers are added. `--out`: also write the tables as a page.
+
+Exit code 0: something was compared; 1: nothing was, or aiconfigurator is needed and not there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from second_opinion_questions import question_of
+
+import planner
+from planner.engine.answers import Answer
+from planner.engine.validation import Comparison, Score, compared, score
+from planner.session import Session
+from planner.workload.published import Experiment, read_published
+from planner.workload.published_rules import NotAsked
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = ROOT / ".venv-second-opinion" / "bin" / "python"
+ASK = ROOT / "scripts" / "second_opinion_ask.py"
+TEMPLATE = ROOT / "docs" / "second-opinion.template.md"
+TASKS = frozenset({"serve", "generate", "prefill"})
+TIMES = ("ttft_s", "prefill_s", "tpot_s", "decode_tokens_per_s", "request_s", "output_tokens_per_s", "requests_per_s")
+"""What both predict."""
+NARRATED_EVERY = 50
+FEW = 14
+
+
+@dataclass(slots=True)
+class Opinions:
+    """Every value that the planner predicts, and what the other says of it."""
+
+    ours: list[Comparison] = field(default_factory=list)
+    theirs: list[Comparison] = field(default_factory=list)
+    """Of the same values in the same order; those both predict."""
+    unanswered: Counter[str] = field(default_factory=Counter)
+    """Values by the reason why the other does not answer."""
+    tables: Counter[str] = field(default_factory=Counter)
+    """Values by the release whose timings the other used."""
+
+
+def questions_of(
+    session: Session, experiments: Sequence[Experiment], answers: Sequence[Answer | Exception]
+) -> list[dict[str, Any] | str]:
+    """The question that each experiment is, or why it is none."""
+    return [_question(session, *pair) for pair in zip(experiments, answers, strict=True)]
+
+
+def _question(session: Session, experiment: Experiment, answer: Answer | Exception) -> dict[str, Any] | str:
+    request = experiment.request
+    if not isinstance(answer, Answer):
+        return "the planner does not answer either"
+    config = request.model if isinstance(request.model, dict) else session.models.config(request.model)
+    try:
+        return question_of(request, answer, session.gpus.find(request.gpu).name, config)
+    except NotAsked as why:
+        return str(why)
+
+
+def asked(questions: Iterable[dict[str, Any]], python: Path, record: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """(versions, answers by key), those that `record` holds and new ones, which are added to it."""
+    versions, known = read_record(record)
+    wanted = {question["key"]: question for question in questions if question["key"] not in known}
+    if not wanted:
+        return versions, known
+    if not python.exists():
+        sys.exit(f"aiconfigurator is not installed: no {python}. make second-opinion DIR=… installs it.")
+    lines = "".join(json.dumps(question) + "\n" for question in wanted.values())
+    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as said, record.open("a", encoding="utf-8") as kept:
+        given.write(lines)
+        given.seek(0)
+        with subprocess.Popen([str(python), str(ASK)], stdin=given, stdout=subprocess.PIPE, stderr=said, text=True) as process:
+            for number, line in enumerate(process.stdout or ()):
+                kept.write(line)
+                kept.flush()
+                if number % NARRATED_EVERY == 0:
+                    print(f"asked {number} of {len(wanted)}", file=sys.stderr)
+        if process.returncode:
+            said.seek(0)
+            sys.exit(said.read().strip() or f"aiconfigurator ended with {process.returncode}")
+    return read_record(record)
+
+
+def read_record(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """(versions, answers by key) of a file of answers; nothing of one that is not there. The last answer of a key counts."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    versions = [line["versions"] for line in lines if "versions" in line]
+    return versions[-1] if versions else {}, {line["key"]: line for line in lines if "key" in line}
+
+
+def opinions(
+    experiments: Sequence[Experiment],
+    answers: Sequence[Answer | Exception],
+    questions: Sequence[dict[str, Any] | str],
+    said: Mapping[str, Mapping[str, Any]],
+) -> Opinions:
+    """Each value of a time or a rate, beside both predictions."""
+    found = Opinions()
+    for experiment, answer, question in zip(experiments, answers, questions, strict=True):
+        theirs = {"error": question} if isinstance(question, str) else said.get(question["key"], {"error": "not asked"})
+        of_times = replace(experiment, values=[value for value in experiment.values if value.quantity in TIMES])
+        for value, ours in zip(of_times.values, compared([of_times], [answer]), strict=True):
+            if ours.predicted is None:
+                found.unanswered["the planner does not answer either"] += 1
+            elif (predicted := theirs.get(value.quantity)) is None:
+                found.unanswered[str(theirs.get("error") or f"it does not predict {value.quantity}")] += 1
+            else:
+                found.ours.append(ours)
+                found.theirs.append(replace(ours, predicted=float(predicted), low=None, high=None))
+                found.tables[f"{ours.framework} by {theirs['tables']}"] += 1
+    return found
+
+
+def side_by_side(found: Opinions, by_source: bool = False) -> str:
+    """A table a kind (and source): the two errors on the very same values."""
+    heads = ["kind", *(["source"] if by_source else []), "n", "ours: median", "p90", "signed", "theirs: median", "p90", "signed"]
+    groups: dict[tuple[str, ...], list[tuple[Comparison, Comparison]]] = {}
+    for pair in zip(found.ours, found.theirs, strict=True):
+        groups.setdefault((pair[0].kind, *([pair[0].source] if by_source else [])), []).append(pair)
+    rows = []
+    for key, pairs in sorted(groups.items()):
+        ours, theirs = ([pair[side] for pair in pairs] for side in (0, 1))
+        rows.append([*key, str(len(pairs)), *_errors(score(key[0], ours)), *_errors(score(key[0], theirs))])
+    return table(heads, rows, left=2 if by_source else 1)
+
+
+def _errors(one: Score) -> list[str]:
+    shown = ((one.median_error, ".1%"), (one.p90_error, ".1%"), (one.signed_error, "+.1%"))
+    return ["—" if value is None else format(value, form) for value, form in shown]
+
+
+def table(heads: list[str], rows: list[list[str]], left: int = 1) -> str:
+    """A GitHub table whose first `left` columns are words, the others figures."""
+    lines = [heads, [*["---"] * left, *["---:"] * (len(heads) - left)], *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def listed(counts: Counter[str], of: str) -> str:
+    """Counts, the largest first."""
+    few, more = counts.most_common(FEW), sum(counts.values()) - sum(count for _, count in counts.most_common(FEW))
+    rows = [[name, str(count)] for name, count in few] + ([["others", str(more)]] if more else [])
+    return table([of, "values"], rows)
+
+
+def page(found: Opinions, versions: Mapping[str, str], folder: str) -> str:
+    """The page that is committed."""
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        date=dt.datetime.now(dt.UTC).date().isoformat(),
+        version=planner.__version__,
+        theirs=", ".join(f"{name} {number}" for name, number in versions.items()) or "unknown versions",
+        folder=folder,
+        both=f"{len(found.ours):,}",
+        all=f"{len(found.ours) + sum(found.unanswered.values()):,}",
+        by_kind=side_by_side(found),
+        by_source=side_by_side(found, by_source=True),
+        unanswered=listed(found.unanswered, "why aiconfigurator has no answer"),
+        tables=listed(found.tables, "engine measured, and the timings that stood for it"),
+    )
+
+
+def main() -> None:
+    """Ask both, print the tables and write the page."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("folder", type=Path)
+    options.add_argument("--python", type=Path, default=PYTHON)
+    options.add_argument("--answers", type=Path)
+    options.add_argument("--out", type=Path)
+    given = options.parse_args()
+    nowhere = ROOT / "build" / "no-state"
+    session = Session.open(state=nowhere, config=nowhere)
+    names, shelf = frozenset(name.casefold() for name in session.gpus.names()), frozenset(session.models.names())
+    published = read_published(given.folder, names, lambda key: session.models.config(key) if key in shelf else None)
+    experiments = [one for one in published.experiments if one.request.task in TASKS]
+    answers = session.estimate([one.request for one in experiments], basis="spec")
+    questions = questions_of(session, experiments, answers)
+    with tempfile.TemporaryDirectory() as apart:
+        record = given.answers or Path(apart) / "answers.jsonl"
+        versions, said = asked([one for one in questions if isinstance(one, dict)], given.python, record)
+    found = opinions(experiments, answers, questions, said)
+    written = page(found, versions, published.folder)
+    print(written)
+    if given.out:
+        given.out.write_text(written.rstrip() + "\n", encoding="utf-8")
+    sys.exit(0 if found.ours else 1)
+
+
+if __name__ == "__main__":
+    main()
