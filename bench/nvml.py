@@ -1,7 +1,7 @@
 """What NVIDIA's management library says of one GPU around a timed region: clocks, power, energy, throttling, hardware counters.
 
 By ctypes, so that a foreign interpreter needs nothing but torch. Read once before the first sample and once after the last, never
-in between: a call during the timed region could disturb it. Whatever is missing is left out; nothing here ends a run.
+in between: a call during the timed region could disturb it (a result says `readings`: 2). Whatever is missing is left out; nothing here ends a run.
 """
 
 from __future__ import annotations

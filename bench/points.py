@@ -73,7 +73,7 @@ class Bench:
             if last.at_s - first[0].at_s >= nvml.GPM_LEAST_S:
                 self.meter.mark(1)
                 told |= self.meter.counters()
-            told["window_s"] = round(last.at_s - first[0].at_s, 4)
+            told["window_s"], told["readings"] = round(last.at_s - first[0].at_s, 4), 2
         if self.crowded:
             return replace(timed, telemetry=told, status="shared", detail=self.crowded)
         return replace(timed, telemetry=told, status="throttled", detail=held) if held else replace(timed, telemetry=told)

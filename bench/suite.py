@@ -31,19 +31,24 @@ from bench.jobs import (
     train,
     triad,
 )
+from bench.protocol import PROMISED_S
 from bench.ranks import OPERATIONS
 from bench.transformer import CPU_SHAPE, GPU_SHAPE, QWEN3_06B, QWEN3_8B, SMOKE_SHAPE
 
 SUITES = ("quick", "standard", "study", "smoke")
 """`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training
 steps over model or batch sizes; `smoke` is the self-test: three tiny points, not used for planning."""
-WALL_CAP_S = {"quick": 300.0, "standard": 600.0, "study": 900.0, "smoke": 60.0}
+WALL_CAP_S = {"quick": 300.0, "standard": PROMISED_S["standard"], "study": PROMISED_S["study"], "smoke": 60.0}
 """A run ends after this long whatever happens: no unbounded job is left behind on a rented box."""
 SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "smoke": 0.0}
 """Steady work on a GPU before the first figure."""
 ROUNDS = 3
 """Of what decides the ceilings, in the standard suite: other points in between, so that a drift shows."""
 ROUND_CAP_S = 0.6
+QUICK_CAP_S = 0.4
+"""Of a model's products beside the quick suite, so that it keeps its promise."""
+QUICK_CPU_BYTES = 64 * 2**20
+"""Of the weights of such a product on a CPU: filling larger ones with random numbers takes longer than timing them."""
 TRAINING_ROOM_BYTES = 8 * 2**30
 """The GPU training point (0.22 B parameters, logits of 152 k entries) needs about 6 GiB."""
 SERVING_ROOM_BYTES = 22 * 2**30
@@ -75,9 +80,10 @@ def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # froze
             train(device, SMOKE_SHAPE, "fp32", 2, 32, cap_s=0.4),
         ]
     found = _quick_cpu(device) if device.is_cpu else _quick_gpu(device)
-    asked = [gemm(device, "bf16", *shape) for shape in wish.shapes]
     if suite == "standard":
         found = _standard(device, found, wish)
+    small = [(m, n, k) for m, n, k in wish.shapes if not device.is_cpu or 2 * n * k <= QUICK_CPU_BYTES]
+    asked = [gemm(device, "bf16", *shape, cap_s=QUICK_CAP_S) for shape in small]
     there = {job.point.id for job in found}
     return found + [job for job in asked if job.point.id not in there]
 

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.protocol import Bye, Hello, Plan, Point, Result, encode
+from bench.protocol import Bye, Hello, Plan, Point, Result, Start, encode
 from planner.hardware.measurements import Store
 from planner.observe.bench_events import Event, Failed, Finished, PointDone, PointStarted, Preparing, Started, WorkerRestarted
 from planner.observe.bench_journal import RunLock, adopt_journals, journal_path
-from planner.observe.bench_process import BenchRequest, BenchRun, Watch
+from planner.observe.bench_process import BenchRequest, BenchRun
 from planner.observe.bench_restart import MOST_RESTARTS
+from planner.observe.bench_watch import Polling, Watch
 from planner.observe.host import cpu_name
 from planner.observe.interpreter import Interpreter, NoInterpreter, probe_interpreter
 
@@ -180,8 +181,6 @@ def test_a_point_far_over_its_time_is_hung(monkeypatch: pytest.MonkeyPatch) -> N
     point = Point(id="p", kind="gemm", label="GEMM", device="cpu", expected_s=1, cap_s=5)
     watch = Watch(10.0)
     assert watch.left_s() == 120
-    from bench.protocol import Start
-
     watch.hear(Start(point="p"), {"p": point})
     assert watch.left_s() == 10
     now[0] += 39
@@ -190,6 +189,41 @@ def test_a_point_far_over_its_time_is_hung(monkeypatch: pytest.MonkeyPatch) -> N
     watch.hear(Heartbeat(elapsed_s=39), {"p": point})
     assert watch.left_s() == 1
     assert watch.complaint == "GEMM did not end"
+
+
+def test_how_often_the_device_was_read_beside_a_point_is_kept_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, count = [100.0], [7]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    polling = Polling(lambda: count[0])
+    point = Result(
+        point="p",
+        kind="gemm",
+        dtype=None,
+        parameters={},
+        value=1.0,
+        low=1.0,
+        high=1.0,
+        unit="FLOP/s",
+        status="ok",
+        telemetry={"readings": 2},
+    )
+    now[0], count[0] = 103.0, 30
+    assert polling.noted(Bye(reason="finished")) == Bye(reason="finished")
+    polling.noted(Start(point="p"))
+    now[0], count[0] = 107.0, 40
+    told = polling.noted(point)
+    assert isinstance(told, Result)
+    assert told.telemetry == {"readings": 2, "poll_hz": 2.5}
+
+
+@pytest.mark.usefixtures("torch_here")
+async def test_a_measurement_says_at_which_rate_the_program_polled(tmp_path: Path, store: Store) -> None:
+    began = time.monotonic()
+    heard = await listen(bench(tmp_path, store, polls=lambda: int(200 * (time.monotonic() - began))))
+    rates = [event.measurement.telemetry["poll_hz"] for event in heard if isinstance(event, PointDone)]
+    assert rates == pytest.approx([200] * 3, rel=0.1)
+    silent = await listen(bench(tmp_path, store))
+    assert [event.measurement.telemetry for event in silent if isinstance(event, PointDone)] == [{"poll_hz": 0.0}] * 3
 
 
 @pytest.mark.usefixtures("torch_here")

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from planner.session import Session
+    from planner.workload.architecture import Architecture
 
 CHAT = """\
 title = "Chat service, 70B"
@@ -291,6 +292,9 @@ class SampleSession:
         if workload.request_rate_per_s is not None and workload.request_rate_per_s > 10_000:
             raise UserError(Problem(where, "request_rate_per_s", "is 20000; a rate above 0 and up to 10,000 req/s is accepted."))
         return workload
+
+    def architecture(self, model: str) -> Architecture:
+        raise UserError(Problem("", "model", f"{model!r} has no layers here."))
 
     def refresh(self) -> None:
         self.refreshed = True

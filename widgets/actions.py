@@ -64,6 +64,13 @@ ACTIONS: tuple[Action, ...] = (
         rank=1,
     ),
     Action(
+        id="suite",
+        keys="B",
+        label="suite",
+        description="Choose what to measure and how long it may take: quick, standard, or the study.",
+        group="Measure",
+    ),
+    Action(
         id="stop",
         keys="x",
         label="stop",

@@ -21,7 +21,7 @@ RunState = Literal["idle", "running", "finished", "stopped", "failed"]
 PointState = Literal["waiting", "running", "done", "skipped", "failed"]
 BAR = 10
 IDLE = "Nothing measured yet."
-HINT = "b measures it: products of matrices, memory bandwidth, launches, a training step."
+HINT = "b measures it: products of matrices, memory bandwidth, launches, a training step. B chooses how much."
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Work = Coroutine[Any, Any, None]
 NEEDS_PLAN = ("sort", "reverse", "filter", "export", "copy-command", "save")
 NEEDS_ROW = ("why", "memory", "time", "copy")
+MEASURES = ("benchmark", "suite")
 
 
 def why_not(app: PlannerApp, name: str) -> str | None:
@@ -32,9 +33,9 @@ def why_not(app: PlannerApp, name: str) -> str | None:
         return "The memory of this row is not known: it is not supported."
     if name == "time" and app.table.highlighted is not None and not app.table.highlighted.answer.seconds_by_class:
         return "The time of this row is not known: it is not supported."
-    if name == "benchmark" and app.measuring is None:
+    if name in MEASURES and app.measuring is None:
         return "Still opening."
-    if name == "benchmark" and app.measures:
+    if name in MEASURES and app.measures:
         return "A benchmark is running; x stops it."
     if name == "stop" and not app.measures:
         return "No benchmark is running; b starts one."
@@ -306,16 +307,30 @@ async def stop(app: PlannerApp) -> None:
         await app.measuring.stop()
 
 
-async def benchmark(app: PlannerApp) -> None:
-    """Measure this machine."""
+async def benchmark(app: PlannerApp, suite: str | None = None) -> None:
+    """Measure this machine, and the products of the model in the form."""
     if app.single:
         app.show_pane("benchmark")
     if app.measuring is not None:
-        await app.measuring.measure(app.plan)
+        await app.measuring.measure(app.plan, suite=suite, model=app.form.workload.get("model"))
+
+
+def choose_suite(app: PlannerApp) -> None:
+    """The suites with the time each may take; the one chosen begins."""
+    from .measuring import suites
+    from .picker import PickerScreen
+
+    def chosen(name: str | None) -> None:
+        if name is not None and why_not(app, "benchmark") is None:
+            app.run_worker(benchmark(app, name), group="act-benchmark", exit_on_error=False)
+            app.refresh_keys()
+
+    app.push_screen(PickerScreen("Measure this machine", suites(app.form.workload.get("model"))), chosen)
 
 
 DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
     "benchmark": benchmark,
+    "suite": choose_suite,
     "stop": stop,
     "basis": switch_basis,
     "pause": pause,

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
+from planner.errors import UserError
 from planner.units import UNKNOWN, bytes_text, si_text
 
 from . import remembered
 from .benchmark import PointLine, Run
 from .formatting import device_name, rate_text, spread_text, throughput
+from .picker import Item
 from .planning import SessionThread
 
 if TYPE_CHECKING:
@@ -58,13 +61,22 @@ class Measuring:
     """At most one benchmark at a time."""
 
     def __init__(
-        self, thread: SessionThread, post: Callable[[Message], object], *, python: str | None, state: Path | None, suite: str
+        self,
+        thread: SessionThread,
+        post: Callable[[Message], object],
+        *,
+        python: str | None,
+        state: Path | None,
+        suite: str,
+        polls: Callable[[], int],
     ) -> None:
+        """`suite` is measured where none is asked for; `polls`: how many times the app has read this machine so far."""
         self._thread = thread
         self._post = post
         self._python = python
         self._suite = suite
         self._state = state
+        self._polls = polls
         self._process: BenchRun | None = None
         self._task: asyncio.Task[None] | None = None
         self._background = Background()
@@ -76,20 +88,23 @@ class Measuring:
         """Whether a worker measures now."""
         return self.run.state == "running"
 
-    async def measure(self, plan: Plan | None) -> None:
-        """Run the quick suite to its end; `plan` is what it will be compared with."""
+    async def measure(self, plan: Plan | None, *, suite: str | None = None, model: str | Mapping[str, Any] | None = None) -> None:
+        """Run a suite to its end; `plan` is what it will be compared with, `model` the one whose products are measured besides."""
         from planner.observe.bench_events import BenchRequest
         from planner.observe.bench_process import BenchRun
 
-        self.run = Run(state="running", subject=self._suite)
+        suite = suite or self._suite
+        self.run = Run(state="running", subject=suite)
         self._rows_before = _rows_here(plan)
         self._tell()
         self._task = asyncio.current_task()
         try:
             store, canonical = await self._thread.ask(_tools)
             python = Path(self._python) if self._python else None
+            options = await self._thread.ask(partial(_options, suite=suite, model=model))
+            folder = remembered.folder(self._state)
             self._process = BenchRun(
-                BenchRequest(state=remembered.folder(self._state), suite=self._suite, python=python), store, canonical
+                BenchRequest(state=folder, suite=suite, python=python, options=options, polls=self._polls), store, canonical
             )
             async for event in self._process.events():
                 await self._take(event, store)
@@ -201,6 +216,18 @@ def _value_text(value: float, unit: str) -> str:
     return bytes_text(value) if unit == "B" else si_text(value, unit)
 
 
+def _options(session: Session, suite: str, model: str | Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What the worker is asked for besides: the products of `model`, where the suite has them and it can be read."""
+    from planner.observe.bench_models import WITH_PRODUCTS, product_options
+
+    if suite not in WITH_PRODUCTS or not model:
+        return ()
+    try:
+        return product_options(session.architecture(model if isinstance(model, str) else dict(model)))
+    except UserError:
+        return ()
+
+
 def _tools(session: Session) -> tuple[Store, Callable[[str], str | None]]:
     """The store, and the catalogue's name for what a driver calls a GPU."""
     gpus = session.gpus
@@ -227,6 +254,24 @@ def _rows_here(plan: Plan | None) -> dict[str, PlanRow]:
         if row.here:
             rows.setdefault(row.gpu, row)
     return rows
+
+
+def suites(model: str | Mapping[str, Any] | None) -> list[Item]:
+    """What can be measured, with the longest it takes on a GPU; `model` is that of the form."""
+    of_model = f", {model if isinstance(model, str) else 'your model'}" if model else ""
+    said = {
+        "quick": f"ceilings, a training step{of_model}",
+        "standard": f"all in rounds, links, memory{of_model}",
+        "study": "training steps over model sizes, for f",
+    }
+    return [Item(suite, f"{suite:<9} {_longest(suite):>9}", detail) for suite, detail in said.items()]
+
+
+def _longest(suite: str) -> str:
+    from planner.observe.bench_models import LONGEST_S
+
+    seconds = LONGEST_S[suite]
+    return f"≤ {seconds:.0f} s" if seconds < 120 else f"≤ {seconds / 60:.0f} min"
 
 
 async def stored_text(thread: SessionThread) -> str:

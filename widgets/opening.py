@@ -58,7 +58,12 @@ async def furnish(app: PlannerApp) -> None:
 
     main, symbols = app.main, app.symbols
     app.measuring = Measuring(
-        app.session_thread, app.post_message, python=app.options.python, state=app.options.state, suite=app.options.suite
+        app.session_thread,
+        app.post_message,
+        python=app.options.python,
+        state=app.options.state,
+        suite=app.options.suite,
+        polls=lambda: app.watching.polls,
     )
     with app.batch_update():
         await main.query_one("#ranking").mount(RankingView(symbols=symbols))

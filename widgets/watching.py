@@ -42,6 +42,7 @@ class Watching:
         self._telemetry: Telemetry | None = None
         self._window: deque[Snapshot] = deque(maxlen=WINDOW)
         self._window_lock = threading.Lock()
+        self._count = 0
 
     @property
     def running(self) -> bool:
@@ -58,6 +59,11 @@ class Watching:
         """The last readings, the oldest first."""
         with self._window_lock:
             return tuple(self._window)
+
+    @property
+    def polls(self) -> int:
+        """How many times the devices of this machine were read; a recording reads none."""
+        return 0 if self._demo or self._replay is not None else self._count
 
     @property
     def trouble(self) -> str:
@@ -95,6 +101,7 @@ class Watching:
             if self._window and self._window[-1].taken_at_s > snapshot.taken_at_s:
                 self._window.clear()  # a recording began again
             self._window.append(snapshot)
+            self._count += 1
         self._post(SnapshotRead(snapshot))
 
     def toggle(self) -> None:

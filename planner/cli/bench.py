@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from planner.hardware.measurements import Store
     from planner.observe.bench_events import Failed, Finished
     from planner.observe.bench_process import BenchRun
-    from planner.session import Session
 
 SUITES = ("quick", "standard", "study", "smoke")
 FIRST_GPUS = 3
@@ -66,7 +65,11 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 @click.option(
     "--gpu", "gpus", multiple=True, metavar="NAME", help="With --emit: this GPU (repeat for more), not the plan's first ones."
 )
-@click.option("--preset", metavar="PRESET", help="With --emit: whose plan's first GPUs are measured.")
+@click.option(
+    "--preset",
+    metavar="PRESET",
+    help="Measure the products of its model besides (quick and standard); with --emit: whose plan's first GPUs are measured.",
+)
 @json_option
 @pass_invocation
 @click.pass_context
@@ -96,10 +99,13 @@ def bench(
     if emit is not None:
         default = ctx.get_parameter_source("suite") is click.core.ParameterSource.DEFAULT
         return _emit(invocation, emit, "standard" if default else suite, gpus, preset, model, ranks)
-    if gpus or preset:
-        raise click.UsageError("--gpu and --preset go with --emit; what is measured here is chosen with --device.")
+    if gpus:
+        raise click.UsageError("--gpu goes with --emit; what is measured here is chosen with --device.")
+    if model is not None and preset is not None:
+        raise click.UsageError("--model and --preset both name a model; give one of them.")
     from planner.cli.bench_narrator import Narrator
     from planner.observe.bench_events import BenchRequest
+    from planner.observe.bench_models import WITH_PRODUCTS, product_options
     from planner.observe.bench_process import BenchRun
     from planner.paths import state_folder
 
@@ -111,10 +117,10 @@ def bench(
         from planner.engine.study.sizes import depth_of
 
         depth_of(256, depth_law)
-    if model is not None and suite not in {"quick", "standard"}:
-        raise click.UsageError("--model concerns the suites quick and standard only.")
+    if (model or preset) and suite not in WITH_PRODUCTS:
+        raise click.UsageError(f"--{'model' if model else 'preset'} concerns the suites quick and standard only.")
     options = {**of_study, "--wall-cap-s": cap_s, "--ranks": ranks}
-    shapes = _shapes(session, model) if model is not None else ()
+    of_model = model or (session.presets.load(preset).workload.model if preset else None)
     skip, skip_if = _measured_before(session.store, suite) if resume else ((), None)
     request = BenchRequest(
         state=invocation.state or state_folder(),
@@ -125,7 +131,7 @@ def bench(
         skip_if=skip_if,
         options=(
             *(word for name, value in options.items() if value is not None for word in (name, str(value))),
-            *(("--shapes", *shapes) if shapes else ()),
+            *(product_options(session.architecture(of_model)) if of_model else ()),
         ),
     )
 
@@ -161,13 +167,6 @@ def _emit(
         return ExitCode.NOTHING_FOUND
     sys.stdout.write(written(form, Job(tuple(named), suite, model, ranks or 1)))
     return ExitCode.ANSWERED
-
-
-def _shapes(session: Session, model: str) -> tuple[str, ...]:
-    """The products of `model` as the worker is told them; raises `UserError` when it is not known."""
-    from planner.engine.model_shapes import product_shapes
-
-    return tuple(f"{m}x{n}x{k}" for m, n, k in product_shapes(session.architecture(model)))
 
 
 def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | None]:

@@ -90,7 +90,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     rounds: int = 1
     """How many times, with other points in between, it was measured."""
     telemetry: dict[str, Any] = {}
-    """Of the device while it was measured: clocks, power, energy, temperature, time throttled."""
+    """Of the device while it was measured: clocks, power, energy, temperature, time throttled, from `readings` of the worker before
+    and after the samples; `poll_hz`: how often the planner read the device meanwhile."""
     peak_memory_bytes: float | None = None
     method: int = 1
     """Version of the way of measuring."""

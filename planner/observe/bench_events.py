@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from bench.protocol import Point
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from planner.hardware.measurements import Measurement
     from planner.observe.interpreter import Interpreter
 
@@ -35,6 +37,8 @@ class BenchRequest:
     """Fingerprint under which they are left out; on another machine or software all are measured."""
     options: tuple[str, ...] = ()
     """Further arguments of the worker: what of the study to measure, a time limit."""
+    polls: Callable[[], int] | None = None
+    """How many times this program has read the device's telemetry so far; its rate is kept with each point. None: it does not."""
     silence_s: float = 10.0
     """Without a sign of life for this long, the worker counts as hung."""
 

@@ -29,6 +29,7 @@ from planner.observe.bench_events import (
 )
 from planner.observe.bench_journal import Record, RunLock, adopt_journals, adopt_locked, close_journal, journal_path
 from planner.observe.bench_restart import KILLED_FOR_MEMORY, MOST_RESTARTS, Ledger, ended, lost_result, memory_kills
+from planner.observe.bench_watch import Polling, Watch
 from planner.observe.bench_worker import POLITE_S, Worker
 from planner.observe.interpreter import Interpreter, NoInterpreter, probe_interpreter, probe_interpreter_async
 
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BenchRequest", "BenchRun", "Event", "adopt_journals", "probe_interpreter"]
 
-LOADING_S = 120.0
-"""Until the worker has said what it measures: torch on a cold network disk holds the interpreter for long."""
-POINT_GRACE_S = 20.0
-"""Beyond four times a point's cap: building its arrays, and the soak before the first point of a GPU."""
 LINGER_S = 5.0
 """How long a worker that has closed its pipe may take to end."""
 AGAIN = "Start the benchmark again (b in the terminal program)."
@@ -74,6 +71,7 @@ class BenchRun:
         self._worker: Worker | None = None
         self._points: dict[str, protocol.Point] = {}
         self._ledger = Ledger()
+        self._polling = Polling(request.polls or (lambda: 0))
         self._bye = ""
         self._error: protocol.Error | None = None
         self._hung = ""
@@ -223,6 +221,7 @@ class BenchRun:
 
     def _told(self, message: protocol.Message) -> Iterator[Event]:
         """What a front end hears of one message; a result is stored first."""
+        message = self._polling.noted(message)
         measurement = self._record.take(message)
         self._ledger.hear(message)
         point = self._points.get(str(getattr(message, "point", "")))
@@ -272,35 +271,3 @@ class BenchRun:
     def _failed(self, state: FailureState, message: str, next_step: str) -> Failed:
         printed = tuple(self._worker.last_lines) if self._worker is not None else ()
         return Failed(state=state, run=self.run, kept=self._record.kept, message=message, next_step=next_step, stderr=printed)
-
-
-class Watch:
-    """How long the worker may stay silent, and a point may take."""
-
-    def __init__(self, silence_s: float) -> None:
-        self._silence_s = silence_s
-        self._silent_after = time.monotonic() + LOADING_S
-        self._point: protocol.Point | None = None
-        self._point_until = float("inf")
-
-    def hear(self, message: protocol.Message, points: dict[str, protocol.Point]) -> None:
-        """A sign of life; a heartbeat while torch loads proves nothing yet."""
-        if isinstance(message, protocol.Hello) or points:
-            self._silent_after = time.monotonic() + self._silence_s
-        if isinstance(message, protocol.Start):
-            self._point = points.get(message.point)
-            allowed = 4 * self._point.cap_s + self._point.grace_s if self._point else 0.0
-            self._point_until = time.monotonic() + POINT_GRACE_S + allowed
-        elif isinstance(message, (protocol.Result, protocol.Skip, protocol.Bye)):
-            self._point, self._point_until = None, float("inf")
-
-    def left_s(self) -> float:
-        """Seconds until it counts as hung."""
-        return max(0.0, min(self._silent_after, self._point_until) - time.monotonic())
-
-    @property
-    def complaint(self) -> str:
-        """What it did not do in time."""
-        if self._point is not None and self._point_until <= self._silent_after:
-            return f"{self._point.label} did not end"
-        return "no sign of life"
