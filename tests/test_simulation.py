@@ -471,3 +471,10 @@ def test_a_request_longer_than_the_cache_is_cut_or_refused() -> None:
     assert not np.isnan(simulate(pace_of(table_of()), rules_of(1, capacity=700.0), cut).end_s[:, :-1]).any()
     with pytest.raises(ValueError, match="not above 0"):
         traffic_of([load_of(rate_per_s=0.0)], [0], 8)
+
+
+def test_a_request_has_to_follow_the_measured_ones() -> None:
+    traffic = traffic_of([load_of(rate_per_s=1.0)], [0], 10)
+    simulate(constant_pace(1, step_s=0.01), rules_of(1), traffic, warm=2, measured=7)
+    with pytest.raises(ValueError, match="no request comes after"):
+        simulate(constant_pace(1, step_s=0.01), rules_of(1), traffic, warm=2, measured=8)

@@ -57,10 +57,28 @@ class Pace:
         return Pace(**{item.name: getattr(self, item.name)[index] for item in fields(self)})
 
 
+def _below(x: Floats) -> Rows:
+    """The knot at or below each `x` ≥ 1, so that there is one above."""
+    return np.minimum((np.log2(x) * KNOTS_PER_DOUBLING + 1e-9).astype(np.int64), KNOTS.size - 2)
+
+
+LAST_KNOT = int(KNOTS[-1])
+BELOW = _below(np.maximum(np.arange(LAST_KNOT + 1.0), 1.0))
+"""The knot at or below each whole number of rows; beyond the table it is that of its last."""
+
+
+def at_whole(values: Floats, at: Floats) -> Floats:
+    """`values` [lanes, knots] of every lane at each of the whole numbers `at`, shape [lanes, at]; see `between`."""
+    left = BELOW.take(at.astype(np.int64), mode="clip")
+    low, high = values.take(left, axis=1), values.take(left + 1, axis=1)
+    result: Floats = low + (high - low) * (np.maximum(at, 1.0) - KNOTS[left]) / (KNOTS[left + 1] - KNOTS[left])
+    return result
+
+
 def between(values: Floats, at: Floats, lane: Rows) -> Floats:
     """`values` [lanes, knots] of each lane at `at` (≥ 0) rows, linear between the knots and, from 1 down, level."""
     x = np.maximum(at, 1.0)
-    left = np.minimum((np.log2(x) * KNOTS_PER_DOUBLING + 1e-9).astype(np.int64), KNOTS.size - 2)
+    left = _below(x)
     low, high = values[lane, left], values[lane, left + 1]
     result: Floats = low + (high - low) * (x - KNOTS[left]) / (KNOTS[left + 1] - KNOTS[left])
     return result

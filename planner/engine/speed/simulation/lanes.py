@@ -1,0 +1,181 @@
+"""The state of many replicas at once: what is queued, admitted and running in each, and how long its next iteration takes.
+
+Requests of all lanes stand in flat arrays, one lane's after the other's, in the order in which they are admitted; a place in
+them says both the lane and the request. What is known of a lane is an array of shape [lanes].
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.speed.simulation.pace import KNOTS, Pace, at_whole
+from planner.engine.speed.simulation.trace import Rules
+from planner.engine.speed.simulation.traffic import Traffic
+
+NEVER_S = 1e30
+"""When a request arrives that is not on its way."""
+SHORTEST_GAP_S = 1e-6
+GAP_BINS, GAP_RATIO = 320, 1.025
+"""Times between tokens are counted in bins 2.5 % wide, from the shortest step of the lane to 2,700 times that."""
+FULL_SHARE = 0.85
+"""Lanes that are done are left out when no more than this share is still going."""
+
+
+class Lanes:
+    """Arrays of the lanes still going; `home` is a lane's number among all that there were."""
+
+    def __init__(self, pace: Pace, rules: Rules, traffic: Traffic, warm: Rows, measured: Rows, *, count_gaps: bool) -> None:
+        lanes, width = traffic.arrival_s.shape
+        self.pace, self.rules, self.count_gaps = pace, rules, count_gaps
+        self.home = np.arange(lanes)
+        self._requests(traffic)
+        base = self.home * width
+        self.never = base + width - 1
+        """Place of the request that never comes."""
+        self.at, self.begun = base + traffic.in_flight, base + traffic.in_flight
+        """Places of the next request to be admitted, and of the next prompt to be completed."""
+        self.warm, self.last = base + warm, base + warm + measured
+        self.left = measured.astype(np.float64)
+        """Measured requests that have not ended."""
+        self.clock, self.step, self.stall = (np.zeros(lanes) for _ in range(3))
+        self.held, self.filled, self.pairs, self.wanted, self.wanted_pairs = (np.zeros(lanes) for _ in range(5))
+        """Tokens of cache taken; prompt tokens and their pairs: computed, and of all that are admitted."""
+        self.busy, self.area, self.cached = (np.zeros(lanes) for _ in range(3))
+        self._closed_loop(traffic, base)
+        self._begin(traffic, base)
+        self.next_arrival, self.claimed = self.arrival.take(self.at), self.claims.take(self.at)
+        self.open = np.zeros(lanes, dtype=bool)
+        """There is room for the next request."""
+        self._tables()
+        self.shortest = np.maximum(self.decode_s[:, 1] + pace.host_s, SHORTEST_GAP_S)
+        self.gaps = np.zeros((lanes, GAP_BINS if count_gaps else 0))
+        self.lost = np.zeros(lanes)
+        self.totals = np.zeros((3, lanes))
+        """`busy`, `area` and `cached` of all lanes that there were, once they are written down."""
+        self.displaced = False
+        """Whether any request ever lost its place; until then a place and its request have the same number."""
+
+    def _requests(self, traffic: Traffic) -> None:
+        """What is known of requests, by place; `who` of a place is in `origin`."""
+        reserve = self.rules.reserve[:, None]
+        inputs, outputs, fresh = traffic.input_tokens, traffic.output_tokens, traffic.fresh_tokens
+        self.arrival, self.sent = np.minimum(traffic.arrival_s, NEVER_S).ravel(), traffic.sent_s.ravel().copy()
+        self.inputs, self.outputs = inputs.ravel().copy(), outputs.ravel().copy()
+        self.fresh, self.prefix = fresh.ravel().copy(), traffic.prefix_tokens.ravel().copy()
+        self.claims = (inputs + np.where(reserve, outputs, 1.0)).ravel()
+        """Tokens of cache a request takes when it is admitted."""
+        self.work = self.fresh * (self.prefix + self.fresh / 2)
+        """Pairs of tokens its prompt attends to."""
+        self.whole = self.inputs + self.outputs
+        """Tokens of cache it holds as it ends."""
+        self.longest = float(self.whole.max())
+        self.origin = np.arange(self.inputs.size)
+        self.admitted, self.first, self.end = (np.full(self.inputs.size, np.nan) for _ in range(3))
+        self.wanted_to, self.pairs_to = np.zeros(self.inputs.size + 1), np.zeros(self.inputs.size + 1)
+        """Prompt tokens, and their pairs, of the requests admitted before a place."""
+        self.integral = bool((self.fresh == np.floor(self.fresh)).all())
+
+    def _closed_loop(self, traffic: Traffic, base: Rows) -> None:
+        self.closed, self.turnaround = traffic.concurrency > 0, traffic.turnaround_s
+        self.issued = np.where(self.closed, base + np.maximum(traffic.concurrency, traffic.in_flight), self.never)
+        self.ready = (self.issued - base) * self.turnaround * self.closed
+
+    def _begin(self, traffic: Traffic, base: Rows) -> None:
+        """Sequences that run from the start, each in a slot; `free` lists, from `running` on, the slots of a lane that are not taken."""
+        width, in_flight = traffic.arrival_s.shape[1], traffic.in_flight
+        begun = np.maximum(in_flight, traffic.concurrency)
+        self.slots = int(np.minimum(1.3 * begun + 8, np.maximum(np.minimum(self.rules.sequences, width - 1), begun + 1)).max())
+        place = np.arange(self.slots)
+        here = place < in_flight[:, None]
+        at = np.minimum(base[:, None] + place, self.inputs.size - 1)
+        self.ends = np.where(here, self.outputs[at], np.inf)
+        self.owner = np.where(here, at, 0)
+        self.free = np.tile(place, (base.size, 1))
+        self.next_end = self.ends.min(axis=1)
+        self.context = np.where(here, self.inputs[at], 0.0).sum(axis=1)
+        full = np.where(here, self.whole[at], 0.0).sum(axis=1)
+        self.held = np.where(self.rules.reserve, full, self.context)
+        self.running, self.inside = in_flight.astype(np.float64), in_flight.astype(np.float64)
+        for array in (self.admitted, self.first):
+            array[at[here]] = 0.0
+
+    def _tables(self) -> None:
+        """Times by whole numbers of sequences, and of heads, up to the number of slots."""
+        pace, count = self.pace, np.arange(self.slots + 1, dtype=np.float64)
+        self.head_s = at_whole(pace.head_s, count) * (count > 0)
+        self.decode_s = (
+            at_whole(pace.rows_s, count) + self.head_s + pace.sequence_s[:, None] * count + pace.decode_latency_s[:, None]
+        )
+        self.rise_s = np.diff(pace.rows_s, axis=1, append=0.0)
+        """From each knot to the next."""
+        self._alike()
+
+    def _alike(self) -> None:
+        """Where each lane's own begin in arrays of two dimensions laid flat; and what need not be looked at, as it is the same for all."""
+        pace, rules = self.pace, self.rules
+        every = np.arange(self.home.size)
+        self.row_of, self.knot_of, self.slot_of = every * (self.slots + 1), every * KNOTS.size, every * self.slots
+        self.mixed, self.reserving = bool(rules.mixed.all()), bool(rules.reserve.any())
+        self.by_table = self.integral and bool((pace.row_share == 1).all())
+        """Rows of a pass are whole numbers."""
+        self.least_capacity = float(rules.capacity.min())
+        self.floored = bool(pace.floor_s.any())
+        self.looping = bool(self.closed.any())
+
+    def widen(self) -> None:
+        """Room for half as many sequences again."""
+        more = self.slots // 2 + 8
+        self.ends = np.pad(self.ends, ((0, 0), (0, more)), constant_values=np.inf)
+        self.owner = np.pad(self.owner, ((0, 0), (0, more)))
+        further = np.broadcast_to(np.arange(self.slots, self.slots + more), (self.home.size, more))
+        self.free = np.concatenate([self.free, further], axis=1)
+        self.slots += more
+        self._tables()
+
+    def going(self) -> Flags:
+        """Lanes that have measured requests under way, or have not yet admitted the one after them."""
+        going: Flags = (self.left > 0) | (self.at <= self.last)
+        return going
+
+    def roomy(self, most: float) -> bool:
+        """Whether no cache can be full while `most` requests are admitted in each lane."""
+        return (most + 1) * (self.longest + 1) <= self.least_capacity
+
+    def who(self, place: Rows) -> Rows:
+        """The requests at places."""
+        return self.origin.take(place) if self.displaced else place
+
+    def note(self, when: Floats, place: Rows, now: Floats) -> None:
+        """`when` of the requests at `place` is `now`, if it has not been before."""
+        if self.displaced:
+            place = self.origin.take(place)
+            before = when.take(place)
+            now = np.where(np.isnan(before), now, before)
+        when[place] = now
+
+    def write_down(self) -> None:
+        """Bring `totals` up to date."""
+        self.totals[:, self.home] = self.busy, self.area, self.cached
+
+    def compact(self) -> None:
+        """Leave out the lanes that are done, where they are many."""
+        keep = self.going()
+        if not 0 < np.count_nonzero(keep) <= FULL_SHARE * keep.size:
+            return
+        self.write_down()
+        for name in PER_LANE:
+            setattr(self, name, getattr(self, name)[keep])
+        self.pace = self.pace.take(np.flatnonzero(keep))
+        self.rules = Rules(**{item.name: getattr(self.rules, item.name)[keep] for item in fields(Rules)})
+        self._alike()
+
+
+PER_LANE = (
+    *("home", "never", "at", "begun", "warm", "last", "left", "clock", "step", "stall", "held", "filled", "pairs", "wanted"),
+    *("wanted_pairs", "busy", "area", "cached", "closed", "turnaround", "issued", "ready", "ends", "owner", "free", "next_end"),
+    *("context", "running", "inside", "next_arrival", "claimed", "open", "head_s", "decode_s", "rise_s"),
+)
+"""Arrays of `Lanes` that shrink with it."""

@@ -1,0 +1,60 @@
+"""What happens when the cache runs out: the last admitted request loses its place and is computed again later."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.engine.columns import Rows
+from planner.engine.speed.simulation.lanes import Lanes
+
+
+def preempt(s: Lanes) -> None:
+    """Turn out the last admitted until one more token of every running sequence fits."""
+    turned_out = False
+    while True:
+        short = ~s.rules.reserve & (s.running > 1) & (s.held + s.running > s.rules.capacity)
+        lane = short.nonzero()[0]
+        if not lane.size:
+            break
+        s.displaced = turned_out = True
+        r = s.at[lane] - 1
+        going = s.begun[lane] == s.at[lane]  # the last admitted one is decoding, else still a prompt
+        if going.any():
+            _interrupt(s, lane[going], r[going])
+        s.held[lane] -= s.inputs[r] + 1
+        s.inside[lane] -= 1
+        s.at[lane] = r
+        before = np.where(going, s.wanted[lane], s.wanted_to[r])
+        s.wanted[lane] = s.wanted_to[r] = before
+        s.filled[lane] = np.minimum(s.filled[lane], before)
+        s.pairs[lane] = np.where(going, s.pairs[lane], np.minimum(s.pairs[lane], s.pairs_to[r]))
+        s.pairs_to[r] = np.where(going, s.pairs[lane], s.pairs_to[r])
+        s.wanted_pairs[lane] = s.pairs_to[r]
+        s.next_arrival[lane], s.claimed[lane] = s.arrival[r], s.claims[r]
+        s.lost[s.home[lane]] += 1
+    if turned_out:  # who lost a place waits for the next event, even if there is room now
+        room = (s.inside < s.rules.sequences) & (s.held + s.claimed <= s.rules.capacity)
+        s.open = room & (s.next_arrival > s.clock)
+
+
+def _interrupt(s: Lanes, lane: Rows, r: Rows) -> None:
+    """The last running sequence becomes a prompt at place `r`: its output so far has to be computed with its input.
+
+    Those admitted after it have ended, so it takes the last of their places; `origin` remembers which request it is.
+    """
+    alive = np.where(np.isfinite(s.ends[lane]), s.owner[lane], -1)
+    slot = np.argmax(alive, axis=1)
+    old = alive[np.arange(lane.size), slot]
+    remaining = s.ends[lane, slot] - s.step[lane]
+    s.inputs[r], s.outputs[r] = s.inputs[old] + s.outputs[old] - remaining, remaining
+    s.prefix[r], s.origin[r], s.whole[r] = s.prefix[old], s.origin[old], s.whole[old]
+    s.fresh[r] = s.inputs[r] - s.prefix[r]
+    s.work[r] = s.fresh[r] * (s.prefix[r] + s.fresh[r] / 2)
+    s.claims[r] = s.inputs[r] + 1
+    s.context[lane] -= s.inputs[r]
+    s.held[lane] += 1  # its claim counts one token more than it held
+    s.running[lane] -= 1
+    s.begun[lane] -= 1
+    s.free[lane, s.running[lane].astype(np.int64)] = slot
+    s.ends[lane, slot] = np.inf
+    s.next_end[lane] = s.ends[lane].min(axis=1)
