@@ -13,6 +13,9 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from planner.engine.answers import Answer
+from planner.engine.estimate import CHECKPOINTING
+from planner.engine.job.storage import GPTQ_UNPACKED_BYTES
+from planner.engine.memory.total import terms_of
 from planner.engine.speed.operators import between_bytes
 from planner.workload.tasks import Lora
 
@@ -86,6 +89,56 @@ def test_packed_weights_are_unpacked_for_prompts_and_not_for_single_tokens() -> 
     assert prefill_s(**short, weight_dtype="gptq-int4") <= prefill_s(**short)
 
 
+def test_gptq_layers_that_train_unpack_by_these_operators() -> None:
+    """Of a 4-bit matrix, eight weights an INT32: bytes in and out of each operator, a tensor read at the size it is stored in."""
+    inner, outer, group = 256, 512, 128
+    packed = torch.zeros(inner // 8, outer, dtype=torch.int32, device="meta")
+    zeros, scales = (torch.zeros(inner // group, 1, outer, dtype=of, device="meta") for of in (torch.int8, torch.float16))
+    stored: dict[int, int] = {}
+
+    def moved(*tensors: torch.Tensor) -> int:
+        for tensor in tensors:
+            stored[id(tensor)] = min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+        return sum(stored[id(tensor)] for tensor in tensors)
+
+    spread = packed.unsqueeze(1).expand(-1, 8, -1)
+    shifted = torch.bitwise_right_shift(spread, torch.zeros(1, 8, 1, dtype=torch.int32, device="meta"))
+    narrow = shifted.to(torch.int8)
+    masked = torch.bitwise_and(narrow, 15)
+    grouped = masked.reshape(-1, group, outer)
+    centred = grouped - zeros
+    weights = scales * centred
+    steps = (
+        (shifted, spread),
+        (narrow, shifted),
+        (masked, narrow),
+        (centred, grouped, zeros),
+        (weights, centred, scales),
+        (weights,),
+    )
+    forward = sum(moved(*step) for step in steps) - moved(packed) - 2 * moved(zeros)  # the packed ones are counted as stored
+    backward = moved(weights)
+    assert (forward + backward) / 2 / (inner * outer) == pytest.approx(GPTQ_UNPACKED_BYTES, rel=0.01)
+
+
+def test_gptq_layers_that_train_keep_what_they_unpacked() -> None:
+    """All layers' weights in 16 bit without checkpointing, one layer's at most with it."""
+
+    def unpacked(checkpointing: str) -> float:
+        rows = candidate(
+            chip("A100 80GB SXM"),
+            {"checkpointing": CHECKPOINTING[checkpointing]},
+            model="llama-2-7b",
+            task="finetune",
+            lora=Lora(rank=8, targets=["q", "v"], base="gptq-int4"),
+        ).table()
+        return sum(float(np.max(term.bytes)) for term in terms_of(rows) if term.name == "weights unpacked to 16 bit")
+
+    layers = 32 * (4 * 4096**2 + 3 * 4096 * 11008)
+    assert unpacked("none") == pytest.approx(2 * layers, rel=1e-3)
+    assert unpacked("full") <= 2 * layers / 32
+
+
 def test_chunks_of_a_prompt_overlap_on_gpus_that_hold_layers() -> None:
     fields = {"weight_dtype": "q4_k_m", "engine": "llama.cpp"}
     whole = {tokens: prefill_s(**fields, input_tokens=tokens) for tokens in (512, 4096)}
@@ -128,3 +181,14 @@ def test_every_engine_has_a_source() -> None:
 
     assert all(record.source for records in ENGINES.values() for record in records)
     assert session().gpus.find("RTX 4090").form_factor == "GeForce"
+
+
+def test_fp8_training_runs_in_transformer_engine_with_adapters_too() -> None:
+    fields: dict[str, Any] = {
+        "model": "llama-2-7b",
+        "task": "finetune",
+        "gpu": "H100 SXM5 80GB",
+        "lora": Lora(rank=8, targets="all-linear"),
+    }
+    assert ask(**fields, dtype="fp8").assumed["engine"] == "megatron"
+    assert ask(**fields, dtype="bf16").assumed["engine"] == "transformers"

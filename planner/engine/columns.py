@@ -96,6 +96,8 @@ class JobColumns(Columns):
     linear_bytes: Floats
     other_bytes: Floats
     weight_bits_packed: Floats
+    unpacked_bytes: Floats
+    keeps_unpacked: Floats
     unpack_host_s: Floats
     frozen_bytes: Floats
     trained_beside: Floats

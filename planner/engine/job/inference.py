@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.engine.job.choices import Chooser
-from planner.engine.job.storage import UNPACK_HOST_S, stored_bytes
+from planner.engine.job.storage import UNPACK_HOST_S, UNPACKED_BYTES, stored_bytes
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Lengths, Workload
@@ -36,6 +36,8 @@ def inference_numbers(architecture: Architecture, choose: Chooser, problems: Pro
         "linear_bytes": linear,
         "other_bytes": other,
         "weight_bits_packed": packed,
+        "unpacked_bytes": UNPACKED_BYTES,
+        "keeps_unpacked": 0.0,
         "unpack_host_s": UNPACK_HOST_S.get(stored, 0.0),
         "gptq": float(stored.startswith("gptq")),
         "kv_bytes": DTYPE_BYTES[kv],

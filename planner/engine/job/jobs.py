@@ -36,6 +36,10 @@ class Job:
     """Bytes per stored parameter of embedding, norms and head."""
     weight_bits_packed: float
     """1 when linear weights are unpacked on the fly to the compute dtype."""
+    unpacked_bytes: float
+    """Bytes moved to unpack one of them, beside reading it packed."""
+    keeps_unpacked: float
+    """1: what is unpacked in forward stays for backward."""
     unpack_host_s: float
     """Host time one product of packed weights adds in eager mode."""
     frozen_bytes: float = 0.0
@@ -161,10 +165,10 @@ def _beside(found: Held) -> dict[str, float]:
 def usual_engine(workload: Workload) -> str:
     """What runs a workload that does not say.
 
-    PEFT on transformers tunes adapters and runs bitsandbytes' formats, Transformer Engine (in Megatron) trains in FP8, vLLM serves.
+    Transformer Engine (in Megatron) trains in FP8, PEFT on transformers tunes adapters and runs bitsandbytes' formats, vLLM serves.
     """
     if workload.task in {"train", "finetune"}:
-        return "transformers" if workload.lora else "megatron" if workload.dtype == "fp8" else "torch"
+        return "megatron" if workload.dtype == "fp8" else "transformers" if workload.lora else "torch"
     if workload.weight_dtype in UNPACK_HOST_S:
         return "transformers"
     return "vllm" if workload.task == "serve" else "generic"

@@ -12,6 +12,12 @@ UNPACK_HOST_S = {"nf4": 70e-6, "fp4": 70e-6, "nf4-dq": 105e-6, "int8": 300e-6}
 """Host time that bitsandbytes adds to one product in eager mode: published rates of Llama 2 7B and 13B, Falcon 7B and phi-1.5 against
 16 bit on one A100 (litgpt's table; 40 to 140, 90 to 140, 440 us)."""
 
+UNPACKED_BYTES = 4.0
+"""Written and read again for each weight that one kernel unpacks to 16 bit."""
+GPTQ_UNPACKED_BYTES = 10.0
+"""The same in training, as the mean of a forward and a backward pass: AutoGPTQ's trainable layers unpack by PyTorch's operators
+(shift to INT32, INT8, mask, less zero point, times scale: 18 B), and keep the 16-bit weights, which backward reads (2 B)."""
+
 
 def stored_bytes(name: str, key: str, architecture: Architecture, problems: Problems) -> tuple[float, float, float]:
     """(mean bytes per parameter of the layers, of all else, packed) of a storage format."""

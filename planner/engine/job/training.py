@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.engine.job.choices import Chooser
 from planner.engine.job.engines import Engine
-from planner.engine.job.storage import UNPACK_HOST_S, stored_bytes
+from planner.engine.job.storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, stored_bytes
 from planner.engine.memory.activations import Manner
 from planner.engine.memory.footprint import Footprint, footprint
 from planner.errors import Problems
@@ -30,14 +30,14 @@ def training_numbers(workload: Workload, architecture: Architecture, choose: Cho
     optimizer = choose("optimizer", "adamw")
     weight, gradient, master, cast = RECIPES[recipe]
     linear = other = weight
-    packed, adapters = 0.0, 0.0
+    packed, adapters, base = 0.0, 0.0, workload.lora.base if workload.lora else ""
     if workload.lora is not None:
         if workload.lora.rank <= 0:
             problems.add("lora.rank", f"{workload.lora.rank} is not accepted; it has to be above 0.")
         targets = LORA_TARGETS if workload.lora.targets == "all-linear" else tuple(workload.lora.targets)
         adapters = float(architecture.lora_parameters(workload.lora.rank, targets))
-        linear, other, packed = stored_bytes(workload.lora.base, "lora.base", architecture, problems)
-        sixteen = recipe == "bf16" and workload.lora.base not in {"nf4", "nf4-dq", "fp4", "int8"}
+        linear, other, packed = stored_bytes(base, "lora.base", architecture, problems)
+        sixteen = recipe == "bf16" and base not in {"nf4", "nf4-dq", "fp4", "int8"}
         gradient, cast = (2.0 if sixteen else 4.0), 0.0
         master = gradient  # the adapters' own weights, which stand beside the frozen base
     width = 2.0 if recipe == "bf16" and workload.lora is None else 4.0
@@ -51,7 +51,9 @@ def training_numbers(workload: Workload, architecture: Architecture, choose: Cho
         "linear_bytes": linear,
         "other_bytes": other,
         "weight_bits_packed": packed,
-        "unpack_host_s": UNPACK_HOST_S.get(workload.lora.base, 0.0) if workload.lora else 0.0,
+        "unpacked_bytes": GPTQ_UNPACKED_BYTES if base.startswith("gptq") else UNPACKED_BYTES,
+        "keeps_unpacked": float(base.startswith("gptq")),
+        "unpack_host_s": UNPACK_HOST_S.get(base, 0.0),
         "gptq": 0.0,
         "kv_bytes": 0.0,
         "gradient_bytes": gradient,

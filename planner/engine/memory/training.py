@@ -170,7 +170,7 @@ def _buffers(t: Table, at: Moment) -> list[Term]:
     over = np.where(s.zero >= 1, s.shard, 1.0)
     gathered = (2 * layer * j.linear_bytes + at.other * j.other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
     bucket = np.where((s.zero >= 2) & (s.shard > 1), np.minimum(2 * BUCKET_ELEMENTS, trained * 2), 0.0) * at.computing
-    unpacked = j.weight_bits_packed * 2 * k.layer_matrix / s.tp * at.computing
+    unpacked = j.weight_bits_packed * 2 * at.computing * np.where(j.keeps_unpacked > 0, layer * at.layers, k.layer_matrix / s.tp)
     step = at.stepping * (trained / over * k.step + k.step_matrix / s.tp / over)
     return [
         Term(
@@ -199,11 +199,11 @@ def _buffers(t: Table, at: Moment) -> list[Term]:
         ),
         Term(
             "buffers",
-            "largest weight of a layer unpacked",
+            "weights unpacked to 16 bit",
             unpacked,
-            "2 · {matrix} ÷ {tp}",
-            {"matrix": k.layer_matrix, "tp": s.tp},
-            "QLoRA (arXiv:2305.14314) §3",
+            "2 · {unpacked}",
+            {"unpacked": unpacked / 2},
+            "one matrix at a time (QLoRA, arXiv:2305.14314 §3); all that backward needs where PyTorch's operators unpack them (GPTQ)",
         ),
         Term(
             "buffers",

@@ -20,7 +20,7 @@ SMALL_KERNEL_S = 1.5e-6
 """One short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
 CONVERSION_BYTES = 6
 """FP32 read and 16 bit written for each input of a product, and back for each output."""
-FUSED_UNPACK_ROWS, UNPACKED_BYTES = 50, 4
+FUSED_UNPACK_ROWS = 50
 """Kernels that read packed weights serve this many rows (ExLlama's threshold); above it 16-bit weights are written and read."""
 SCORE_BYTES = 28
 """Of one attention score that goes through memory: written, scaled, masked, in FP32 for the softmax, back, read."""
@@ -121,8 +121,8 @@ def product_s(t: Table, one: Product) -> tuple[Floats, Floats, Floats]:
         one.weights * one.stored / (c.weight_bandwidth_bytes_per_s * few) + one.moved * j.activation_bytes / c.bandwidth_bytes_per_s
     )
     around = one.moved * CONVERSION_BYTES * t.engine.fp32_between
-    unpacked = t.engine.unpacks * j.weight_bits_packed
-    around = around + one.weights * (one.stored + UNPACKED_BYTES) * unpacked * (one.rows > FUSED_UNPACK_ROWS)
+    unpacked = t.engine.unpacks * (one.stored + j.unpacked_bytes) * j.weight_bits_packed
+    around = around + one.weights * unpacked * (one.rows > FUSED_UNPACK_ROWS)
     return soft_maximum(flop_s, bytes_s, c.knee) + around / c.bandwidth_bytes_per_s, flop_s, bytes_s
 
 
