@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.points import Bench, UnsupportedError, rounded, utc_now
 from bench.protocol import Point, Result
+from bench.ranks import Group
 from bench.timing import Stopped, judge, median, median_interval
 
 GPU_SIZES = tuple(2**power for power in (15, 18, 20, 22, 24, 26, 28, 30))
@@ -35,7 +36,21 @@ def bus_factor(op: str, ranks: int) -> float:
 
 def measure_collective(bench: Bench, point: Point, op: str, ranks: int, sizes: tuple[int, ...]) -> Result:
     """Bus bandwidth at the largest size; `latency_s` at the smallest, the whole series in `series`. Raises `UnsupportedError`."""
-    told = _run(bench, op, ranks, sizes, point.cap_s)
+    return _result(bench, point, op, 1, _run(bench, op, ranks, sizes, point.cap_s))
+
+
+def measure_joined(bench: Bench, point: Point, op: str, nodes: int, sizes: tuple[int, ...]) -> Result:
+    """The same among the ranks torchrun started, over `nodes` machines. Raises `UnsupportedError`, and what torch raises."""
+    if bench.group is None:
+        bench.progress(0.0, "waiting for the other ranks")
+        bench.group = Group(on_gpu=not bench.device.is_cpu)
+    if bench.group.lost:
+        raise UnsupportedError(f"the ranks have lost each other: {bench.group.lost}")
+    return _result(bench, point, op, nodes, bench.group.measure(op, sizes))
+
+
+def _result(bench: Bench, point: Point, op: str, nodes: int, told: dict[str, Any]) -> Result:
+    ranks = int(told["ranks"])
     series = [(int(size), median(samples)) for size, samples in told["series"]]
     largest, samples = told["series"][-1]
     wire = bus_factor(op, ranks) * largest
@@ -50,6 +65,7 @@ def measure_collective(bench: Bench, point: Point, op: str, ranks: int, sizes: t
         parameters={
             "op": op,
             "ranks": ranks,
+            "nodes": nodes,
             "backend": told["backend"],
             "bytes": largest,
             "latency_s": series[0][1],

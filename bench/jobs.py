@@ -9,6 +9,7 @@ from bench import attention, bandwidth, collective, inference, launch, matmul, n
 from bench.environment import Device
 from bench.points import Bench
 from bench.protocol import Point, Result
+from bench.ranks import JOIN_S
 from bench.transformer import BATCH, SEQUENCE, Qwen3Shape
 
 COMPILING_S = 240.0
@@ -177,6 +178,22 @@ def together(device: Device, op: str, ranks: int) -> Job:
     sizes = collective.CPU_SIZES if device.is_cpu else collective.gpu_sizes(device.memory_bytes)
     point = _point(f"collective/{op}/{ranks}", "collective", f"{op.replace('_', '-')} of {ranks}", device, 15.0, expected_s=5.0)
     return Job(point, lambda bench: collective.measure_collective(bench, point, op, ranks, sizes))
+
+
+def together_across(device: Device, op: str, ranks: int, nodes: int) -> Job:
+    """A collective among the ranks torchrun started, over `nodes` machines."""
+    sizes = collective.CPU_SIZES if device.is_cpu else collective.gpu_sizes(device.memory_bytes)
+    name, label = f"collective/{op}/{ranks}", f"{op.replace('_', '-')} of {ranks}"
+    point = Point(
+        id=name if nodes == 1 else f"{name}/{nodes}-nodes",
+        kind="collective",
+        label=label if nodes == 1 else f"{label}, {nodes} nodes",
+        device=device.torch_name,
+        expected_s=5.0,
+        cap_s=15.0,
+        grace_s=JOIN_S,
+    )
+    return Job(point, lambda bench: collective.measure_joined(bench, point, op, nodes, sizes))
 
 
 def context(device: Device) -> Job:

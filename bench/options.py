@@ -14,7 +14,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--suite",
         default="quick",
-        help="quick (calibrates the planner), standard (everything, in rounds), study (training steps) or smoke (self-test)",
+        help="quick (calibrates the planner), standard (everything, in rounds), study (training steps), collectives or smoke (self-test)",
     )
     parser.add_argument("--device", default="auto", help="cpu, cuda:N, or auto: the first GPU torch can use, else the CPU")
     parser.add_argument("--fd", type=int, help="descriptor for the messages; default: standard output")

@@ -10,6 +10,7 @@ from typing import Any
 from bench import nvml
 from bench.environment import Device
 from bench.protocol import Point, Result
+from bench.ranks import Group
 from bench.timing import CpuTimer, Timed, Timer, measure
 
 
@@ -41,6 +42,8 @@ class Bench:
     """Of this process with torch loaded and nothing done."""
     used_before_bytes: float | None = None
     """Of the GPU's memory, before this process touched it."""
+    group: Group | None = None
+    """The ranks torchrun started, once they have met."""
 
     def time(self, call: Callable[[], Any], cap_s: float, *, whole: bool = True, timer: Timer | None = None) -> Timed:
         """Sample `call`; `whole`: it keeps every thread busy from end to end."""

@@ -1,6 +1,7 @@
-"""One rank of a collective: started once per GPU (or CPU process) with the variables torchrun sets; rank 0 prints what it took.
+"""One rank of a collective: one process a GPU (or a CPU process) with the variables torchrun sets.
 
-`torchrun --nnodes 2 --nproc-per-node 8 … bench ranks --op all_reduce` measures across nodes the same way.
+On one machine the worker starts them itself, one set an operation, and rank 0 prints what it took. Over several nodes torchrun
+starts them all: rank 0 is the worker then, and gives the others one order after the other through the store they met in.
 """
 
 from __future__ import annotations
@@ -10,30 +11,38 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
 WARM, TIMED = 5, 20
 TIMEOUT_S = 60
+JOIN_S = 120.0
+"""Ranks of other nodes may take this long to load torch, and an order to come."""
 FEWER_ABOVE_S = 0.05
 """A call this long is repeated a quarter as often."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure one operation over several sizes; returns the exit status."""
+    """Measure one operation over several sizes, or follow the orders of rank 0; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench ranks", description=__doc__)
-    parser.add_argument("--op", choices=OPERATIONS, required=True)
-    parser.add_argument("--sizes", type=int, nargs="+", required=True, help="bytes of the whole buffer")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    wanted = parser.add_mutually_exclusive_group(required=True)
+    wanted.add_argument("--op", choices=OPERATIONS)
+    wanted.add_argument("--follow", action="store_true", help="measure what rank 0 of these ranks orders")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[], help="bytes of the whole buffer")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="cuda")
     options = parser.parse_args(arguments)
     out = os.dup(1)
     os.dup2(2, 1)
     import torch
     import torch.distributed as dist
 
-    on_gpu = options.device == "cuda"
+    on_gpu = options.device == "cuda" or (options.device == "auto" and torch.cuda.is_available())
+    if options.follow:
+        Group(on_gpu=on_gpu).follow()
+        return 0
     if on_gpu:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(seconds=TIMEOUT_S))
@@ -44,6 +53,81 @@ def main(arguments: Sequence[str]) -> int:
         os.write(out, json.dumps(told).encode() + b"\n")
     dist.destroy_process_group()
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The ranks that torchrun started, this process being one of them."""
+
+    rank: int
+    ranks: int
+    nodes: int
+
+    @classmethod
+    def around(cls, environment: Mapping[str, str]) -> World | None:
+        """As torchrun's variables tell; None outside of it, or where it started a single rank."""
+        try:
+            rank, ranks = int(environment["RANK"]), int(environment["WORLD_SIZE"])
+            local = int(environment.get("LOCAL_WORLD_SIZE", ranks))
+            nodes = int(environment.get("GROUP_WORLD_SIZE", max(1, ranks // max(1, local))))
+        except (KeyError, ValueError):
+            return None
+        return cls(rank, ranks, nodes) if ranks > 1 else None
+
+
+class Group:
+    """This process among the ranks that torchrun started."""
+
+    def __init__(self, *, on_gpu: bool) -> None:
+        """Meet the others; raises what torch raises when they do not come."""
+        import torch
+        import torch.distributed as dist
+
+        if on_gpu:
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        patience = timedelta(seconds=JOIN_S)
+        store, rank, ranks = next(dist.rendezvous("env://", timeout=patience))
+        store.set_timeout(patience)
+        dist.init_process_group("nccl" if on_gpu else "gloo", store=store, rank=rank, world_size=ranks, timeout=patience)
+        self._torch, self._dist = torch, dist
+        self._orders = dist.PrefixStore("gpu-planner", store)
+        self._given = 0
+        self._place = "cuda" if on_gpu else "cpu"
+        self.lost = ""
+        """Why nothing can be measured together any more."""
+
+    def measure(self, op: str, sizes: Sequence[int]) -> dict[str, Any]:
+        """On rank 0: have all ranks do `op`; what it took. Raises what torch raises when a rank does not answer."""
+        self._order([op, *map(str, sizes)])
+        try:
+            series = self._series(op, sizes)
+        except RuntimeError as broken:
+            self.lost = str(broken).splitlines()[0][:200]
+            raise
+        return {"op": op, "ranks": self._dist.get_world_size(), "backend": self._dist.get_backend(), "series": series}
+
+    def follow(self) -> None:
+        """On the other ranks: do what rank 0 orders until it orders the end."""
+        while True:
+            order = self._orders.get(f"{self._given}").decode().split()
+            self._given += 1
+            if not order:
+                break
+            self._series(order[0], [int(size) for size in order[1:]])
+        self._dist.destroy_process_group()
+
+    def end(self) -> None:
+        """On rank 0: let the others end, and leave."""
+        if not self.lost:
+            self._order([])
+            self._dist.destroy_process_group()
+
+    def _order(self, words: Sequence[str]) -> None:
+        self._orders.set(f"{self._given}", " ".join(words))
+        self._given += 1
+
+    def _series(self, op: str, sizes: Sequence[int]) -> list[list[Any]]:
+        return [[size, _seconds(self._torch, self._dist, op, size, self._place)] for size in sizes]
 
 
 def _seconds(torch: Any, dist: Any, op: str, size: int, place: str) -> list[float]:

@@ -28,19 +28,20 @@ from bench.jobs import (
     read,
     slack,
     together,
+    together_across,
     train,
     triad,
 )
 from bench.protocol import PROMISED_S
-from bench.ranks import OPERATIONS
+from bench.ranks import OPERATIONS, World
 from bench.transformer import CPU_SHAPE, GPU_SHAPE, QWEN3_06B, QWEN3_8B, SMOKE_SHAPE
 
-SUITES = ("quick", "standard", "study", "smoke")
+SUITES = ("quick", "standard", "study", "collectives", "smoke")
 """`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training
-steps over model or batch sizes; `smoke` is the self-test: three tiny points, not used for planning."""
-WALL_CAP_S = {"quick": 300.0, "standard": PROMISED_S["standard"], "study": PROMISED_S["study"], "smoke": 60.0}
+steps over model or batch sizes; `collectives` what ranks do together, also those torchrun started over several nodes; `smoke` is the self-test: three tiny points, not used for planning."""
+WALL_CAP_S = {"quick": 300.0, "standard": PROMISED_S["standard"], "study": PROMISED_S["study"], "collectives": 300.0, "smoke": 60.0}
 """A run ends after this long whatever happens: no unbounded job is left behind on a rented box."""
-SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "smoke": 0.0}
+SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "collectives": 0.0, "smoke": 0.0}
 """Steady work on a GPU before the first figure."""
 ROUNDS = 3
 """Of what decides the ceilings, in the standard suite: other points in between, so that a drift shows."""
@@ -66,6 +67,8 @@ class Wish:
     """Products of the model now planned."""
     ranks: int = 1
     """GPUs (or CPU processes) that collectives are measured among."""
+    world: World | None = None
+    """The ranks that torchrun started, where it started this process."""
 
 
 def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # frozen
@@ -73,6 +76,10 @@ def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # froze
     if suite == "study":
         steps = study.steps(wish.study, on_cpu=device.is_cpu, memory_bytes=device.memory_bytes)
         return [_study_step(device, step) for step in steps]
+    if suite == "collectives":
+        if wish.world is not None:
+            return [together_across(device, op, wish.world.ranks, wish.world.nodes) for op in OPERATIONS]
+        return [together(device, op, wish.ranks) for op in OPERATIONS if wish.ranks > 1]
     if suite == "smoke":
         return [
             gemm(device, "fp32", 128, 128, 128, cap_s=0.3),

@@ -139,7 +139,7 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         import torch
     except ImportError as missing:
         return Error(name="NoTorch", message=f"this interpreter cannot load torch: {missing}")
-    from bench import earlier, environment, nvml, overheads, suite
+    from bench import earlier, environment, nvml, overheads, ranks, suite
     from bench.rounds import Rounds
 
     resident_bytes, in_use = overheads.resident_bytes(), nvml.memory_in_use()
@@ -171,8 +171,11 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         study=StudyWish(axis=options.axis, depth_law=options.depth_law, vocabulary=options.vocabulary),
         shapes=tuple(options.shapes),
         ranks=options.ranks or environment.local_ranks(device),
+        world=ranks.World.around(os.environ),
     )
     planned = suite.jobs(suite_name, device, wish)
+    if suite_name == "collectives" and not planned:
+        return Error(name="NoPeers", message="a collective needs two GPUs, or two processes of a CPU")
     jobs = earlier.to_come(planned, options.done, options.never)
     before = earlier.written_down(options.journal) if options.done else {}
     soak_s = 0.0 if device.is_cpu else suite.SOAK_S[suite_name]
@@ -186,6 +189,8 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
     try:
         return _take(run, jobs, bench, frozenset(options.skip if same else ()), soak_s, rounds, too_much)
     finally:
+        if bench.group is not None:
+            bench.group.end()
         if bench.meter is not None:
             bench.meter.close()
 

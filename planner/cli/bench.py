@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from pathlib import Path
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from planner.observe.bench_events import Failed, Finished
     from planner.observe.bench_process import BenchRun
 
-SUITES = ("quick", "standard", "study", "smoke")
+SUITES = ("quick", "standard", "study", "collectives", "smoke")
 FIRST_GPUS = 3
 """Of a plan, to be measured elsewhere."""
-WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite"}
+WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "no-peers"}
 """Failures that another option would have avoided."""
 
 
@@ -34,7 +35,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     default="quick",
     show_default=True,
     help="quick: under a minute; standard: everything, in rounds, ten minutes at most; study: training steps over model sizes; "
-    "smoke: a self-test, not used by plans.",
+    "collectives: what several GPUs do together, over nodes too where torchrun starts it; smoke: a self-test, not used by plans.",
 )
 @click.option(
     "--device", default="auto", show_default=True, metavar="NAME", help="cpu, cuda:0, cuda:1, …; auto: the first GPU, else the CPU."
@@ -107,11 +108,16 @@ def bench(
     from planner.observe.bench_events import BenchRequest
     from planner.observe.bench_models import WITH_PRODUCTS, product_options
     from planner.observe.bench_process import BenchRun
+    from planner.observe.bench_ranks import SUITE as COLLECTIVES
+    from planner.observe.bench_ranks import rank_of
     from planner.paths import state_folder
 
     of_study = {"--axis": axis, "--depth-law": depth_law, "--vocabulary": vocabulary}
     if suite != "study" and (given := [name for name, value in of_study.items() if value is not None]):
         raise click.UsageError(f"{', '.join(given)} concern the suite study only.")
+    rank = rank_of(os.environ) if suite == COLLECTIVES else None
+    if rank:
+        return asyncio.run(_as_rank(python, device))
     session = invocation.session()
     if depth_law is not None:
         from planner.engine.study.sizes import depth_of
@@ -129,6 +135,7 @@ def bench(
         python=python,
         skip=skip,
         skip_if=skip_if,
+        restarts=rank is None,
         options=(
             *(word for name, value in options.items() if value is not None for word in (name, str(value))),
             *(product_options(session.architecture(of_model)) if of_model else ()),
@@ -176,6 +183,18 @@ def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | N
         return (), None
     latest = store.latest(runs[0].device, runs[0].fingerprint, suite=suite)
     return tuple(one.point for one in latest if one.solid), runs[0].fingerprint
+
+
+async def _as_rank(python: Path | None, device: str) -> int:
+    """Be one of the ranks that torchrun started beside the first, which measures and keeps the results."""
+    from planner.observe.bench_ranks import follow
+    from planner.observe.interpreter import NoInterpreter, probe_interpreter
+
+    found = probe_interpreter(python)
+    if isinstance(found, NoInterpreter):
+        print(f"error: {found.message} {found.next_step}", file=sys.stderr)
+        return ExitCode.WRONG_INPUT
+    return ExitCode.ANSWERED if await follow(found, device) == 0 else ExitCode.NOTHING_FOUND
 
 
 async def _follow(run: BenchRun, narrator: Narrator) -> Finished | Failed:

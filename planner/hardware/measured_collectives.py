@@ -30,7 +30,10 @@ DECODE_SHARE = 0.3
 
 
 def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective, ...]:
-    """Latency and efficiency of every collective measured among several of `gpu`; those of one kind of link."""
+    """Latency and efficiency of every collective measured among several of `gpu` in one machine.
+
+    What nodes do together tells of their network, not of the link inside one.
+    """
     link, rate = node_link(gpu)
     found: dict[tuple[str, int], Collective] = {}
     for one in points:
@@ -38,7 +41,7 @@ def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective,
         op = next((name for name in OPERATIONS if name == one.parameters.get("op")), None)
         if one.kind != "collective" or not one.solid or op is None:
             continue
-        if not isinstance(ranks, int) or ranks < 2 or not isinstance(series, list):
+        if not isinstance(ranks, int) or ranks < 2 or not isinstance(series, list) or one.parameters.get("nodes", 1) != 1:
             continue
         line = _line(op, ranks, series)
         if line is None:

@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from planner.observe.interpreter import Interpreter
 
 FailureState = Literal[
-    "no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "busy", "worker-killed", "hung", "crashed"
+    "no-interpreter",
+    "not-python",
+    "too-old",
+    "no-torch",
+    "no-device",
+    "no-suite",
+    "no-peers",
+    "busy",
+    "worker-killed",
+    "hung",
+    "crashed",
 ]
 EndState = Literal["finished", "cancelled"]
 
@@ -39,6 +49,8 @@ class BenchRequest:
     """Further arguments of the worker: what of the study to measure, a time limit."""
     polls: Callable[[], int] | None = None
     """How many times this program has read the device's telemetry so far; its rate is kept with each point. None: it does not."""
+    restarts: bool = True
+    """Whether another worker may take over from one that broke; ranks of other nodes cannot be met a second time."""
     silence_s: float = 10.0
     """Without a sign of life for this long, the worker counts as hung."""
 

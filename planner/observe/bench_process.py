@@ -44,11 +44,12 @@ __all__ = ["BenchRequest", "BenchRun", "Event", "adopt_journals", "probe_interpr
 LINGER_S = 5.0
 """How long a worker that has closed its pipe may take to end."""
 AGAIN = "Start the benchmark again (b in the terminal program)."
-STATES: dict[str, FailureState] = {"NoTorch": "no-torch", "NoDevice": "no-device", "NoSuite": "no-suite"}
+STATES: dict[str, FailureState] = {"NoTorch": "no-torch", "NoDevice": "no-device", "NoSuite": "no-suite", "NoPeers": "no-peers"}
 NEXT_STEPS: dict[str, str] = {
     "no-torch": "Name an interpreter whose torch loads with --python PATH.",
     "no-device": "Choose another with --device, or an interpreter whose torch can use it with --python PATH.",
     "no-suite": "Choose one of them with --suite.",
+    "no-peers": "Say how many with --ranks, or start it on several nodes with torchrun.",
 }
 
 
@@ -70,7 +71,7 @@ class BenchRun:
         self._stopping = asyncio.Event()
         self._worker: Worker | None = None
         self._points: dict[str, protocol.Point] = {}
-        self._ledger = Ledger()
+        self._ledger = Ledger(restarts=request.restarts)
         self._polling = Polling(request.polls or (lambda: 0))
         self._bye = ""
         self._error: protocol.Error | None = None
@@ -259,7 +260,7 @@ class BenchRun:
             return self._finished("finished", kept + (", ended at its time limit" if self._bye == "wall-cap" else ""))
         state, words = how
         said = f"{words[:1].upper()}{words[1:]}"
-        if state in {"no-torch", "no-device", "no-suite"} and not self._record.kept:
+        if state in NEXT_STEPS and not self._record.kept:
             return self._failed(state, f"{said}.", NEXT_STEPS[state])
         return self._failed(state, f"{said}: {kept}.", NEXT_STEPS.get(state, AGAIN))
 

@@ -21,7 +21,9 @@ KILLED_FOR_MEMORY = "the system ran out of memory and killed the worker"
 class Ledger:
     """Follows the messages of a run over all of its workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, restarts: bool = True) -> None:
+        """`restarts`: whether another worker may take over at all."""
+        self._most = MOST_RESTARTS if restarts else 0
         self.restarts = 0
         self.open = ""
         """Id of the point that has begun and not ended."""
@@ -65,7 +67,7 @@ class Ledger:
     @property
     def may_restart(self) -> bool:
         """Whether another worker may be started: this one came as far as a point, something is left, and not too many went."""
-        return self._begun and self.restarts < MOST_RESTARTS and not self.through
+        return self._begun and self.restarts < self._most and not self.through
 
     def restart(self) -> None:
         """Another worker takes over."""
