@@ -6,6 +6,7 @@ output is written in place. 2·m·n·k operations a call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,12 +18,16 @@ from bench.points import Bench, UnsupportedError, rate_result
 from bench.protocol import Point, Result
 
 FLOAT_TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-CUDA_NEEDS = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (7, 0), "fp8": (8, 9), "int8": (7, 5)}
+CUDA_NEEDS = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (7, 0), "fp8": (8, 9), "int8": (7, 5), "fp4": (10, 0)}
 """Compute capability from which a dtype has its own units; below, it is emulated or refused."""
 CPU_NEEDS = {"fp16": ("avx512_fp16", "amx_fp16", "asimdhp")}
 """Without one of these torch falls back to a loop hundreds of times slower."""
-CPU_NEVER = ("tf32", "fp8")
+CPU_NEVER = ("tf32", "fp8", "fp4")
 """No such unit on a CPU: torch emulates fp8 for correctness only."""
+FP4_BLOCK = 16
+"""Elements of a row that share an 8-bit scale (NVFP4)."""
+TRIED = 128
+"""Edge of the product that shows whether torch has a dtype here."""
 
 
 def measure_gemm(bench: Bench, point: Point, dtype: str, m: int, n: int, k: int) -> Result:
@@ -40,14 +45,14 @@ def measure_gemm(bench: Bench, point: Point, dtype: str, m: int, n: int, k: int)
         dtype,
         {"m": m, "n": n, "k": k, "cache": getattr(bench.timer, "cache", "warm")},
         flop=flop,
-        bytes=float(operand_bytes(dtype) * (m * k + k * n) + output_bytes(dtype) * m * n),
+        bytes=float(input_bytes(dtype) * (m * k + k * n) + output_bytes(dtype) * m * n),
     )
     bench.best_flop_per_s[dtype] = max(bench.best_flop_per_s.get(dtype, 0.0), flop / timed.median_s)
     return result
 
 
 def refuse_unsupported(device: Device, dtype: str) -> None:
-    """Raise `UnsupportedError` unless a 64³ product works and the device has units for it."""
+    """Raise `UnsupportedError` unless a small product works and the device has units for it."""
     if device.is_cpu:
         needed = CPU_NEEDS.get(dtype, ())
         if dtype in CPU_NEVER or (needed and not set(needed) & set(device.instructions)):
@@ -59,7 +64,7 @@ def refuse_unsupported(device: Device, dtype: str) -> None:
         )
     try:
         with matrix_precision(dtype):
-            product(device.torch_name, dtype, 64, 64, 64)()
+            product(device.torch_name, dtype, TRIED, TRIED, TRIED)()
     except (RuntimeError, NotImplementedError, AttributeError, TypeError) as refused:
         if "CUDA error" in str(refused):
             raise
@@ -77,10 +82,28 @@ def product(device: str, dtype: str, m: int, n: int, k: int) -> Callable[[], Any
         right = torch.randn(n, k, device=device).to(torch.float8_e4m3fn).t()
         one = torch.ones((), device=device)
         return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)  # noqa: SLF001  # public only since 2.10
+    if dtype == "fp4":
+        return _fp4_product(device, m, n, k)
     kind = FLOAT_TYPES[dtype]
     left = torch.randn(m, k, device=device, dtype=kind)
     right = torch.randn(n, k, device=device, dtype=kind).t()
     return Product(left, right, torch.randn(m, n, device=device, dtype=kind))
+
+
+def _fp4_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:
+    """NVFP4: two elements a byte, a scale in 8 bits for every block of 16, the scales padded to tiles of 128 rows and 4 blocks.
+
+    All 16 codes are numbers, so random bytes are random elements; scales of one leave them as they are, in whatever order.
+    """
+    left = torch.randint(0, 256, (m, k // 2), dtype=torch.uint8, device=device).view(torch.float4_e2m1fn_x2)
+    right = torch.randint(0, 256, (n, k // 2), dtype=torch.uint8, device=device).view(torch.float4_e2m1fn_x2).t()
+    scales = [torch.ones(fp4_scales(rows, k), device=device).to(torch.float8_e4m3fn) for rows in (m, n)]
+    return lambda: torch._scaled_mm(left, right, scale_a=scales[0], scale_b=scales[1], out_dtype=torch.bfloat16)  # noqa: SLF001  # as for fp8
+
+
+def fp4_scales(rows: int, k: int) -> int:
+    """How many scales an NVFP4 operand of `rows` × `k` elements has in cuBLAS's tiles."""
+    return 128 * math.ceil(rows / 128) * 4 * math.ceil(k / FP4_BLOCK / 4)
 
 
 class Product:
@@ -116,6 +139,11 @@ def operand_bytes(dtype: str) -> int:
     return {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}[dtype]
 
 
+def input_bytes(dtype: str) -> float:
+    """Bytes of one element of A or B with its part of a scale."""
+    return 0.5 + 1 / FP4_BLOCK if dtype == "fp4" else operand_bytes(dtype)
+
+
 def output_bytes(dtype: str) -> int:
     """Bytes of one element of C."""
-    return {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2, "int8": 4}[dtype]
+    return {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2, "fp4": 2, "int8": 4}[dtype]

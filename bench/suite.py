@@ -139,6 +139,7 @@ def _quick_gpu(device: Device) -> list[Job]:
         gemm(device, "tf32", 8192, 8192, 8192),
         gemm(device, "fp32", 4096, 4096, 4096),
         gemm(device, "int8", 8192, 8192, 8192),
+        gemm(device, "fp4", 8192, 8192, 8192),
         gemm(device, "bf16", 2048, 2048, 2048),
         gemm(device, "bf16", 1024, 1024, 1024),
     ]

@@ -16,7 +16,7 @@ from planner.hardware.measurement import UNITS
 
 torch = pytest.importorskip("torch")
 
-from bench import collective, networks, suite, variants  # noqa: E402  # they import torch
+from bench import collective, matmul, networks, suite, variants  # noqa: E402  # they import torch
 from bench.environment import Device  # noqa: E402
 from bench.points import Bench, UnsupportedError  # noqa: E402
 from bench.protocol import Point, Result  # noqa: E402
@@ -255,3 +255,35 @@ def test_others_on_the_gpu_before_the_run_make_every_figure_shared() -> None:
     here.crowded = "another program kept the GPU busy"
     timed = here.time(lambda: sum(range(1000)), 0.1)
     assert (timed.status, timed.detail) == ("shared", "another program kept the GPU busy")
+
+
+def test_fp4_is_measured_where_the_device_has_it_and_refused_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    b200 = Device("cuda:0", "NVIDIA B200", 180e9, 126 * 2.0**20, 1, capability=(10, 0))
+    assert "gemm/fp4/8192x8192x8192" in {job.point.id for job in suite.jobs("quick", b200)}
+    with pytest.raises(UnsupportedError, match="this CPU has no fp4"):
+        matmul.refuse_unsupported(CPU, "fp4")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with pytest.raises(UnsupportedError, match=r"fp4 needs compute capability 10\.0, this GPU has 9\.0"):
+        matmul.refuse_unsupported(H100, "fp4")
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(8192, 8192, 8192), (128, 128, 128), (200, 48, 96)])
+def test_an_fp4_product_is_what_torch_accepts_on_a_gpu(m: int, n: int, k: int) -> None:
+    """Torch's own check of a CUDA product, on tensors without data: shapes, strides and the number of scales."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        out = matmul.product("cuda", "fp4", m, n, k)()
+    assert out.shape == (m, n)
+    assert out.dtype == torch.bfloat16
+    # by hand: 200 rows take two tiles of 128, 96 elements are 6 blocks of 16, padded to 8
+    assert matmul.fp4_scales(200, 96) == 2 * 128 * 8
+    assert matmul.input_bytes("fp4") == 0.5625
+
+
+def test_an_fp4_product_with_scales_too_few_is_not_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    monkeypatch.setattr(matmul, "fp4_scales", lambda rows, k: rows * k // 16 - 1)
+    with FakeTensorMode(), pytest.raises(RuntimeError, match="scale_a should have 1024 elements"):
+        matmul.product("cuda", "fp4", 128, 128, 128)()
