@@ -41,6 +41,7 @@ TEMPLATE = ROOT / "docs" / "second-opinion.template.md"
 TASKS = frozenset({"serve", "generate", "prefill"})
 TIMES = ("ttft_s", "prefill_s", "tpot_s", "decode_tokens_per_s", "request_s", "output_tokens_per_s", "requests_per_s")
 """What both predict."""
+PAIR = ("both", "ours: median", "p90", "signed", "theirs: median", "p90", "signed")
 NARRATED_EVERY = 50
 FEW = 14
 
@@ -53,7 +54,9 @@ class Opinions:
     theirs: list[Comparison] = field(default_factory=list)
     """Of the same values in the same order; those both predict."""
     unanswered: Counter[str] = field(default_factory=Counter)
-    """Values by the reason why the other does not answer."""
+    """Values by the reason why they are not compared."""
+    missing: Counter[str] = field(default_factory=Counter)
+    """Values by kind that the planner predicts and the other does not."""
     tables: Counter[str] = field(default_factory=Counter)
     """Values by the release whose timings the other used."""
 
@@ -123,6 +126,7 @@ def opinions(
                 found.unanswered["the planner does not answer either"] += 1
             elif (predicted := theirs.get(value.quantity)) is None:
                 found.unanswered[str(theirs.get("error") or f"it does not predict {value.quantity}")] += 1
+                found.missing[ours.kind] += 1
             else:
                 found.ours.append(ours)
                 found.theirs.append(replace(ours, predicted=float(predicted), low=None, high=None))
@@ -130,17 +134,25 @@ def opinions(
     return found
 
 
-def side_by_side(found: Opinions, by_source: bool = False) -> str:
-    """A table a kind (and source): the two errors on the very same values."""
-    heads = ["kind", *(["source"] if by_source else []), "n", "ours: median", "p90", "signed", "theirs: median", "p90", "signed"]
-    groups: dict[tuple[str, ...], list[tuple[Comparison, Comparison]]] = {}
-    for pair in zip(found.ours, found.theirs, strict=True):
-        groups.setdefault((pair[0].kind, *([pair[0].source] if by_source else [])), []).append(pair)
-    rows = []
-    for key, pairs in sorted(groups.items()):
-        ours, theirs = ([pair[side] for pair in pairs] for side in (0, 1))
-        rows.append([*key, str(len(pairs)), *_errors(score(key[0], ours)), *_errors(score(key[0], theirs))])
-    return table(heads, rows, left=2 if by_source else 1)
+def by_kind(found: Opinions) -> str:
+    """A line a kind: how many values both predict, how many the other does not, and both errors."""
+    kinds = sorted({one.kind for one in found.ours} | found.missing.keys())
+    rows = [[kind, *_pair(found, kind), str(found.missing[kind])] for kind in kinds]
+    return table(["kind", *PAIR, "only ours"], rows)
+
+
+def by_source(found: Opinions) -> str:
+    """A line a kind and source."""
+    kinds = sorted({(one.kind, one.source) for one in found.ours})
+    return table(["kind", "source", *PAIR], [[*kind, *_pair(found, *kind)] for kind in kinds], left=2)
+
+
+def _pair(found: Opinions, kind: str, source: str | None = None) -> list[str]:
+    """The two errors on the very same values."""
+    ours, theirs = (
+        [one for one in side if one.kind == kind and source in {None, one.source}] for side in (found.ours, found.theirs)
+    )
+    return [str(len(ours)), *_errors(score(kind, ours)), *_errors(score(kind, theirs))]
 
 
 def _errors(one: Score) -> list[str]:
@@ -170,9 +182,9 @@ def page(found: Opinions, versions: Mapping[str, str], folder: str) -> str:
         folder=folder,
         both=f"{len(found.ours):,}",
         all=f"{len(found.ours) + sum(found.unanswered.values()):,}",
-        by_kind=side_by_side(found),
-        by_source=side_by_side(found, by_source=True),
-        unanswered=listed(found.unanswered, "why aiconfigurator has no answer"),
+        by_kind=by_kind(found),
+        by_source=by_source(found),
+        unanswered=listed(found.unanswered, "why a value is not compared (it: aiconfigurator)"),
         tables=listed(found.tables, "engine measured, and the timings that stood for it"),
     )
 
