@@ -6,6 +6,9 @@ FOLDER holds published measurements. Of `transformers`: prompts and LoRA steps i
 `torch`: pre-training on up to eight GPUs with code of its own. They are predicted with the shipped figures; the factor is the
 geometric mean of the sources' own geometric means, times the factor that is shipped. Printed: each source's mean, and the
 factor without it.
+
+And `pipelined_prompt` of llama.cpp: the median, over prompts of more than a chunk on n GPUs that were also run on one, of the
+share of the overlap there could be that their speed-up tells.
 """
 
 from __future__ import annotations
@@ -84,6 +87,26 @@ def report(session: Session, engine: str, asked: list[Experiment]) -> None:
         print(f"  {source:32} {count}; without it {shipped * math.exp(statistics.mean(rest)):.2f}")
 
 
+def overlap(folder: Path) -> None:
+    """Print the share of overlapped chunks: n GPUs take n + share·(1 + (n - 1) ÷ chunks - n) of a stage's time."""
+    chunk = ENGINES["llama.cpp"][0].prefill_chunk
+    rates: dict[tuple[str, ...], dict[int, float]] = defaultdict(dict)
+    for row in rows(folder, "prefill", r"llama\.cpp"):
+        if row["metric"] == "prefill_tokens_per_s":
+            same = (row["gpu"], row["model"], row["weight_quant"], row["isl"])
+            rates[same][int(row["n_gpus"])] = float(row["value"])
+    shares = []
+    for same, by_count in rates.items():
+        chunks = int(same[-1]) / chunk
+        for count, rate in by_count.items():
+            if count > 1 and chunks > 1 and 1 in by_count:
+                shares.append((count - count * by_count[1] / rate) / (count - 1 - (count - 1) / chunks))
+    if shares:
+        low, middle, high = statistics.quantiles(shares, n=4)
+        shipped = ENGINES["llama.cpp"][0].pipelined_prompt
+        print(f"llama.cpp: pipelined_prompt {middle:.2f}, half of {len(shares)} prompts {low:.2f} to {high:.2f} (shipped {shipped})")
+
+
 def main() -> None:
     """Print the factors."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -95,6 +118,7 @@ def main() -> None:
         if not asked:
             sys.exit(f"no experiment of {engine} that can be used")
         report(session, engine, asked)
+    overlap(folder)
 
 
 if __name__ == "__main__":

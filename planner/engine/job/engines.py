@@ -177,7 +177,7 @@ _RECORDS: dict[str, Engine] = {
             fp16_accumulate=True,
             hbm_share=0.66,
             hop_s=0.13e-3,
-            pipelined_prompt=0.5,
+            pipelined_prompt=0.8,
             layer_split=True,
             pool_fraction=None,
             prefill_chunk=512,
@@ -185,7 +185,7 @@ _RECORDS: dict[str, Engine] = {
             reserves_output=True,
             fused_elementwise=True,
             memory_source=_CONTEXT,
-            source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; HBM share, hops and overlap of chunks: 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05)",
+            source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; HBM share and hops: by hand from 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05); overlap of chunks: scripts/fit_engines.py on 54 of them (2026-11-21)",
         ),
         Engine(
             name="generic",
