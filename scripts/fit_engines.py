@@ -96,15 +96,17 @@ def overlap(folder: Path) -> None:
             same = (row["gpu"], row["model"], row["weight_quant"], row["isl"])
             rates[same][int(row["n_gpus"])] = float(row["value"])
     shares = []
-    for same, by_count in rates.items():
-        chunks = int(same[-1]) / chunk
+    for run, by_count in rates.items():
+        chunks = int(run[-1]) / chunk
         for count, rate in by_count.items():
             if count > 1 and chunks > 1 and 1 in by_count:
                 shares.append((count - count * by_count[1] / rate) / (count - 1 - (count - 1) / chunks))
     if shares:
         low, middle, high = statistics.quantiles(shares, n=4)
         shipped = ENGINES["llama.cpp"][0].pipelined_prompt
-        print(f"llama.cpp: pipelined_prompt {middle:.2f}, half of {len(shares)} prompts {low:.2f} to {high:.2f} (shipped {shipped})")
+        print(
+            f"llama.cpp: pipelined_prompt {middle:.2f}, half of {len(shares)} prompts {low:.2f} to {high:.2f} (shipped {shipped})"
+        )
 
 
 def main() -> None:
