@@ -151,7 +151,7 @@ def test_a_gpu_that_may_not_be_opened_has_its_state_and_no_values(library: Path,
 
 
 def test_a_lost_gpu_leaves_the_others_and_comes_back(library: Path, control: ControlFile) -> None:
-    control.devices(H100, A100 | {"lost_after": 40})
+    control.devices(H100, A100 | {"lost_after": 90})
     code = READ_TWICE_OPEN.replace("range(2)", "range(3)")
     with subprocess.Popen(
         [sys.executable, "-W", "error", "-c", code],

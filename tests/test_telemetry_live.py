@@ -314,6 +314,7 @@ for ours, other in zip(read_once().devices, theirs, strict=True):
         "SM clock": (ours.sm_clock_hz, scaled(other.sm_clock(), 1e6)),
         "memory clock": (ours.memory_clock_hz, scaled(other.memory_clock(), 1e6)),
         "highest SM clock": (ours.max_sm_clock_hz, scaled(other.max_sm_clock(), 1e6)),
+        "errors not corrected": (ours.ecc_uncorrected_volatile, known(other.total_volatile_uncorrected_ecc_errors())),
     }))
 """
     done = run_python(code, library, control)
@@ -321,12 +322,14 @@ for ours, other in zip(read_once().devices, theirs, strict=True):
     gpus = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(gpus) == 3
     for gpu in gpus:
-        assert len(gpu) == 14
+        assert len(gpu) == 15
         for name, (own, other) in gpu.items():
             assert own == (pytest.approx(other) if isinstance(other, float) else other), (gpu["name"], name)
     known = [sum(own is not None for own, _ in gpu.values()) for gpu in gpus]
-    assert known[:2] == [14, 14]  # both absent is no agreement
-    assert gpus[2]["highest SM clock"] == [None, None]  # and what the A100 is not told to say, neither makes up
+    assert known[:2] == [15, 15]  # both absent is no agreement
+    assert (
+        gpus[2]["highest SM clock"] == gpus[2]["errors not corrected"] == [None, None]
+    )  # and what this A100 does not say, neither makes up
     assert known[2] == 13
     differing = [name for name in gpus[0] if len({repr(gpu[name][0]) for gpu in gpus}) == 3]
-    assert len(differing) == 14, sorted(gpus[0].keys() - set(differing))  # no figure of one GPU is another's
+    assert len(differing) == 15, sorted(gpus[0].keys() - set(differing))  # no figure of one GPU is another's

@@ -91,7 +91,18 @@ def test_every_value_of_watch_json_is_what_the_library_said(library: Path, contr
         "pcie_max_generation": 5,
         "pcie_max_width": 16,
         "persistence_mode": True,
+        "ecc_corrected_volatile": 0,
+        "ecc_uncorrected_volatile": 0,
+        "ecc_corrected_aggregate": 12,
+        "ecc_uncorrected_aggregate": 0,
+        "remapped_rows_correctable": 1,
+        "remapped_rows_uncorrectable": 0,
+        "row_remap_pending": False,
+        "row_remap_failed": False,
         "mig_enabled": False,
+        "reasons": dict.fromkeys(
+            ("retired_pages_single_bit", "retired_pages_double_bit", "page_retirement_pending"), "not supported by this GPU"
+        ),
     }
 
 

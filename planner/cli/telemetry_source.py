@@ -29,12 +29,16 @@ class Origin:
     demo: bool = False
     source: str | None = None
     speed: float = 1.0
+    processes: bool = False
+    """Tell who uses each GPU, which only this machine's driver does."""
 
     def __post_init__(self) -> None:
         """Raise `UserError` when more than one is asked for."""
         given = [name for name, value in (("--replay", self.replay), ("--demo", self.demo), ("--source", self.source)) if value]
         if len(given) > 1:
             raise UserError(Problem("", "", f"{' and '.join(given)} exclude each other; give one."))
+        if given and self.processes:
+            raise UserError(Problem("--processes", "", f"only this machine's driver tells who uses a GPU; leave {given[0]} out."))
 
     def recording(self) -> Recording | None:
         """The recording, where it is one; lines of it that cannot be read are told on stderr."""
@@ -60,7 +64,7 @@ class Origin:
             return read_exporter(self.source)
         from planner.observe.telemetry import read_once
 
-        return read_once()
+        return read_once(processes=self.processes)
 
     def stream(self, on_snapshot: Callable[[Snapshot], None], interval_s: float, *, again: bool = False) -> Telemetry:
         """Readings as they come, at `interval_s` (a recording keeps its own pace); `again`: the demonstration has no end."""
@@ -73,7 +77,9 @@ class Origin:
             return _exporter_stream(self.source, on_snapshot, interval_s)
         from planner.observe.telemetry import Poller
 
-        return Poller(on_snapshot, interval_s=interval_s)
+        poller = Poller(on_snapshot, interval_s=interval_s)
+        poller.lists_processes = self.processes
+        return poller
 
 
 def _exporter_stream(url: str, on_snapshot: Callable[[Snapshot], None], interval_s: float) -> Telemetry:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
+from planner.observe.health import warning_text
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 from planner.units import UNKNOWN, bytes_text, digits, percent_text
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.table import Table
 
 
 def _gpu_name(device: DeviceSnapshot) -> str:
@@ -42,6 +46,12 @@ def _held_back(device: DeviceSnapshot) -> str:
     lasting = [f"{reason} {percent_text(share)}" for reason, share in shares.items() if share >= 0.005]
     named = [reason for reason in device.event_reasons if reason not in shares or shares[reason] < 0.005]
     return ", ".join(lasting + named) or "nothing"
+
+
+def _errors(device: DeviceSnapshot) -> str:
+    """In the GPU's life, those it could not correct first."""
+    counts = device.ecc_uncorrected_aggregate, device.ecc_corrected_aggregate
+    return UNKNOWN if None in counts else f"{counts[0]:,}, {counts[1]:,} corrected"
 
 
 class Column(NamedTuple):
@@ -89,6 +99,7 @@ COLUMNS = (
     Column(
         "°C", lambda gpu: UNKNOWN if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}", ("temperature_c",), least_width=100
     ),
+    Column("memory errors", _errors, ("ecc_uncorrected_aggregate", "ecc_corrected_aggregate"), least_width=150),
     Column("held back by", _held_back, ("event_reasons",), least_width=120),
 )
 
@@ -123,8 +134,44 @@ def telemetry_table(snapshot: Snapshot, width: int, stale_for_s: float | None = 
         lines.append(Text(snapshot.nvml_detail))
     if snapshot.host.cpu_name:
         lines.append(Text(host_line(snapshot.host)))
+    lines += [Text(f"! {words}", style="bold") for words in health_lines(snapshot)]
+    if any(device.processes is not None or "processes" in device.reasons for device in snapshot.devices):
+        lines.append(process_table(snapshot, width))
     lines += [Text(f"{UNKNOWN} {note}", style="dim") for note in missing_notes(snapshot, columns)]
     return Group(*lines)
+
+
+def health_lines(snapshot: Snapshot) -> list[str]:
+    """What is wrong with the memory of each GPU, in words."""
+    return [
+        f"GPU {device.index}: {warning_text(warning, msgspec.structs.asdict(device))}"
+        for device in snapshot.devices
+        for warning in device.health_warnings
+    ]
+
+
+def process_table(snapshot: Snapshot, width: int) -> Table:
+    """Who uses each GPU; where that is not known, why."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
+    for title in ("GPU", "process", "memory", "kind", "user"):
+        table.add_column(title, no_wrap=True, justify="right" if title in {"process", "memory"} else "left")
+    table.add_column("command", no_wrap=True, overflow="ellipsis", max_width=max(20, width - 50))
+    for device in snapshot.devices:
+        gpu = Text(str(device.index))
+        if not device.processes:
+            table.add_row(gpu, UNKNOWN if device.processes is None else "0", "", "", "", _without_processes(device))
+        for one in device.processes or ():
+            part = f"{device.index}/{one.gpu_instance}" if one.gpu_instance is not None else str(device.index)
+            command = one.command or f"{UNKNOWN} {one.reasons.get('command', '')}".rstrip()
+            table.add_row(part, str(one.pid), bytes_text(one.memory_bytes), one.kind, one.user or UNKNOWN, Text(command))
+    return table
+
+
+def _without_processes(device: DeviceSnapshot) -> str:
+    return "nobody uses it" if device.processes is not None else device.why("processes")
 
 
 def host_line(host: HostSnapshot) -> str:

@@ -35,6 +35,7 @@ WAIT_S = 0.5
     "--interval", "interval_s", type=click.FloatRange(min=0.1, max=60), default=1.0, show_default=True, metavar="S", help="Seconds."
 )
 @json_option
+@click.option("--processes", is_flag=True, help="Tell who uses each GPU too.")
 @click.option("--prometheus", is_flag=True, help="Print one reading in the text format of Prometheus, and end.")
 @origin_options
 @click.option(
@@ -54,6 +55,7 @@ def watch(
     once: bool,
     interval_s: float,
     as_json: bool,
+    processes: bool,
     prometheus: bool,
     replay: Path | None,
     demo: bool,
@@ -68,7 +70,7 @@ def watch(
     """
     if as_json and prometheus:
         raise UserError(Problem("", "", "--json and --prometheus exclude each other; give one."))
-    origin = Origin(replay=replay, demo=demo, source=source, speed=speed)
+    origin = Origin(replay=replay, demo=demo, source=source, speed=speed, processes=processes)
     with ExitStack() as stack:
         recorder = stack.enter_context(_recorder(record, replay, limit_mib)) if record else None
         if once or prometheus:
@@ -95,8 +97,9 @@ def _recorder(path: Path, replayed: Path | None, limit_mib: float) -> Recorder:
 
 
 def _keep(snapshot: Snapshot, recorder: Recorder | None) -> None:
+    """Record a reading; who used the GPUs is nobody's business later."""
     if recorder is not None:
-        recorder.keep(snapshot)
+        recorder.keep(snapshot.without_processes())
 
 
 def _print(snapshot: Snapshot, *, as_json: bool, prometheus: bool = False) -> None:

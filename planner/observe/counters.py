@@ -124,6 +124,52 @@ SLOW_QUERIES = (
     Query("persistence mode", "nvmlDeviceGetPersistenceMode", (), ("persistence_mode",), lambda state: (bool(state),)),
 )
 
+CORRECTED, UNCORRECTED, VOLATILE, AGGREGATE = 0, 1, 0, 1
+"""nvmlMemoryErrorType_t and nvmlEccCounterType_t."""
+SINGLE_BIT, DOUBLE_BIT = 0, 1
+"""nvmlPageRetirementCause_t."""
+
+HEALTH_QUERIES = (
+    *(
+        Query(f"ECC {name.replace('_', ' ')}", "nvmlDeviceGetTotalEccErrors", arguments, (f"ecc_{name}",), lambda count: (count,))
+        for name, arguments in (
+            ("corrected_volatile", (CORRECTED, VOLATILE)),
+            ("uncorrected_volatile", (UNCORRECTED, VOLATILE)),
+            ("corrected_aggregate", (CORRECTED, AGGREGATE)),
+            ("uncorrected_aggregate", (UNCORRECTED, AGGREGATE)),
+        )
+    ),
+    Query(
+        "remapped rows",
+        "nvmlDeviceGetRemappedRows",
+        (),
+        ("remapped_rows_correctable", "remapped_rows_uncorrectable", "row_remap_pending", "row_remap_failed"),
+        lambda rows: (rows[0], rows[1], bool(rows[2]), bool(rows[3])),
+    ),
+    Query(
+        "pages retired, single bit",
+        "nvmlDeviceGetRetiredPages_v2",
+        (SINGLE_BIT,),
+        ("retired_pages_single_bit",),
+        lambda pages: (len(pages),),
+    ),
+    Query(
+        "pages retired, double bit",
+        "nvmlDeviceGetRetiredPages_v2",
+        (DOUBLE_BIT,),
+        ("retired_pages_double_bit",),
+        lambda pages: (len(pages),),
+    ),
+    Query(
+        "page retirement",
+        "nvmlDeviceGetRetiredPagesPendingStatus",
+        (),
+        ("page_retirement_pending",),
+        lambda pending: (bool(pending),),
+    ),
+)
+"""Asked with the slow ones: what tells of failing memory."""
+
 POWER_USAGE = Query("power", "nvmlDeviceGetPowerUsage", (), ("power_w",), lambda milliwatts: (milliwatts / 1e3,))
 """The older power call: instantaneous up to compute capability 8.0 (GA100), an average over one second after it."""
 

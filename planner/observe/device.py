@@ -11,6 +11,7 @@ from planner.observe.counters import (
     FAST_FIELDS,
     FAST_QUERIES,
     GPM_FIELDS,
+    HEALTH_QUERIES,
     LASTING,
     MEMORY,
     NO_GPM,
@@ -25,9 +26,11 @@ from planner.observe.counters import (
     Query,
 )
 from planner.observe.gpm import GpmRing, split_states
+from planner.observe.health import health_warnings
 from planner.observe.mig import MigSlices
 from planner.observe.nvml import Nvml, NvmlError
-from planner.observe.snapshot import DeviceSnapshot
+from planner.observe.processes import NONE_VISIBLE, ProcessTable, processes_of
+from planner.observe.snapshot import DeviceSnapshot, ListedKind
 
 
 @dataclass(slots=True)
@@ -43,6 +46,11 @@ class Reading:
             self.reasons[name] = reason
         else:
             self.values[name] = value
+
+    def take(self, part: Reading) -> None:
+        """Add what `part` says."""
+        self.values.update(part.values)
+        self.reasons.update(part.reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,7 @@ class NvmlDevice:
         self._slow: Reading = Reading()
         self._slow_at_s: float | None = None
         self._throttled: tuple[float, dict[str, float]] | None = None
+        self._processes: Reading = Reading()
         self._connect()
 
     def _connect(self) -> None:
@@ -206,10 +215,8 @@ class NvmlDevice:
 
     def _read_slow(self, now_s: float) -> None:
         slow = Reading()
-        for query in SLOW_QUERIES:
-            part = self._query(query)
-            slow.values.update(part.values)
-            slow.reasons.update(part.reasons)
+        for query in (*SLOW_QUERIES, *HEALTH_QUERIES):
+            slow.take(self._query(query))
         part = self._fields("slow fields", SLOW_FIELDS)
         counters = {name: part.values.pop(name) for name in THROTTLE_COUNTERS & part.values.keys()}
         slow.values.update(part.values)
@@ -244,6 +251,19 @@ class NvmlDevice:
         else:
             self._slices.close()
 
+    def read_processes(self, table: ProcessTable | None) -> None:
+        """List who uses this GPU, for the snapshots from now on; without `table` they say nothing of it."""
+        self._processes = Reading()
+        if table is None or self.state != "ok":
+            return
+        found = processes_of(self._list_processes, table)
+        answered = self.capabilities.get("compute processes") == "ok"
+        self._processes.set("processes", found, NONE_VISIBLE if answered else self._why("compute processes"))
+
+    def _list_processes(self, kind: ListedKind) -> list[Any] | None:
+        answer: list[Any] | None = self.ask(f"{kind} processes", self._nvml.process_call(kind))
+        return answer
+
     def snapshot(self, *, slow: bool, cuda_ordinal: int | None = None) -> DeviceSnapshot:
         """Read the fast counters, and the slow ones when `slow`; a lost GPU is looked for again at each slow reading."""
         if self.state != "ok" and slow:
@@ -256,9 +276,8 @@ class NvmlDevice:
             if slow:
                 self._read_slow(now_s)
             merged = Reading(dict(self._slow.values), dict(self._slow.reasons))
-            for part in (self._gpm_reading(), self._power(), *(self._query(query) for query in FAST_QUERIES)):
-                merged.values.update(part.values)
-                merged.reasons.update(part.reasons)
+            for part in (self._gpm_reading(), self._power(), *(self._query(query) for query in FAST_QUERIES), self._processes):
+                merged.take(part)
             if self.mig_enabled:
                 merged.reasons.update(
                     {
@@ -277,6 +296,7 @@ class NvmlDevice:
             state=self.state,
             mig_enabled=None if lost else self.mig_enabled,
             mig=mig,
+            health_warnings=() if lost else health_warnings(merged.values),
             slow_age_s=None if lost or self._slow_at_s is None else max(0.0, now_s - self._slow_at_s),
             reasons={} if lost else merged.reasons,
             **({} if lost else merged.values),

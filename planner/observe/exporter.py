@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 from planner.errors import Problem, UserError
 from planner.observe.counters import GPM_FIELDS, event_reason_names
 from planner.observe.exposition import DEVICE_METRICS, PREFIX, Sample, read_samples
+from planner.observe.health import health_warnings, typed
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 from planner.units import MEGA, MIB
 
@@ -72,9 +73,23 @@ DCGM = {
     "DEV_MEMORY_TEMP": Meaning("memory_temperature_c"),
 }
 """Name after 'DCGM_FI_' -> what it means. DCGM 4.6 renamed some; both names stand here."""
+DCGM_HEALTH = {
+    "DEV_ECC_SBE_VOL_TOTAL": Meaning("ecc_corrected_volatile"),
+    "DEV_ECC_DBE_VOL_TOTAL": Meaning("ecc_uncorrected_volatile"),
+    "DEV_ECC_SBE_AGG_TOTAL": Meaning("ecc_corrected_aggregate"),
+    "DEV_ECC_DBE_AGG_TOTAL": Meaning("ecc_uncorrected_aggregate"),
+    "DEV_CORRECTABLE_REMAPPED_ROWS": Meaning("remapped_rows_correctable"),
+    "DEV_UNCORRECTABLE_REMAPPED_ROWS": Meaning("remapped_rows_uncorrectable"),
+    "DEV_ROW_REMAP_PENDING": Meaning("row_remap_pending"),
+    "DEV_ROW_REMAP_FAILURE": Meaning("row_remap_failed"),
+    "DEV_RETIRED_SBE": Meaning("retired_pages_single_bit"),
+    "DEV_RETIRED_DBE": Meaning("retired_pages_double_bit"),
+    "DEV_RETIRED_PENDING": Meaning("page_retirement_pending"),
+}
+"""The same of what tells of failing memory, which no window of observation asks for."""
 DCGM_REASONS = ("DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCK_THROTTLE_REASONS")
 OWN = {name: Meaning(field) for field, name, _ in DEVICE_METRICS}
-READ_FIELDS = {meaning.field for meaning in (*DCGM.values(), *OWN.values())}
+READ_FIELDS = {meaning.field for meaning in (*DCGM.values(), *DCGM_HEALTH.values(), *OWN.values())}
 
 
 class Place(NamedTuple):
@@ -165,7 +180,8 @@ def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
 def meaning_of(name: str) -> Meaning | None:
     """What the metric `name` fills; None: nothing we show."""
     if name.startswith("DCGM_FI_"):
-        return DCGM.get(name.removeprefix("DCGM_FI_"))
+        known = name.removeprefix("DCGM_FI_")
+        return DCGM.get(known) or DCGM_HEALTH.get(known)
     return OWN.get(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else None
 
 
@@ -183,7 +199,7 @@ def _device(
     reasons: Mapping[Place, int | list[str]],
 ) -> DeviceSnapshot:
     whole = Place(gpu, "")
-    known = values.get(whole, {})
+    known = {name: typed(name, value) for name, value in values.get(whole, {}).items()}
     _complete_memory(known)
     said = reasons.get(whole)
     parts = sorted(place for place in labels if place.gpu == gpu and place.part)
@@ -196,6 +212,7 @@ def _device(
         name=any_labels.get("modelName") or any_labels.get("name") or None,
         state="ok",
         event_reasons=event_reason_names(said) if isinstance(said, int) else None if said is None else tuple(said),
+        health_warnings=health_warnings(known),
         mig=slices,
         mig_enabled=bool(slices) or None,
         reasons=missing | ({} if said is not None else {"event_reasons": NOT_GIVEN}),

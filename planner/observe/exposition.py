@@ -44,6 +44,17 @@ DEVICE_METRICS: tuple[tuple[str, str, str], ...] = (
     ("memory_clock_hz", "memory_clock_hertz", "Clock of the memory"),
     ("temperature_c", "temperature_celsius", "Temperature of the GPU"),
     ("memory_temperature_c", "memory_temperature_celsius", "Temperature of the memory"),
+    ("ecc_corrected_volatile", "ecc_corrected_volatile_total", "Memory errors corrected since the driver was loaded"),
+    ("ecc_uncorrected_volatile", "ecc_uncorrected_volatile_total", "Memory errors not corrected since the driver was loaded"),
+    ("ecc_corrected_aggregate", "ecc_corrected_aggregate_total", "Memory errors corrected in the life of the GPU"),
+    ("ecc_uncorrected_aggregate", "ecc_uncorrected_aggregate_total", "Memory errors not corrected in the life of the GPU"),
+    ("remapped_rows_correctable", "remapped_rows_correctable", "Rows of memory replaced after corrected errors"),
+    ("remapped_rows_uncorrectable", "remapped_rows_uncorrectable", "Rows of memory replaced after errors not corrected"),
+    ("row_remap_pending", "row_remap_pending", "Whether rows are to be replaced at the next reset"),
+    ("row_remap_failed", "row_remap_failed", "Whether no spare row was left for a faulty one"),
+    ("retired_pages_single_bit", "retired_pages_single_bit", "Pages taken out of use after corrected errors"),
+    ("retired_pages_double_bit", "retired_pages_double_bit", "Pages taken out of use after errors not corrected"),
+    ("page_retirement_pending", "page_retirement_pending", "Whether pages are to be taken out of use at the next reset"),
 )
 """(field of a snapshot, metric name without the prefix, help)."""
 MIG_METRICS = tuple(metric for metric in DEVICE_METRICS if metric[0] in MigSnapshot.__struct_fields__)
@@ -80,6 +91,10 @@ def prometheus_text(snapshot: Snapshot) -> str:
         for reason, seconds in (device.throttled_s or {}).items()
     ]
     lines += _metric("throttled_seconds_total", "counter", "Time held back since the driver was loaded", throttled)
+    warnings = [
+        ({**device_labels(device), "warning": warning}, 1.0) for device in snapshot.devices for warning in device.health_warnings
+    ]
+    lines += _metric("health_warning", "gauge", "What is wrong with the memory of the GPU", warnings)
     up = [(device_labels(device), float(device.state == "ok")) for device in snapshot.devices]
     lines += _metric("up", "gauge", "Whether the GPU answers", up)
     lines += _metric("host_cpu_busy_ratio", "gauge", "Processors in use", [({}, snapshot.host.cpu_busy_fraction)])
@@ -109,7 +124,7 @@ def _metric(name: str, kind: str, words: str, found: Iterable[tuple[Mapping[str,
     yield f"# TYPE {PREFIX}{name} {kind}"
     for labels, value in told:
         inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        yield f"{PREFIX}{name}{{{inner}}} {value!r}" if inner else f"{PREFIX}{name} {value!r}"
+        yield f"{PREFIX}{name}{{{inner}}} {float(value)!r}" if inner else f"{PREFIX}{name} {float(value)!r}"
 
 
 def _escaped(text: str) -> str:

@@ -152,6 +152,15 @@ class Nvml:
             self._devices = tuple(NvmlDevice(self, index) for index in range(self._count))
         return self._devices
 
+    def process_call(self, kind: Literal["compute", "graphics"]) -> str:
+        """The function that lists processes: the older one with the few drivers whose newer one gives longer records (R535)."""
+        longer = self._exports("nvmlDeviceGetConfComputeMemSizeInfo") and not self._exports("nvmlDeviceGetRunningProcessDetailList")
+        return f"nvmlDeviceGet{kind.capitalize()}RunningProcesses_{'v2' if longer else 'v3'}"
+
+    def _exports(self, function: str) -> bool:
+        """Whether the driver's library has `function`."""
+        return hasattr(getattr(self._pynvml, "nvmlLib", None), function)
+
     def field_values(self, handle: Any, fields: Sequence[Field]) -> dict[str, float | CapabilityState]:
         """Field name -> its value in SI, or why there is none; raises `NvmlError` when the whole call fails."""
         answers = self.call("nvmlDeviceGetFieldValues", handle, [field.id for field in fields])

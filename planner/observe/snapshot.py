@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
+
+ListedKind = Literal["compute", "graphics"]
+"""What the driver lists apart."""
+ProcessKind = Literal["compute", "graphics", "compute and graphics"]
 
 
 class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,6 +44,23 @@ class MigSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     tensor_active_fraction: float | None = None
     dram_bandwidth_fraction: float | None = None
     graphics_active_fraction: float | None = None
+    reasons: dict[str, str] = {}
+
+
+class ProcessSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One process on a GPU."""
+
+    pid: int
+    """As the driver counts: of the host, in a container too."""
+    kind: ProcessKind
+    memory_bytes: float | None = None
+    """Of the GPU's memory."""
+    name: str | None = None
+    command: str | None = None
+    user: str | None = None
+    gpu_instance: int | None = None
+    """The slice it runs on."""
+    compute_instance: int | None = None
     reasons: dict[str, str] = {}
 
 
@@ -105,6 +128,25 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     pcie_max_generation: int | None = None
     pcie_max_width: int | None = None
     persistence_mode: bool | None = None
+    ecc_corrected_volatile: int | None = None
+    """Errors of memory and caches, since the driver was loaded."""
+    ecc_uncorrected_volatile: int | None = None
+    ecc_corrected_aggregate: int | None = None
+    """In the GPU's life."""
+    ecc_uncorrected_aggregate: int | None = None
+    remapped_rows_correctable: int | None = None
+    """Rows of memory replaced by spare ones, from Ampere on."""
+    remapped_rows_uncorrectable: int | None = None
+    row_remap_pending: bool | None = None
+    row_remap_failed: bool | None = None
+    retired_pages_single_bit: int | None = None
+    """Pages taken out of use, before Ampere."""
+    retired_pages_double_bit: int | None = None
+    page_retirement_pending: bool | None = None
+    health_warnings: tuple[str, ...] = ()
+    """What is wrong with the memory: 'row remap pending', … (`planner.observe.health`)."""
+    processes: tuple[ProcessSnapshot, ...] | None = None
+    """Who uses it, the largest memory first; None unless asked for."""
     mig_enabled: bool | None = None
     mig: tuple[MigSnapshot, ...] = ()
     slow_age_s: float | None = None
@@ -135,7 +177,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     collect_s: float
     """How long reading took."""
     interval_s: float
-    """The fast interval in force; 0 for a single reading."""
+    """From one reading to the next as it is now, the longer one while a benchmark measures; 0 for a single reading."""
     nvml_state: str
     """'ready', or why there are no GPUs ('no driver', …)."""
     nvml_detail: str
@@ -151,6 +193,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return self.source
         kind, space, rest = self.source.partition(" ")
         return f"{kind.upper()}{space}{rest}"
+
+    def without_processes(self) -> Snapshot:
+        """The same, but for who uses the GPUs."""
+        if all(device.processes is None for device in self.devices):
+            return self
+        devices = tuple(msgspec.structs.replace(device, processes=None) for device in self.devices)
+        return msgspec.structs.replace(self, devices=devices)
 
     def age_s(self, now_s: float) -> float:
         """How long ago the tick began, given the monotonic clock's `now_s`."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from planner.observe import host
 from planner.observe.cuda_order import cuda_ordinals
 from planner.observe.nvml import NVML_DETAILS, Nvml, NvmlError, NvmlState, describe_failure
+from planner.observe.processes import ProcessTable
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 
 __all__ = ["DeviceSnapshot", "HostReader", "HostSnapshot", "MigSnapshot", "Poller", "Snapshot", "read_once"]
@@ -18,8 +19,13 @@ __all__ = ["DeviceSnapshot", "HostReader", "HostSnapshot", "MigSnapshot", "Polle
 FASTEST_INTERVAL_S = 0.1
 """Hardware counters refresh every 100 ms, and each reading takes a lock inside the driver."""
 SLOW_INTERVAL_S = 5.0
+PROCESSES_INTERVAL_S = 2.0
+"""How often who uses a GPU is asked, while somebody wants to know: graphics processes take the driver milliseconds."""
 REOPEN_INTERVAL_S = 30.0
 """How often a missing driver is looked for again."""
+TOLERANCE_S = 0.05
+"""A tick that comes this little early counts as on time."""
+LATE_S = 0.5
 STOP_WAIT_S = 0.05
 """How long stopping waits for a reading to end; a call stuck in the driver is left behind."""
 
@@ -83,15 +89,21 @@ def take_snapshot(
     )
 
 
-def read_once(nvml: Nvml | None = None, *, window_s: float = 0.25) -> Snapshot:
-    """One complete snapshot: reads twice, `window_s` apart, since averages need a beginning.
+def read_processes(nvml: Nvml, table: ProcessTable | None) -> None:
+    """List who uses each GPU, for the snapshots from now on; without `table` they say nothing of it."""
+    for device in nvml.devices:
+        device.read_processes(table)
+
+
+def read_once(nvml: Nvml | None = None, *, window_s: float = 0.25, processes: bool = False) -> Snapshot:
+    """One complete snapshot: reads twice, `window_s` apart, since averages need a beginning; with `processes` who uses each GPU.
 
     Opens and closes its own session unless given one. A missing driver is a snapshot without devices.
     """
     if nvml is None:
         try:
             with Nvml.open() as opened:
-                return read_once(opened, window_s=window_s)
+                return read_once(opened, window_s=window_s, processes=processes)
         except NvmlError as error:
             state, detail = error.open_state, describe_failure(error)
     else:
@@ -99,6 +111,8 @@ def read_once(nvml: Nvml | None = None, *, window_s: float = 0.25) -> Snapshot:
     host_reader = HostReader()
     take_snapshot(nvml, host_reader, slow=True, interval_s=0.0, state=state, detail=detail)
     time.sleep(window_s)
+    if processes and nvml is not None:
+        read_processes(nvml, ProcessTable())
     return take_snapshot(nvml, host_reader, slow=True, interval_s=0.0, state=state, detail=detail)
 
 
@@ -124,8 +138,12 @@ class Poller:
         self._slow_interval_s = slow_interval_s
         self._open_nvml = open_nvml
         self._wake = threading.Event()
-        self._stopping = False
-        self._paused = False
+        self._at_once = False
+        """Whether the next reading is due now, whatever the interval says."""
+        self._due_s = float("inf")
+        """When the next reading ought to begin."""
+        self._listed_at_s: float | None = None
+        self._stopping = self._paused = self._thinned = self._lists_processes = False
         self._thread: threading.Thread | None = None
 
     @property
@@ -136,7 +154,37 @@ class Poller:
     @interval_s.setter
     def interval_s(self, seconds: float) -> None:
         self._interval_s = max(FASTEST_INTERVAL_S, seconds)
-        self._wake.set()
+        self._hurry()
+
+    @property
+    def pace_s(self) -> float:
+        """From one reading to the next as it is now."""
+        return max(self._interval_s, self._slow_interval_s) if self._thinned else self._interval_s
+
+    @property
+    def thinned(self) -> bool:
+        """Whether everything is read at the slow interval alone, and processes not at all: something is being timed on this machine.
+
+        Setting it reads nothing; taking it back reads at once.
+        """
+        return self._thinned
+
+    @thinned.setter
+    def thinned(self, thin: bool) -> None:
+        if thin != self._thinned:
+            self._thinned = thin
+            self._hurry(read=not thin)
+
+    @property
+    def lists_processes(self) -> bool:
+        """Whether snapshots tell who uses each GPU, asked anew every two seconds; set it for as long as somebody looks."""
+        return self._lists_processes
+
+    @lists_processes.setter
+    def lists_processes(self, wanted: bool) -> None:
+        if wanted != self._lists_processes:
+            self._lists_processes = wanted
+            self._hurry(read=not self._thinned)
 
     @property
     def paused(self) -> bool:
@@ -161,7 +209,7 @@ class Poller:
     def resume(self) -> None:
         """Go on reading at once."""
         self._paused = False
-        self._wake.set()
+        self._hurry()
 
     def stop(self, within_s: float = STOP_WAIT_S) -> bool:
         """End polling. False when that takes longer, or a call is known to hang: the thread is then left to the process's end.
@@ -177,15 +225,22 @@ class Poller:
         return not self._thread.is_alive()
 
     def stale_for_s(self) -> float | None:
-        """Seconds without a new snapshot when there should have been one; None while fresh, paused or not begun."""
-        if self.latest is None or self._paused:
+        """How old the last snapshot is, when the next one is late by an interval and a half second; else, and while paused, None."""
+        latest, now_s = self.latest, time.monotonic()
+        if latest is None or self._paused or now_s <= self._due_s + self.pace_s + LATE_S:
             return None
-        return self.latest.stale_for_s(time.monotonic())
+        return latest.age_s(now_s)
+
+    def _hurry(self, *, read: bool = True) -> None:
+        """Have the thread look at what was changed; `read`: and read at once."""
+        if read:
+            self._at_once, self._due_s = True, time.monotonic()
+        self._wake.set()
 
     def _run(self) -> None:
         nvml: Nvml | None = None
         try:
-            host_reader = HostReader()
+            host_reader, table = HostReader(), ProcessTable()
             state: NvmlState = "no driver"
             detail = ""
             next_open_s = next_slow_s = time.monotonic()
@@ -195,12 +250,11 @@ class Poller:
                     if nvml is None and began_s >= next_open_s:
                         nvml, state, detail = self._open()
                         next_open_s, next_slow_s = began_s + REOPEN_INTERVAL_S, began_s
-                    slow = began_s >= next_slow_s
+                    slow = self._thinned or began_s >= next_slow_s
                     if slow:
                         next_slow_s = began_s + self._slow_interval_s
-                    self._publish(
-                        take_snapshot(nvml, host_reader, slow=slow, interval_s=self._interval_s, state=state, detail=detail)
-                    )
+                    self._list_processes(nvml, table, began_s)
+                    self._publish(take_snapshot(nvml, host_reader, slow=slow, interval_s=self.pace_s, state=state, detail=detail))
                 self._rest(began_s)
         except Exception as failure:  # noqa: BLE001 - a thread has no caller to tell; its owner shows `failure` as a stopped pane
             self.failure = failure
@@ -221,9 +275,25 @@ class Poller:
         if self._on_snapshot is not None:
             self._on_snapshot(snapshot)
 
+    def _list_processes(self, nvml: Nvml | None, table: ProcessTable, now_s: float) -> None:
+        """Have snapshots say who uses each GPU, where somebody wants to know and it is time to ask again."""
+        if nvml is None:
+            return
+        if not self._lists_processes and self._listed_at_s is not None:
+            self._listed_at_s = None
+            read_processes(nvml, None)
+        due = self._listed_at_s is None or now_s - self._listed_at_s >= PROCESSES_INTERVAL_S - TOLERANCE_S
+        if self._lists_processes and due and not self._thinned:
+            self._listed_at_s = now_s
+            read_processes(nvml, table)
+
     def _rest(self, began_s: float) -> None:
-        """Wait for the next tick; woken early by `stop`, `resume` and a new interval."""
-        left_s = None if self._paused else max(0.0, began_s + self._interval_s - time.monotonic())
-        if not self._stopping:
+        """Wait for the next tick; `stop` and whatever calls `_hurry` are heeded meanwhile."""
+        while not (self._stopping or self._at_once):
+            self._due_s = began_s + self.pace_s
+            left_s = None if self._paused else self._due_s - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                break
             self._wake.wait(left_s)
-        self._wake.clear()
+            self._wake.clear()
+        self._at_once = False
