@@ -84,7 +84,7 @@ def test_the_table_has_a_line_for_each_and_says_when_there_is_none(
     library: Path, control: ControlFile, sleeper: subprocess.Popen[bytes]
 ) -> None:
     control.devices(H100 | {"proc0.pid": sleeper.pid, "proc0.memory": 3 << 30}, A100)
-    told = watch(library, control).stdout.splitlines()
+    told = [line.rstrip() for line in watch(library, control).stdout.splitlines()]
     (line,) = (line for line in told if str(sleeper.pid) in line)
     assert line.split()[:4] == ["0", str(sleeper.pid), "3.0", "GiB"]
     if not ProcessTable().in_container:
