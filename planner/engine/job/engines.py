@@ -49,6 +49,8 @@ class Engine:
     """Attention scores go through memory unless flash attention is asked for."""
     eager_families: frozenset[str] = frozenset()
     """Architectures it does so for, whatever it does for others."""
+    packed_keep_inputs: bool = False
+    """Products of bitsandbytes' weights keep their inputs for backward."""
     unpacks: bool = False
     """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
     fp32_between: bool = False
@@ -94,7 +96,7 @@ _CONTEXT = "CUDA context 0.3-0.6 GB (driver 535 and later)"
 BARE_CONTEXT_BYTES = 0.5 * GIB
 """Of a plain PyTorch process; what an engine takes beyond it are its graphs and libraries, which a measured context does not hold."""
 
-_LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver"
+_LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver; bitsandbytes of that time: until 0.43.1 (2024-04) MatMul4Bit keeps the input of every product"
 
 _RECORDS: dict[str, Engine] = {
     engine.name: engine
@@ -133,6 +135,7 @@ _RECORDS: dict[str, Engine] = {
             copied_layers=ALL_LAYERS,
             prompt_logits=True,
             gptq_scratch_tokens=16384,
+            packed_keep_inputs=True,
             eager_families=frozenset({"bloom", "gemma2", "gpt_oss", "gptj", "mpt"}),
             expands_latent=True,
             unpacks=True,
@@ -286,6 +289,7 @@ _LATER = (
         prompt_logits=False,
         copied_layers=1.0,
         gptq_scratch_tokens=0,
+        packed_keep_inputs=False,
         source=f"{_RECORDS['transformers'].source}; since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer",
     ),
     replace(

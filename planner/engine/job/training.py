@@ -83,6 +83,7 @@ def footprint_of(
         fused=engine.fused_elementwise or bool(workload.compile),
         eager=bool(parts["eager"]),
         sequence=float(choose("sequence", 2048)),
+        all_inputs=lora is not None and lora.base in UNPACK_HOST_S and engine.packed_keep_inputs,
         adapted=None if lora is None else frozenset(LORA_TARGETS if lora.targets == "all-linear" else lora.targets),
         rank=float(lora.rank if lora else 0),
         adapter_bytes=parts["gradient_bytes"] if lora else 2.0,

@@ -39,6 +39,8 @@ class Manner:
     """Keys a query attends to, where scores are stored."""
     adapted: frozenset[str] | None = None
     """Projections with adapters on frozen weights; None: every weight is trained."""
+    all_inputs: bool = False
+    """Products of frozen weights keep their inputs too."""
     rank: float = 0.0
     adapter_bytes: float = 2.0
     """Bytes of an adapter's weight."""
@@ -59,11 +61,12 @@ class Manner:
         operator keeps it already.
         """
         count = len(list(names)) if self.adapted is None else sum(1 for name in names if name in self.adapted)
+        base = self.wide * size if self.all_inputs and not kept else 0.0
         if not count:
-            return 0.0
+            return base
         inner = 0.0 if self.trained else count * self.rank * (self.wide if self.autocast else self.adapter_bytes)
         if self.autocast and (wide or not self.trained):
-            return count * 2.0 * size + inner
+            return base + count * 2.0 * size + inner
         if not self.trained and self.adapter_bytes != self.wide:
             return count * self.adapter_bytes * size + inner
         return (0.0 if kept else self.wide * size) + inner
