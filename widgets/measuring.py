@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +19,7 @@ from planner.units import UNKNOWN, bytes_text, si_text
 from . import remembered
 from .benchmark import PointLine, Run
 from .formatting import device_name, rate_text, spread_text, throughput
+from .history import Marks
 from .picker import Item
 from .planning import SessionThread
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 SOLID = ("ok", "noisy")
+REPLAN_S = 3.0
+"""While a benchmark runs, plans are made again no oftener: on a CPU they take the cores that are being measured."""
 
 
 @dataclass
@@ -81,7 +86,17 @@ class Measuring:
         self._task: asyncio.Task[None] | None = None
         self._background = Background()
         self._rows_before: dict[str, PlanRow] = {}
+        self._unplanned = False
+        """Whether a result came that no plan was asked for yet."""
+        self._planned_at_s = 0.0
         self.run = Run()
+        self.marks = Marks()
+        """When its points began and ended, over all runs."""
+
+    @property
+    def timing(self) -> bool:
+        """Whether points are being timed: from the first one's beginning to the end of the run."""
+        return self.running and any(point.state != "waiting" for point in self.run.points)
 
     @property
     def running(self) -> bool:
@@ -98,6 +113,8 @@ class Measuring:
         self._rows_before = _rows_here(plan)
         self._tell()
         self._task = asyncio.current_task()
+        self._unplanned = False
+        gc.freeze()  # a full collection of what is there already holds the screen up for 40 to 110 ms
         try:
             store, canonical = await self._thread.ask(_tools)
             python = Path(self._python) if self._python else None
@@ -109,6 +126,7 @@ class Measuring:
             async for event in self._process.events():
                 await self._take(event, store)
         finally:
+            gc.unfreeze()
             self._process = self._task = None
             if self.running:
                 self.run.state, self.run.message = "failed", "Ended early; what was measured is kept."
@@ -162,13 +180,16 @@ class Measuring:
                 self._background = await self._thread.ask(lambda session: _background(session, store, device))
             case happened.PointStarted(point):
                 self._line(point.id).state = "running"
+                self.marks.begin(point.id, point.label, point.device, time.monotonic())
             case happened.PointProgress():
                 line = self._line(event.point.id)
                 line.state, line.fraction, run.eta_s = "running", event.fraction, event.eta_s
             case happened.PointDone(point, measurement):
+                self.marks.end(time.monotonic())
                 self._result(self._line(point.id), measurement)
                 await self._thread.ask(lambda session: _learn(session, measurement))
             case happened.PointSkipped(point, reason):
+                self.marks.end(time.monotonic())
                 line = self._line(point.id)
                 line.state, line.detail = "skipped", reason
             case happened.WorkerRestarted():
@@ -180,7 +201,16 @@ class Measuring:
             case happened.Failed():
                 run.state, run.message = "failed", f"{event.message} {event.next_step}"
                 self._drop_waiting()
-        self._tell(measured=isinstance(event, happened.PointDone))
+        self._tell(measured=self._replans(isinstance(event, happened.PointDone)))
+
+    def _replans(self, measured: bool) -> bool:
+        """Whether the plan has to be made again now: some seconds after the last time, and at the end."""
+        self._unplanned = self._unplanned or measured
+        now_s = time.monotonic()
+        if not self._unplanned or (self.running and now_s - self._planned_at_s < REPLAN_S):
+            return False
+        self._unplanned, self._planned_at_s = False, now_s
+        return True
 
     def _line(self, name: str) -> PointLine:
         line = self.run.point(name)
@@ -190,6 +220,7 @@ class Measuring:
         return line
 
     def _drop_waiting(self) -> None:
+        self.marks.end(time.monotonic())
         self.run.eta_s = None
         self.run.points = [point for point in self.run.points if point.state not in {"waiting", "running"}]
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from planner.hardware.measurements import Store
+    from planner.hardware.measurements import Measurement, RunState, Store
 
 __all__ = ["BenchRequest", "BenchRun", "Event", "adopt_journals", "probe_interpreter"]
 
@@ -89,7 +89,7 @@ class BenchRun:
         else:
             yield Preparing(interpreter)
             try:
-                journal = self._prepare()
+                journal = await asyncio.to_thread(self._prepare)
                 async for event in self._measure(interpreter, journal):
                     yield event
             except BusyError as busy:
@@ -158,13 +158,17 @@ class BenchRun:
                     yield event
             last = self._last_event(how)
         for result in self._ledger.lasting.values():
-            measurement = self._record.take(result)
+            measurement = await asyncio.to_thread(self._record.take, result)
             if measurement is not None and result.point in self._points:
                 yield PointDone(self._points[result.point], measurement)
-        self._record.close(last.state if isinstance(last, Finished) else "failed")
+        await asyncio.to_thread(self._close, journal, last.state if isinstance(last, Finished) else "failed")
+        yield last
+
+    def _close(self, journal: Path | None, state: RunState) -> None:
+        """Note how the run ended, in the store and by the journal's name."""
+        self._record.close(state)
         if journal is not None:
             close_journal(journal)
-        yield last
 
     async def _heard(self, worker: Worker) -> AsyncIterator[Event]:
         """What one worker says, until it has closed its pipe or hangs."""
@@ -180,8 +184,10 @@ class BenchRun:
             if not chunk:
                 await worker.wait(POLITE_S if self._stopping.is_set() else LINGER_S)
                 return
-            for message in lines.feed(chunk):
-                for event in self._told(message):
+            for message in map(self._polling.noted, lines.feed(chunk)):
+                writes = isinstance(message, (protocol.Plan, protocol.Result))  # a slow disk is waited for elsewhere
+                measurement = await asyncio.to_thread(self._record.take, message) if writes else self._record.take(message)
+                for event in self._told(message, measurement):
                     yield event
                 watch.hear(message, self._points)
 
@@ -220,10 +226,8 @@ class BenchRun:
         arguments += self._ledger.arguments(time.monotonic() - self._begun)
         return arguments + (["--skip", *request.skip] if request.skip else [])
 
-    def _told(self, message: protocol.Message) -> Iterator[Event]:
-        """What a front end hears of one message; a result is stored first."""
-        message = self._polling.noted(message)
-        measurement = self._record.take(message)
+    def _told(self, message: protocol.Message, measurement: Measurement | None) -> Iterator[Event]:
+        """What a front end hears of one message; `measurement` is what was stored of it."""
         self._ledger.hear(message)
         point = self._points.get(str(getattr(message, "point", "")))
         if isinstance(message, protocol.Plan):
