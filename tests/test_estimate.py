@@ -15,6 +15,7 @@ from planner.engine.answers import Answer, Figure
 from planner.engine.evaluate import Candidates
 from planner.errors import UserError
 from planner.units import GIB
+from planner.workload.tasks import Lengths
 
 ALWAYS = {
     "fits",
@@ -266,6 +267,37 @@ def test_an_answer_does_not_depend_on_its_neighbours() -> None:
             continue
         assert isinstance(found, Answer)
         assert close(wire(alone), wire(found)), given
+
+
+LENGTHS = (Lengths(mean=300.5, p95=800), Lengths(mean=200, p50=150, p95=500))
+
+
+@pytest.mark.parametrize(
+    "load", [{"concurrency": 12}, {"concurrency": "max"}, {"request_rate_per_s": 3.0}, {"request_rate_per_s": 9.0}]
+)
+def test_a_simulated_answer_does_not_depend_on_its_neighbours(load: dict[str, Any]) -> None:
+    common = {"input_tokens": LENGTHS[0], "output_tokens": LENGTHS[1]}
+    asked = request_of("serve", model="llama-3.1-8b", gpu="L4") | common | load
+    others = [
+        request_of("serve", model="qwen3-8b", gpu=gpu, gpus=2, request_rate_per_s=rate) | common
+        for gpu in ("L40S", "H100-SXM-80GB")
+        for rate in (0.5, 30.0)
+    ]
+    (alone,) = ask_all(asked)
+    among = ask_all(*others, asked, *others)[len(others)]
+    assert isinstance(alone, Answer)
+    assert isinstance(among, Answer)
+    assert wire(alone) == wire(among)
+
+
+def test_lengths_of_no_whole_mean_fill_a_small_cache() -> None:
+    """Requests longer than what is left of the memory are cut, also where it holds no whole number of tokens."""
+    lengths = {"input_tokens": Lengths(mean=8000.5, p95=30000), "output_tokens": Lengths(mean=500.25, p95=2000)}
+    answer = ask(**request_of("serve", model="llama-3.1-8b", gpu="L4", request_rate_per_s=0.02) | lengths)
+    assert answer.fits
+    assert answer.max_concurrency is not None
+    assert answer.max_concurrency < 8
+    assert answer.request_s is not None
 
 
 def test_the_order_of_requests_does_not_matter() -> None:

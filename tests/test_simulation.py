@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from planner.engine.columns import Floats, LayoutColumns, Table
 from planner.engine.speed.operators import forward
 from planner.engine.speed.serving import serve_of
+from planner.engine.speed.simulation import replica
 from planner.engine.speed.simulation.batching import run
 from planner.engine.speed.simulation.pace import KNOTS, Pace, between, constant_pace, pace_of
 from planner.engine.speed.simulation.replica import Demand, settled, share_of
@@ -433,6 +434,18 @@ def test_bursts_wait_longer_than_poisson_and_poisson_longer_than_an_even_stream(
     assert p95[0] < p95[1] < p95[2]
     assert share_of(3.0, np.array([1.0, 8.0, 1e9])) == pytest.approx([3.0, math.sqrt(2.0), 1.0])
     assert share_of(1.0, np.array([1.0, 8.0])) == pytest.approx([1.0, 1.0])
+
+
+def test_load_goes_on_until_the_last_measured_request_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a closed loop with a long tail of outputs, four times as many requests behind the measured ones change nothing."""
+    table = table_of()
+    loop = replace(demand_at([0.0]), concurrency=np.full(1, 40.0), outputs=[Length(mean=200, p95=450)])
+    found = serve_replicas(table, np.full(1, 400.0), loop, measured=60)
+    monkeypatch.setattr(replica, "WHOLE_TAIL", 4 * replica.WHOLE_TAIL)
+    more = serve_replicas(table, np.full(1, 400.0), loop, measured=60)
+    for latency in ("ttft_s", "tpot_s", "request_s"):
+        for part in ("mean", "p50", "p95", "p99"):
+            assert getattr(getattr(found, latency), part)[0] == pytest.approx(getattr(getattr(more, latency), part)[0], rel=0.02)
 
 
 def test_a_window_gathers_and_costs_its_wait() -> None:

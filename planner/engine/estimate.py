@@ -129,7 +129,7 @@ def _queued(posed: list[_Posed], e: Evaluated) -> Evaluated:
         [posed[row].job for row in rows], replicas, surge=np.array([posed[row].job.workload.targets.burst for row in rows])
     )
     most = np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows]
-    found = simulate(e.candidates.take(rows).table(), most, demand, seeds=SEEDS, measured=MEASURED)
+    found = simulate(e.table.take(rows), most, demand, seeds=SEEDS, measured=MEASURED)
     columns = {name: np.array(getattr(serve, name)) for name in LATENCY_COLUMNS}
     for name, simulated in latencies(found).items():
         known = ~found.saturated & np.isfinite(simulated)

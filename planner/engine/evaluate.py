@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -48,6 +48,7 @@ CLASS_WORDS = {
     "host": "engine overhead",
     "bubble": "pipeline bubble",
 }
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -62,20 +63,28 @@ class Candidates:
 
     def table(self) -> Table:
         """As columns."""
-        models = [job.architecture for job in self.jobs]
-        engines = [job.engine for job in self.jobs]
+        jobs, job_index = _used(self.jobs, self.job_index)
+        chips, chip_index = _used(self.chips, self.chip_index)
         return Table(
-            model=ModelColumns.gather(models, self.job_index),
-            job=JobColumns.gather(self.jobs, self.job_index),
-            kept=FootprintColumns.gather([job.kept for job in self.jobs], self.job_index),
-            engine=EngineColumns.gather(engines, self.job_index),
-            chip=ChipColumns.gather(self.chips, self.chip_index),
+            model=ModelColumns.gather([job.architecture for job in jobs], job_index),
+            job=JobColumns.gather(jobs, job_index),
+            kept=FootprintColumns.gather([job.kept for job in jobs], job_index),
+            engine=EngineColumns.gather([job.engine for job in jobs], job_index),
+            chip=ChipColumns.gather(chips, chip_index),
             layout=self.layout,
         )
 
     def take(self, keep: Rows) -> Candidates:
         """The rows `keep`."""
         return Candidates(self.jobs, self.job_index[keep], self.chips, self.chip_index[keep], self.layout.take(keep))
+
+
+def _used(records: Sequence[R], index: Rows) -> tuple[Sequence[R], Rows]:
+    """Those of `records` that a few rows are of, and which of them each is; one that all rows are of stays shared."""
+    if index.size >= len(records):
+        return records, index
+    used, place = np.unique(index, return_inverse=True)
+    return [records[number] for number in used], place
 
 
 @dataclass(frozen=True)

@@ -149,20 +149,30 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
     per_layer, bound_layer = (
         of["attention"] + (1 - moe) * of["mlp"] + moe * (of["experts"] + of["shared"]) for of in (took, bound)
     )
-    scores_s, eager_s, _, _ = attention_s(t, rows, context, new)
     elementwise = between_bytes(t, rows) / c.bandwidth_bytes_per_s + quantise_s(t, rows)
     factor = t.engine.device_factor
     return Pass(
         matmul=layers * per_layer * factor,
-        attention=layers * (scores_s + eager_s) * factor,
+        attention=attention_pass_s(t, rows, context, new),
         elementwise=layers * elementwise * factor,
         head=took["head"] * share * factor,
         communication=layers * added(tensor_parallel_s(t, rows)) + t.engine.hop_s * (s.pp - 1) / s.pp,
-        latency=layers * added(latencies_s(t, new)),
+        latency=latency_pass_s(t, new),
         host=layers * host_s(t),
         compute_bound=(layers * bound_layer + bound["head"] * share) * factor,
         shape=(rows, context, new, head_rows),
     )
+
+
+def attention_pass_s(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
+    """Seconds of attention in a pass through one pipeline stage; see `forward`."""
+    scores_s, eager_s, _, _ = attention_s(t, rows, context, new)
+    return t.model.layers / t.layout.pp * (scores_s + eager_s) * t.engine.device_factor
+
+
+def latency_pass_s(t: Table, new: Floats) -> Floats:
+    """Seconds that a pass through one pipeline stage spends in starting and ending kernels."""
+    return t.model.layers / t.layout.pp * added(latencies_s(t, new))
 
 
 def latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:

@@ -8,7 +8,7 @@ all targets on latency stands. Symbols: λ requests a second of the service · R
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
 
 import numpy as np
@@ -17,9 +17,10 @@ from planner.engine.columns import Flags, Floats, LayoutColumns, Rows
 from planner.engine.evaluate import Candidates, Evaluated, evaluate
 from planner.engine.memory import memory_of
 from planner.engine.speed.queueing import queue_of
-from planner.engine.speed.simulation.pace import pace_of
-from planner.engine.speed.simulation.replica import demand_of, rules_of, settled, simulate
-from planner.engine.speed.simulation.summary import Latency, Summary
+from planner.engine.speed.simulation.pace import Pace, pace_of
+from planner.engine.speed.simulation.replica import Demand, demand_of, rules_of, serve, settled
+from planner.engine.speed.simulation.summary import Summary, joined
+from planner.engine.speed.simulation.trace import Rules
 from planner.workload.tasks import LATENCY_TARGETS, Targets
 
 SEEDS, MEASURED = 8, 40
@@ -46,12 +47,12 @@ LATENCY_COLUMNS = tuple("_".join(filter(None, (of, share, "s"))) for of, share i
 
 def served(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows]:
     """The rows of `e` simulated at the fewest replicas that meet `targets`, else where they come closest, and their numbers."""
-    most = _held(e)
-    begin, too_few, hopeless = _guessed(e, most, targets)
+    one = _One(e, pace_of(e.table), rules_of(e.table, _held(e)), targets.burst)
+    begin, too_few, hopeless = _guessed(one, targets)
     row, replicas = _options(begin, NEARBY)
     open_ = replicas > too_few[row]
     row, replicas = row[open_], replicas[open_]
-    found = _simulated(e, row, replicas, most, targets.burst)
+    found = _simulated(one, row, replicas)
     for turn in range(1 + MOST_HALVINGS):
         over = _overshoot(found, targets)
         more, further = _between(row, replicas, over, too_few)
@@ -61,32 +62,46 @@ def served(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows]:
             more, further = np.concatenate([more, missing[place]]), np.concatenate([further, dearer])
         if not more.size:
             break
-        found = _joined(found, _simulated(e, more, further, most, targets.burst))
+        found = joined([found, _simulated(one, more, further)])
         row, replicas = np.concatenate([row, more]), np.concatenate([replicas, further])
     over = _overshoot(found, targets)
     best = _best(row, replicas, over)
-    return _with(e, row[best], replicas[best], _taken(found, best), targets.burst), row[best]
+    return _with(e, row[best], replicas[best], found.take(best), targets.burst), row[best]
 
 
-def _guessed(e: Evaluated, most: Floats, targets: Targets) -> tuple[Floats, Floats, Flags]:
+@dataclass(frozen=True)
+class _One:
+    """One replica of each candidate: how fast it is, and how its engine forms iterations."""
+
+    e: Evaluated
+    pace: Pace
+    rules: Rules
+    burst: float
+
+    def demand(self, row: Rows, replicas: Floats) -> Demand:
+        """Of the rows `row`, which may repeat, at so many replicas each."""
+        jobs = [self.e.candidates.jobs[int(job)] for job in self.e.candidates.job_index[row]]
+        return demand_of(jobs, replicas, surge=self.burst)
+
+
+def _guessed(one: _One, targets: Targets) -> tuple[Floats, Floats, Flags]:
     """By Little's law: (replicas that meet the targets, as screened if none do; the most that do not; whether they are far from it)."""
-    row = np.repeat(np.arange(e.table.rows), SCREENED.size)
-    replicas = np.maximum(1.0, np.round(np.broadcast_to(e.table.layout.dp, e.table.rows)[row] * np.tile(SCREENED, e.table.rows)))
-    candidates = _picked(e, row)
-    jobs = [candidates.jobs[int(job)] for job in candidates.job_index]
-    demand = demand_of(jobs, replicas, surge=targets.burst)
-    in_flight, keeps_up = settled(pace_of(e.table).take(row), rules_of(candidates.table(), most[row]), demand)
+    rows = one.e.table.rows
+    row = np.repeat(np.arange(rows), SCREENED.size)
+    replicas = np.maximum(1.0, np.round(np.broadcast_to(one.e.table.layout.dp, rows)[row] * np.tile(SCREENED, rows)))
+    demand = one.demand(row, replicas)
+    in_flight, keeps_up = settled(one.pace.take(row), one.rules.take(row), demand)
     seconds = in_flight / demand.rate_per_s
     over = np.where(keeps_up, 0.0, np.inf)
     for name in LATENCY_TARGETS:
         limit, (share, latency, _) = getattr(targets, name), name.split("_")
         if limit is not None and latency != "ttft":
-            tokens = np.array([job.output_tokens for job in jobs]) if latency == "tpot" else 1.0
+            tokens = np.array([length.mean for length in demand.outputs]) if latency == "tpot" else 1.0
             over = np.maximum(over, ABOVE_MEAN[share] * seconds / tokens / limit)
-    table = over.reshape(e.table.rows, -1)
+    table = over.reshape(rows, -1)
     place = np.where((table <= 1).any(axis=1), np.argmax(table <= 1, axis=1), np.flatnonzero(SCREENED == 1.0)[0])
     asked = replicas.reshape(table.shape)
-    begin, hopeless = asked[np.arange(e.table.rows), place], table[:, -1] > HOPELESS
+    begin, hopeless = asked[np.arange(rows), place], table[:, -1] > HOPELESS
     too_few = np.where(table > SURELY, asked, 0.0).max(axis=1)
     return begin, np.where(hopeless, 0.0, np.minimum(too_few, begin - 1)), hopeless
 
@@ -122,9 +137,9 @@ def _options(screened: Floats, multiples: Sequence[float]) -> tuple[Rows, Floats
 
 def _held(e: Evaluated) -> Floats:
     """Sequences of mean length that the cache of each row holds when it holds as many; infinite where nothing is kept."""
-    layout, most = e.candidates.layout, np.broadcast_to(e.memory.max_sequences, e.table.rows)
-    full = replace(e.candidates, layout=replace(layout, sequences=np.where(np.isfinite(most), np.maximum(most, 1.0), 1.0)))
-    return np.minimum(most, memory_of(full.table()).max_sequences)
+    most = np.broadcast_to(e.memory.max_sequences, e.table.rows)
+    layout = replace(e.table.layout, sequences=np.where(np.isfinite(most), np.maximum(most, 1.0), 1.0))
+    return np.minimum(most, memory_of(replace(e.table, layout=layout)).max_sequences)
 
 
 def _picked(e: Evaluated, row: Rows) -> Candidates:
@@ -135,10 +150,8 @@ def _picked(e: Evaluated, row: Rows) -> Candidates:
     return replace(e.candidates.take(row), layout=LayoutColumns(**layout))
 
 
-def _simulated(e: Evaluated, row: Rows, replicas: Floats, most: Floats, burst: float) -> Summary:
-    candidates = _picked(e, row)
-    jobs = [candidates.jobs[int(job)] for job in candidates.job_index]
-    return simulate(candidates.table(), most[row], demand_of(jobs, replicas, surge=burst), seeds=SEEDS, measured=MEASURED)
+def _simulated(one: _One, row: Rows, replicas: Floats) -> Summary:
+    return serve(one.pace.take(row), one.rules.take(row), one.demand(row, replicas), seeds=SEEDS, measured=MEASURED)
 
 
 def _overshoot(found: Summary, targets: Targets) -> Floats:
@@ -160,28 +173,6 @@ def _best(row: Rows, replicas: Floats, over: Floats) -> Rows:
     first = np.ones(order.size, dtype=bool)
     first[1:] = row[order][1:] != row[order][:-1]
     return order[first]
-
-
-def _taken(found: Summary, index: Rows) -> Summary:
-    def of(value: object) -> object:
-        if isinstance(value, Latency):
-            return Latency(value.mean[index], value.p50[index], value.p95[index], value.p99[index])
-        assert isinstance(value, np.ndarray)
-        return value[index]
-
-    return Summary(**{item.name: of(getattr(found, item.name)) for item in fields(Summary)})  # type: ignore[arg-type]  # as they were
-
-
-def _joined(one: Summary, other: Summary) -> Summary:
-    def of(a: object, b: object) -> object:
-        if isinstance(a, Latency) and isinstance(b, Latency):
-            return Latency(*(np.concatenate([getattr(a, item.name), getattr(b, item.name)]) for item in fields(Latency)))
-        assert isinstance(a, np.ndarray)
-        assert isinstance(b, np.ndarray)
-        return np.concatenate([a, b])
-
-    together = {item.name: of(getattr(one, item.name), getattr(other, item.name)) for item in fields(Summary)}
-    return Summary(**together)  # type: ignore[arg-type]  # as they were
 
 
 def _with(e: Evaluated, row: Rows, replicas: Floats, found: Summary, burst: float) -> Evaluated:

@@ -294,7 +294,7 @@ def _issue(s: Lanes, lane: Rows, gone: Rows) -> None:
     owner, rank, _ = _each(lane, gone)
     r = s.issued[owner] + rank
     arrival = np.maximum(s.clock[owner], s.ready[owner]) + s.turnaround[owner] * (rank + 1)
-    fits = r < s.never[owner]
+    fits = r < s.beyond[owner]
     s.sent[r[fits]], s.arrival[r[fits]] = s.clock[owner[fits]], arrival[fits]
     s.ready[lane] = np.maximum(s.clock[lane], s.ready[lane]) + s.turnaround[lane] * gone
     s.issued[lane] += gone

@@ -6,8 +6,6 @@ them says both the lane and the request. What is known of a lane is an array of 
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
@@ -33,8 +31,8 @@ class Lanes:
         self.home = np.arange(lanes)
         self._requests(traffic)
         base = self.home * width
-        self.never = base + width - 1
-        """Place of the request that never comes."""
+        self.beyond = base + traffic.requests
+        """Place behind the last request that may come."""
         self.at, self.begun = base + traffic.in_flight, base + traffic.in_flight
         """Places of the next request to be admitted, and of the next prompt to be completed."""
         self.warm, self.last = base + warm, base + warm + measured
@@ -80,7 +78,7 @@ class Lanes:
 
     def _closed_loop(self, traffic: Traffic, base: Rows) -> None:
         self.closed, self.turnaround = traffic.concurrency > 0, traffic.turnaround_s
-        self.issued = np.where(self.closed, base + np.maximum(traffic.concurrency, traffic.in_flight), self.never)
+        self.issued = np.where(self.closed, base + np.maximum(traffic.concurrency, traffic.in_flight), self.beyond)
         self.ready = (self.issued - base) * self.turnaround * self.closed
 
     def _begin(self, traffic: Traffic, base: Rows) -> None:
@@ -169,12 +167,12 @@ class Lanes:
         for name in PER_LANE:
             setattr(self, name, getattr(self, name)[keep])
         self.pace = self.pace.take(np.flatnonzero(keep))
-        self.rules = Rules(**{item.name: getattr(self.rules, item.name)[keep] for item in fields(Rules)})
+        self.rules = self.rules.take(keep)
         self._alike()
 
 
 PER_LANE = (
-    *("home", "never", "at", "begun", "warm", "last", "left", "clock", "step", "stall", "held", "filled", "pairs", "wanted"),
+    *("home", "beyond", "at", "begun", "warm", "last", "left", "clock", "step", "stall", "held", "filled", "pairs", "wanted"),
     *("wanted_pairs", "busy", "area", "cached", "closed", "turnaround", "issued", "ready", "ends", "owner", "free", "next_end"),
     *("context", "running", "inside", "next_arrival", "claimed", "open", "head_s", "decode_s", "rise_s"),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table
-from planner.engine.speed.operators import Pass, forward
+from planner.engine.speed.operators import attention_pass_s, forward, latency_pass_s
 
 KNOTS_PER_DOUBLING = 2
 DOUBLINGS = 14
@@ -133,17 +133,13 @@ def pace_of(table: Table) -> Pace:
     )
 
 
-def _pass(table: Table, rows: Floats, context: Floats, new: Floats) -> Pass:
-    return forward(table, rows, context, new, head_rows=np.ones(table.rows))
-
-
 def _attention_s(table: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
-    return np.broadcast_to(_pass(table, rows, context, new).attention, table.rows)
+    return np.broadcast_to(attention_pass_s(table, rows, context, new), table.rows)
 
 
 def _latency(table: Table, new: Floats) -> Floats:
     """Of a pass whose sequences compute `new` tokens each: one is decoding, more is a prompt."""
-    return np.broadcast_to(_pass(table, new, new, new).latency, table.rows).copy()
+    return np.broadcast_to(latency_pass_s(table, new), table.rows).copy()
 
 
 def constant_pace(lanes: int, *, prefill_s: float = 0.0, step_s: float = 0.0, **more: float) -> Pace:

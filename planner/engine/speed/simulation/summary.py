@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,10 @@ class Latency:
     p50: Floats
     p95: Floats
     p99: Floats
+
+    def take(self, index: Rows) -> Latency:
+        """The groups `index`."""
+        return Latency(self.mean[index], self.p50[index], self.p95[index], self.p99[index])
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,22 @@ class Summary:
     saturated: Flags
     samples: Floats
     """Requests measured; a percentile q of independent ones has a standard error of sqrt(q·(1 - q) / samples) in rank."""
+
+    def take(self, index: Rows) -> Summary:
+        """The groups `index`."""
+        values = {item.name: getattr(self, item.name) for item in fields(Summary)}
+        return Summary(**{name: value.take(index) for name, value in values.items()})
+
+
+def joined(parts: Sequence[Summary]) -> Summary:
+    """All groups of `parts`, one part after the other."""
+
+    def of(values: Sequence[Any]) -> Any:
+        if isinstance(values[0], Latency):
+            return Latency(*(np.concatenate([getattr(value, item.name) for value in values]) for item in fields(Latency)))
+        return np.concatenate(values)
+
+    return Summary(**{item.name: of([getattr(part, item.name) for part in parts]) for item in fields(Summary)})
 
 
 def _latency(values: Floats) -> Latency:

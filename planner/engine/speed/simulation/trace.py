@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from planner.engine.columns import Flags, Floats
+from planner.engine.columns import Flags, Floats, Rows
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class Rules:
     """A request is admitted only if its whole output would fit (TensorRT-LLM), instead of when its prompt fits."""
     mixed: Flags
     """Prompt tokens share an iteration with the running sequences (vLLM, TensorRT-LLM); else prompts go first (SGLang)."""
+
+    def take(self, index: Flags | Rows) -> Rules:
+        """The lanes `index`; numbers may repeat."""
+        return Rules(**{item.name: getattr(self, item.name)[index] for item in fields(self)})
 
 
 @dataclass(frozen=True)

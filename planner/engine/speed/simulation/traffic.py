@@ -44,11 +44,22 @@ class Length:
 
     def tokens(self, normal: Floats, even: Floats) -> Floats:
         """Lengths from standard normal and [0, 1) draws; the mean is kept, the spread follows p95 ÷ p50."""
-        if self.sigma > 0:
-            drawn = self.mean * np.exp(self.sigma * normal - self.sigma**2 / 2)
-        else:
-            drawn = self.mean * (1 + self.spread * (2 * even - 1))
-        return np.maximum(1.0, np.floor(drawn + 0.5))
+        drawn: Floats = tokens_of([self], normal[None], even[None])[0]
+        return drawn
+
+
+def tokens_of(lengths: Sequence[Length], normal: Floats, even: Floats) -> Floats:
+    """`Length.tokens` of many distributions, a row each; draws of shape [lengths, requests]."""
+    mean, sigma, spread = (np.array(one)[:, None] for one in zip(*((of.mean, of.sigma, of.spread) for of in lengths), strict=True))
+    if (sigma > 0).any():
+        tailed: Floats = mean * np.exp(sigma * normal - sigma**2 / 2)
+        drawn = np.where(sigma > 0, tailed, mean * (1 + spread * (2 * even - 1)))
+    elif (spread > 0).any():
+        drawn = mean * (1 + spread * (2 * even - 1))
+    else:
+        drawn = np.broadcast_to(mean, normal.shape)
+    whole: Floats = np.maximum(1.0, np.floor(drawn + 0.5))
+    return whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +101,12 @@ class Traffic:
     """The first so many requests of each lane run from the start, with what is left of their outputs."""
     concurrency: Rows
     turnaround_s: Floats
+    requests: Rows
+    """That ever come to each lane."""
 
     def fitted(self, capacity: Floats) -> Traffic:
         """With no request longer than its lane's cache of `capacity` tokens: longer ones are cut, as by an engine's limit on length."""
-        room = capacity[:, None]
+        room = np.floor(capacity)[:, None]
         inputs = np.minimum(self.input_tokens, np.maximum(room - 1, 1.0))
         prefix = np.minimum(self.prefix_tokens, np.maximum(inputs - 1, 0.0))
         outputs = np.minimum(self.output_tokens, np.maximum(room - inputs, 1.0))
@@ -147,54 +160,66 @@ def traffic_of(loads: Sequence[Load], seeds: Sequence[int], requests: int, most:
     `most`: each lane's own number of them. They then come at the very rate of the load on the average: what a short stretch has
     too much of would otherwise be the largest error of its percentiles. Raises ValueError for an open load without a rate.
     """
-    lanes, width = len(loads), requests + 1
-    arrival = np.full((lanes, width), np.inf)
-    inputs, outputs = np.zeros((lanes, width)), np.ones((lanes, width))
-    prefix = np.zeros((lanes, width))
-    draws = {seed: _draws(seed, requests) for seed in set(seeds)}
-    gaps: dict[tuple[int, float], Floats] = {}
-    for lane, (load, seed) in enumerate(zip(loads, seeds, strict=True)):
-        normal_in, even_in, normal_out, even_out, progress = draws[seed]
-        inputs[lane, :-1] = load.inputs.tokens(normal_in, even_in)
-        outputs[lane, :-1] = load.outputs.tokens(normal_out, even_out)
-        prefix[lane, :-1] = np.minimum(np.floor(load.prefix_tokens), inputs[lane, :-1] - 1)
-        running = min(load.in_flight, requests)
-        done = np.floor(outputs[lane, :running] * progress[:running])
-        inputs[lane, :running] += done
-        outputs[lane, :running] -= done
-        if load.arrivals == "closed":
-            first = np.arange(1, max(load.concurrency - running, 0) + 1)[: requests - running]
-            arrival[lane, running : running + first.size] = first * load.turnaround_s
-        elif load.rate_per_s <= 0:
-            raise ValueError(f"a rate of {load.rate_per_s} requests/s is not above 0")
-        elif load.arrivals == "fixed":
-            arrival[lane, running:-1] = np.arange(requests - running) / load.rate_per_s
-        else:
-            key = (seed, load.variation)
-            if key not in gaps:
-                gaps[key] = _gaps(*key, requests)
-            since = np.cumsum(gaps[key][running:])
-            if most is not None:  # the lane's own stretch is as busy as the rate says
-                count = int(most[lane]) - running
-                since = since * (count / since[count - 1])
-            arrival[lane, running:-1] = since / load.rate_per_s
-        arrival[lane, :running] = 0.0
-    if most is not None:
-        arrival[np.arange(width) >= most[:, None]] = np.inf
+    number = {seed: place for place, seed in enumerate(dict.fromkeys(seeds))}
+    own = np.array([number[seed] for seed in seeds])
+    draws = [np.stack(one)[own] for one in zip(*(_draws(seed, requests) for seed in number), strict=True)]
+    normal_in, even_in, normal_out, even_out, progress = draws
     closed = np.array([load.arrivals == "closed" for load in loads])
-    window_s = np.array([load.window_s for load in loads])
+    running = np.minimum(np.array([load.in_flight for load in loads], dtype=np.int64), requests)
+    concurrency = np.array([load.concurrency for load in loads], dtype=np.int64) * closed
+    turnaround_s = np.array([load.turnaround_s for load in loads], dtype=np.float64)
+    ever = np.full(len(loads), requests) if most is None else np.minimum(most, requests)
+    inputs = tokens_of([load.inputs for load in loads], normal_in, even_in)
+    outputs = tokens_of([load.outputs for load in loads], normal_out, even_out)
+    prefix = np.minimum(np.floor([[load.prefix_tokens] for load in loads]), inputs - 1)
+    rank = np.arange(requests) - running[:, None]
+    done = np.where(rank < 0, np.floor(outputs * progress), 0.0)
+    inputs, outputs = inputs + done, outputs - done
+    first = np.where(rank < np.maximum(concurrency - running, 0)[:, None], (rank + 1) * turnaround_s[:, None], np.inf)
+    arrival = np.where(closed[:, None], first, _open_arrivals(loads, seeds, rank, None if most is None else ever))
+    arrival = np.where(rank < 0, 0.0, arrival)
+    arrival[np.arange(requests) >= ever[:, None]] = np.inf
     sent = np.where(closed[:, None] & np.isfinite(arrival), 0.0, arrival)
+    window_s = np.array([load.window_s for load in loads])
     if window_s.any():
-        later = ~closed[:, None] & (np.arange(width) >= np.array([load.in_flight for load in loads])[:, None])
+        later = ~closed[:, None] & (rank >= 0)
         arrival = np.where(later, gathered(np.where(later, arrival, -np.inf), window_s), arrival)
+
+    def ended(values: Floats, last: float) -> Floats:
+        return np.pad(values, ((0, 0), (0, 1)), constant_values=last)
+
     return Traffic(
-        arrival_s=arrival,
-        sent_s=sent,
-        input_tokens=inputs,
-        fresh_tokens=inputs - prefix,
-        prefix_tokens=prefix,
-        output_tokens=outputs,
-        in_flight=np.array([min(load.in_flight, requests) for load in loads], dtype=np.int64),
-        concurrency=np.array([load.concurrency * (load.arrivals == "closed") for load in loads], dtype=np.int64),
-        turnaround_s=np.array([load.turnaround_s for load in loads], dtype=np.float64),
+        arrival_s=ended(arrival, np.inf),
+        sent_s=ended(sent, np.inf),
+        input_tokens=ended(inputs, 0.0),
+        fresh_tokens=ended(inputs - prefix, 0.0),
+        prefix_tokens=ended(prefix, 0.0),
+        output_tokens=ended(outputs, 1.0),
+        in_flight=running,
+        concurrency=concurrency,
+        turnaround_s=turnaround_s,
+        requests=ever,
     )
+
+
+def _open_arrivals(loads: Sequence[Load], seeds: Sequence[int], rank: Rows, ever: Rows | None) -> Floats:
+    """When requests of open loads come; `rank`: how many have come before, less than 0 for those that run from the start.
+
+    With `ever` requests a lane, its own stretch is as busy as its rate says.
+    """
+    rate = np.array([np.nan if load.arrivals == "closed" else load.rate_per_s for load in loads])
+    if (rate <= 0).any():
+        raise ValueError(f"a rate of {rate[rate <= 0][0]} requests/s is not above 0")
+    arrival: Floats = rank / rate[:, None]  # of `fixed` arrivals
+    keys = [(seed, load.variation) for seed, load in zip(seeds, loads, strict=True) if load.arrivals == "poisson"]
+    if keys:
+        random = np.flatnonzero([load.arrivals == "poisson" for load in loads])
+        gaps = {key: _gaps(*key, rank.shape[1]) for key in dict.fromkeys(keys)}
+        since = np.cumsum(np.where(rank[random] < 0, 0.0, np.stack([gaps[key] for key in keys])), axis=1)
+        if ever is not None:
+            last = np.maximum(ever[random] - 1, 0)
+            count = np.maximum(rank[random, last] + 1, 0)
+            whole = since[np.arange(random.size), last]
+            since = since * (count / np.where(whole > 0, whole, 1.0))[:, None]
+        arrival[random] = since / rate[random, None]
+    return arrival
