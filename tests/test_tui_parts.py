@@ -23,11 +23,11 @@ from widgets.columns import columns_for, fit_columns
 from widgets.exporting import command_line
 from widgets.fields import FIELDS, fields_for, get, number_text, parse, parse_number, put, show
 from widgets.formatting import load_summary, money_text, rate_text, shorten_middle, spread_text
+from widgets.history import sparkline
 from widgets.memory_bar import split_cells
 from widgets.paint import INK, Paint
 from widgets.ranking import matches
 from widgets.symbols import ASCII, UNICODE
-from widgets.telemetry import sparkline
 from widgets.textual_quirks import PlainText
 from widgets.theme import NAMES
 

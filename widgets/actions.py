@@ -11,7 +11,7 @@ from typing import Literal
 
 from textual.binding import Binding
 
-Scope = Literal["app", "table", "form"]
+Scope = Literal["app", "table", "form", "machine"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +94,15 @@ ACTIONS: tuple[Action, ...] = (
         group="Measure",
     ),
     Action(id="pause", keys="p", label="pause", description="Pause or resume watching this machine.", group="Measure"),
+    Action(
+        id="processes",
+        keys="P",
+        label="processes",
+        description="In the pane of this machine: who uses each GPU, with memory, command and user.",
+        group="Measure",
+        scope="machine",
+        does="processes",
+    ),
     Action(
         id="why",
         keys="enter",

@@ -27,7 +27,7 @@ async def begin(app: PlannerApp) -> None:
     await open_preset(app, app.options.preset, fallback=DEFAULT_PRESET)
     if app.options.telemetry:
         app.watching.start()
-        app.main.query_one(MachineView).mind(lambda: app.watching.trouble)
+        app.main.query_one(MachineView).mind(lambda: app.watching.trouble, app.watching.list_processes)
     else:
         app.main.query_one(MachineView).say_off()
     presets, models = await app.session_thread.ask(_shelves)

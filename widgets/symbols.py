@@ -37,6 +37,8 @@ class Symbols:
     dot: str
     sparks: str
     """Lowest to highest, as many cells as levels."""
+    mark: str
+    """Beginning, middle and end of a stretch of time."""
 
 
 UNICODE = Symbols(
@@ -69,6 +71,7 @@ UNICODE = Symbols(
     times="·",
     dot="·",
     sparks="▁▂▃▄▅▆▇█",
+    mark="├─┤",
 )
 
 ASCII = Symbols(
@@ -101,4 +104,5 @@ ASCII = Symbols(
     times="*",
     dot="-",
     sparks="_.-=#",
+    mark="[-]",
 )

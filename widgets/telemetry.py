@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.units import MEGA, UNKNOWN, bytes_text, percent_text
+from planner.units import bytes_text, percent_text
 
-from .formatting import device_name, shorten_end
+from .actions import bindings
 from .frame import frame_of
+from .gpu_lines import (
+    ROOMY_WIDTH,
+    Drawing,
+    activities,
+    block,
+    history_values,
+    host_lines,
+    power_text,
+    process_lines,
+    ram_text,
+    roomy_block,
+    short_line,
+)
+from .history import STEP_S, Cells, History, Marks, sparkline
 from .symbols import UNICODE, Symbols
 
 if TYPE_CHECKING:
-    from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
+    from planner.observe.snapshot import Snapshot
 
-HISTORY = 240
 SCROLLBAR = 1
 """Cells kept free for it, so that it changes nothing when it comes."""
 LOOK_S = 1.0
 """How often a pane without new readings asks why."""
 NO_DRIVER = "No NVIDIA driver: planning from the catalogue."
-LABEL = 14
 SPARK = 8
 DETAILED_DEVICES = 2
 """With more GPUs than this each gets one line."""
-BUSY_COUNTERS = (
-    ("SM active", "sm_active_fraction"),
-    ("tensor", "tensor_active_fraction"),
-    ("DRAM traffic", "dram_bandwidth_fraction"),
-    ("occupancy", "sm_occupancy_fraction"),
-)
-FALLBACK_COUNTERS = (("kernel resident", "kernel_resident_fraction"), ("memory active", "memory_active_fraction"))
-"""What GPUs without hardware counters give: shares of time, not of the GPU."""
-
-
-def sparkline(values: Iterable[float | None], width: int, levels: str) -> str:
-    """The last `width` fractions, one cell each; an absent one is a blank."""
-    last = list(values)[-width:]
-    cells = [" " if value is None else levels[min(len(levels) - 1, max(0, round(value * (len(levels) - 1))))] for value in last]
-    return "".join(cells).rjust(width)
+HOST = "host"
 
 
 class MachineView(VerticalScroll, can_focus=True):
     """Pane 4."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("machine")]
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(id="machine-view")
@@ -57,7 +58,12 @@ class MachineView(VerticalScroll, can_focus=True):
         self._paused = False
         self._trouble_of: Callable[[], str] = str
         self._trouble = ""
-        self._history: dict[str, deque[float | None]] = {}
+        self._list_processes: Callable[[bool], None] = _to_nobody
+        self._processes = False
+        self._histories: defaultdict[str, History] = defaultdict(History)
+        self._marks = Marks()
+        self._step_s = STEP_S
+        """What a cell of a history stands for."""
 
     def compose(self) -> ComposeResult:
         """One text."""
@@ -71,14 +77,23 @@ class MachineView(VerticalScroll, can_focus=True):
     def show(self, snapshot: Snapshot) -> None:
         """Take in one reading."""
         self._snapshot = snapshot
-        self._remember("host", snapshot.host.cpu_busy_fraction)
+        interval_s = snapshot.interval_s or STEP_S
+        self._step_s = min(self._step_s, interval_s)
+        self._histories[HOST].note(snapshot.taken_at_s, interval_s, {"busy": snapshot.host.cpu_busy_fraction})
         for device in snapshot.devices:
-            self._remember(str(device.index), main_activity(device))
+            self._histories[str(device.index)].note(snapshot.taken_at_s, interval_s, history_values(device))
         self._draw()
 
-    def mind(self, trouble_of: Callable[[], str]) -> None:
-        """Say from now on what keeps readings away, as `trouble_of` tells it; nothing is drawn while it is the same."""
-        self._trouble_of = trouble_of
+    def mark(self, marks: Marks) -> None:
+        """Show from now on where these began and ended; they are drawn with the next reading."""
+        self._marks = marks
+
+    def mind(self, trouble_of: Callable[[], str], list_processes: Callable[[bool], None]) -> None:
+        """Say from now on what keeps readings away, as `trouble_of` tells it; nothing is drawn while it is the same.
+
+        `list_processes` is told when somebody wants to see who uses the GPUs, and when nobody does any more.
+        """
+        self._trouble_of, self._list_processes = trouble_of, list_processes
         self.set_interval(LOOK_S, self._look)
 
     def _look(self) -> None:
@@ -86,6 +101,28 @@ class MachineView(VerticalScroll, can_focus=True):
         if trouble != self._trouble:
             self._trouble = trouble
             self._entitle()
+
+    def action_processes(self) -> None:
+        """Show who uses each GPU, or no longer."""
+        self._processes = not self._processes
+        self._list_processes(self._processes)
+        self._draw()
+
+    def on_show(self) -> None:
+        """Ask again for what is in sight."""
+        self._list_processes(self._processes)
+
+    def on_hide(self) -> None:
+        """Nobody looks: the driver is not asked who uses the GPUs."""
+        self._list_processes(False)
+
+    def on_focus(self) -> None:
+        """Name the keys."""
+        self._entitle()
+
+    def on_blur(self) -> None:
+        """They are others'."""
+        self._entitle()
 
     def set_paused(self, paused: bool) -> None:
         """Say that nothing is read for now."""
@@ -97,7 +134,7 @@ class MachineView(VerticalScroll, can_focus=True):
         self.query_one("#machine-text", Static).update(Content.styled("Not watched in this start.", "$quiet"))
 
     def on_resize(self) -> None:
-        """Fit the sparklines to the new width."""
+        """Fit the histories to the new width."""
         self._draw()
 
     def summary(self, width: int) -> Content:
@@ -107,18 +144,18 @@ class MachineView(VerticalScroll, can_focus=True):
             return Content("")
         if snapshot.devices:
             device = snapshot.devices[0]
-            spark = sparkline(self._history.get(str(device.index), ()), SPARK, self._symbols.sparks)
-            first, *others = [f"{label} {percent_text(value)}" for label, value in _activities(device)]
+            spark = self._short_spark(str(device.index), "activity")
+            first, *others = [f"{label} {percent_text(value)}" for label, value in activities(device)]
             memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
             more = [f"+{len(snapshot.devices) - 1} GPUs"] if len(snapshot.devices) > 1 else []
-            parts = [f"{first} {spark.strip()}", *others[:1], _power(device), memory, *others[1:], *more]
+            warnings = [warning for one in snapshot.devices for warning in one.health_warnings][:1]
+            parts = [f"{first} {spark}", *warnings, *others[:1], power_text(device), memory, *others[1:], *more]
             parts = [snapshot.badge, *parts] if snapshot.badge else parts
         else:
             host = snapshot.host
-            spark = sparkline(self._history.get("host", ()), SPARK, self._symbols.sparks)
             parts = [
-                f"CPU {percent_text(host.cpu_busy_fraction)} {spark.strip()}",
-                f"RAM {_ram(host)}",
+                f"CPU {percent_text(host.cpu_busy_fraction)} {self._short_spark(HOST, 'busy')}",
+                f"RAM {ram_text(host)}",
                 driver_text(snapshot).rstrip("."),
             ]
         text = f" {parts[0]}"
@@ -126,32 +163,48 @@ class MachineView(VerticalScroll, can_focus=True):
             text += f"   {part}" if len(text) + 3 + len(part) <= width else ""
         return Content.styled(text, "$quiet")
 
-    def _remember(self, key: str, value: float | None) -> None:
-        self._history.setdefault(key, deque(maxlen=HISTORY)).append(value)
+    def _short_spark(self, key: str, name: str) -> str:
+        history = self._histories[key]
+        cells = Cells(history.until_s, SPARK, self._step_s)
+        return sparkline(history.values(name, cells), SPARK, self._symbols.sparks).strip()
 
     def _draw(self) -> None:
         snapshot = self._snapshot
         if snapshot is None or not self.children:
             return
         width = max(20, self.size.width - self.gutter.width - SCROLLBAR)
+        recorded = snapshot.source is not None  # elsewhere or at another time: nothing that is measured here happened there
+        drawing = Drawing(self._symbols, width, self._step_s, Marks() if recorded else self._marks, recorded)
         lines: list[Content] = []
         if snapshot.badge is not None:
             lines.append(Content.assemble((f" {snapshot.badge} ", "reverse bold"), (" not this machine", "$quiet")))
-        if len(snapshot.devices) > DETAILED_DEVICES:
-            label, _ = _activities(snapshot.devices[0])[0]
-            lines.append(Content.styled(f"GPU {label}, memory, power, temperature", "$quiet"))
-            lines += [self._short(device, width) for device in snapshot.devices]
-        else:
-            for device in snapshot.devices:
-                lines += self._detailed(device, width, several=len(snapshot.devices) > 1)
+        tail = host_lines(snapshot.host, self._histories[HOST], drawing) if snapshot.host.cpu_name else []
+        if self._processes and snapshot.devices:
+            tail = [*process_lines(snapshot.devices, drawing), *tail]
+        lines += self._gpus(snapshot, drawing, len(lines) + len(tail))
         if not snapshot.devices:
             lines += [Content(driver_text(snapshot))]
             if snapshot.nvml_detail and snapshot.nvml_state != "no driver":
                 lines.append(Content.styled(snapshot.nvml_detail, "$quiet"))
-        if snapshot.host.cpu_name:
-            lines += self._host(snapshot.host, width)
-        self.query_one("#machine-text", Static).update(Content("\n").join(lines))
+        self.query_one("#machine-text", Static).update(Content("\n").join(lines + tail))
         self._entitle()
+
+    def _gpus(self, snapshot: Snapshot, drawing: Drawing, other_lines: int) -> list[Content]:
+        """Every GPU, in as much detail as there is room for; zoomed and with few of them, in all of it."""
+        devices = snapshot.devices
+        if len(devices) > DETAILED_DEVICES:
+            label, _ = activities(devices[0])[0]
+            head = Content.styled(f"GPU {label}, memory, power, temperature", "$quiet")
+            return [head, *(short_line(device, self._histories[str(device.index)], drawing) for device in devices)]
+        if drawing.width >= ROOMY_WIDTH:
+            roomy = [line for device in devices for line in roomy_block(device, self._histories[str(device.index)], drawing)]
+            if len(roomy) + other_lines <= self.size.height or self.screen.has_class("-zoomed"):
+                return roomy
+        return [
+            line
+            for device in devices
+            for line in block(device, self._histories[str(device.index)], drawing, several=len(devices) > 1)
+        ]
 
     def _entitle(self) -> None:
         snapshot = self._snapshot
@@ -161,66 +214,15 @@ class MachineView(VerticalScroll, can_focus=True):
         name = snapshot.devices[0].name if snapshot.devices else ""
         count = f"{len(snapshot.devices)} × " if len(snapshot.devices) > 1 else ""
         paused = "paused, p resumes" if self._paused else ""
-        parts = [snapshot.badge or "", self._trouble, paused, f"{count}{name}" if name else ""]
-        aside = "R right-sizes" if snapshot.devices else ""
+        slow = f"every {snapshot.interval_s:g} s while it measures" if self._marks.open and not snapshot.source else ""
+        parts = [snapshot.badge or "", self._trouble, paused, slow, f"{count}{name}" if name else ""]
+        keys = ["P processes"] if self.has_focus else []
+        aside = " · ".join([*keys, "R right-sizes"]) if snapshot.devices else ""
         frame_of(self).entitle(" · ".join(filter(None, parts)), aside, name="Telemetry" if snapshot.badge else "")
 
-    def _detailed(self, device: DeviceSnapshot, width: int, *, several: bool) -> list[Content]:
-        if device.state != "ok":
-            return [Content.assemble((f"{device.name or 'GPU'} {device.index}: ", "bold"), (device.why("name"), "$text-error"))]
-        left = min(width * 6 // 10, max(LABEL + len("139.8 of 139.8 GiB"), width - LABEL - len("1000/1000 W")))
-        right = width - left
-        (first, busy), *others = _activities(device)
-        first = f"{device.index} {first}" if several else first
-        label = max(LABEL, len(first) + 1)
-        spark = sparkline(self._history.get(str(device.index), ()), max(4, left - label - 8), self._symbols.sparks)
-        cells = [(label, percent_text(value)) for label, value in others]
-        cells += [
-            ("memory", f"{bytes_text(device.memory_used_bytes, unit=False)} of {bytes_text(device.memory_total_bytes)}"),
-            ("power", _power(device)),
-            ("SM clock", f"{_number(device.sm_clock_hz and device.sm_clock_hz / MEGA)} MHz"),
-            ("temperature", f"{_number(device.temperature_c)} °C"),
-        ]
-        head = Content.assemble((f"{first:<{label}}", "$quiet"), f"{percent_text(busy):<6}", (spark, "$primary"), " ")
-        rows = [Content.assemble(head, *_cell(*cells[0], right))]
-        rows += [
-            Content.assemble(*_cell(*one, left), *_cell(*two, right)) for one, two in zip(cells[1::2], cells[2::2], strict=False)
-        ]
-        if len(cells) % 2 == 0:
-            rows.append(Content.assemble(*_cell(*cells[-1], left)))
-        if device.event_reasons:
-            rows.append(
-                Content.assemble((f"{'held back by':<{LABEL}}", "$quiet"), (", ".join(device.event_reasons), "$text-warning"))
-            )
-        if device.sm_active_fraction is None:
-            rows.append(Content.styled(shorten_end(device.why("sm_active_fraction"), width, self._symbols.ellipsis), "$quiet"))
-        return rows
 
-    def _short(self, device: DeviceSnapshot, width: int) -> Content:
-        if device.state != "ok":
-            return Content.assemble((f"{device.index:>2}  ", "$quiet"), (device.why("name"), "$text-error"))
-        _, value = _activities(device)[0]
-        memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
-        text = f"  {memory:>15}  {_power(device):>11}  {_number(device.temperature_c):>3} °C"
-        spark = sparkline(self._history.get(str(device.index), ()), max(4, width - len(text) - 11), self._symbols.sparks)
-        return Content.assemble((f"{device.index:>2}  ", "$quiet"), f"{percent_text(value):>5} ", (spark, "$primary"), text)
-
-    def _host(self, host: HostSnapshot, width: int) -> list[Content]:
-        busy = f"{percent_text(host.cpu_busy_fraction)} of {host.cpu_cores or UNKNOWN} CPU{'s' * (host.cpu_cores != 1)}  "
-        spark = sparkline(self._history.get("host", ()), max(8, width - LABEL - len(busy)), self._symbols.sparks)
-        return [
-            Content.assemble(
-                (f"{'processor':<{LABEL}}", "$quiet"),
-                shorten_end(device_name(host.cpu_name), width - LABEL, self._symbols.ellipsis),
-            ),
-            Content.assemble((f"{'busy':<{LABEL}}", "$quiet"), busy, (spark, "$primary")),
-            Content.assemble((f"{'RAM':<{LABEL}}", "$quiet"), _ram(host)),
-        ]
-
-
-def _cell(label: str, value: str, width: int) -> tuple[tuple[str, str], str]:
-    """A label and its value in `width` cells."""
-    return (f"{label:<{LABEL}}", "$quiet"), value.ljust(width - LABEL)
+def _to_nobody(_: bool) -> None:
+    """Before the pane is minded nobody lists processes."""
 
 
 def driver_text(snapshot: Snapshot) -> str:
@@ -228,25 +230,3 @@ def driver_text(snapshot: Snapshot) -> str:
     if snapshot.nvml_state == "no driver":
         return NO_DRIVER
     return f"No GPU to watch ({snapshot.nvml_state}): planning from the catalogue."
-
-
-def main_activity(device: DeviceSnapshot) -> float | None:
-    """The fraction worth a sparkline: of the GPU where the counter exists, else of time."""
-    return device.sm_active_fraction if device.sm_active_fraction is not None else device.kernel_resident_fraction
-
-
-def _activities(device: DeviceSnapshot) -> Sequence[tuple[str, float | None]]:
-    names = BUSY_COUNTERS if device.sm_active_fraction is not None else FALLBACK_COUNTERS
-    return [(label, getattr(device, name)) for label, name in names]
-
-
-def _power(device: DeviceSnapshot) -> str:
-    return f"{_number(device.drawn_power_w)}/{_number(device.power_limit_w)} W"
-
-
-def _ram(host: HostSnapshot) -> str:
-    return f"{bytes_text(host.memory_used_bytes, unit=False)} of {bytes_text(host.memory_total_bytes)} used"
-
-
-def _number(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.0f}"

@@ -65,7 +65,11 @@ def show_snapshot(app: PlannerApp, snapshot: Snapshot) -> None:
 
 
 def show_run(app: PlannerApp, run: Run) -> None:
-    """How far the benchmark is."""
+    """How far the benchmark is; while it times something, this machine is read seldom."""
     from .benchmark import BenchmarkView
+    from .telemetry import MachineView
 
     app.main.query_one(BenchmarkView).show(run)
+    if app.measuring is not None:
+        app.watching.thin(app.measuring.timing)
+        app.main.query_one(MachineView).mark(app.measuring.marks)

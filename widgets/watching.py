@@ -14,6 +14,7 @@ from textual.message import Message
 if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
     from planner.observe.stream import Telemetry
+    from planner.observe.telemetry import Poller
 
 WINDOW = 300
 """Readings kept for advice: five minutes at one a second."""
@@ -40,6 +41,8 @@ class Watching:
         self._interval_s = interval_s
         self._replay, self._demo = replay, demo
         self._telemetry: Telemetry | None = None
+        self._poller: Poller | None = None
+        """The same, where it is this machine."""
         self._window: deque[Snapshot] = deque(maxlen=WINDOW)
         self._window_lock = threading.Lock()
         self._count = 0
@@ -93,7 +96,8 @@ class Watching:
             return replay(read_demo if path is None else lambda: read_recording(path), self._read, again=self._demo)
         from planner.observe.telemetry import Poller
 
-        return Poller(self._read, interval_s=self._interval_s)
+        self._poller = Poller(self._read, interval_s=self._interval_s)
+        return self._poller
 
     def _read(self, snapshot: Snapshot) -> None:
         """Hand a reading over, from the source's thread."""
@@ -103,6 +107,16 @@ class Watching:
             self._window.append(snapshot)
             self._count += 1
         self._post(SnapshotRead(snapshot))
+
+    def thin(self, thin: bool) -> None:
+        """Read this machine at the slow interval alone, or as ever; a recording keeps its pace."""
+        if self._poller is not None:
+            self._poller.thinned = thin
+
+    def list_processes(self, wanted: bool) -> None:
+        """Have readings of this machine tell who uses each GPU, for as long as somebody looks."""
+        if self._poller is not None:
+            self._poller.lists_processes = wanted
 
     def toggle(self) -> None:
         """Pause or go on."""

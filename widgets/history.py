@@ -1,0 +1,176 @@
+"""What was read over time, one cell of a line a second, and the benchmark's points on the same cells."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+STEP_S = 1.0
+"""What a cell stands for, unless readings come more often."""
+MOST_READINGS = 4800
+"""Eight minutes at ten a second."""
+MOST_MARKS = 512
+LONGEST_REACH_S = 10.0
+"""A reading stands for the time since the one before it, but no longer than this."""
+LETTERS = string.ascii_lowercase + string.ascii_uppercase
+
+
+def sparkline(values: Iterable[float | None], width: int, levels: str) -> str:
+    """The last `width` fractions, one cell each; an absent one is a blank."""
+    last = list(values)[-width:]
+    cells = [" " if value is None else levels[min(len(levels) - 1, max(0, round(value * (len(levels) - 1))))] for value in last]
+    return "".join(cells).rjust(width)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Fractions at a moment, which stand for `reach_s` before it."""
+
+    at_s: float
+    reach_s: float
+    values: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A stretch of time in cells: the last one holds `until_s`."""
+
+    until_s: float
+    width: int
+    step_s: float = STEP_S
+
+    def place(self, at_s: float) -> int:
+        """The cell of a moment, 0 the oldest; below 0 and from `width` on it lies outside."""
+        return math.floor(at_s / self.step_s) - math.floor(self.until_s / self.step_s) + self.width - 1
+
+
+class History:
+    """The readings of one GPU, or of the host."""
+
+    def __init__(self) -> None:
+        self._readings: deque[Reading] = deque(maxlen=MOST_READINGS)
+        self._ahead_s = 0.0
+        """How much later than its own clock a recording is that began again."""
+
+    @property
+    def until_s(self) -> float:
+        """When the last one was taken."""
+        return self._readings[-1].at_s if self._readings else 0.0
+
+    def note(self, at_s: float, interval_s: float, values: Mapping[str, float | None]) -> None:
+        """Add a reading taken at `at_s`, one every `interval_s`; one earlier than the last is of a recording that began again."""
+        if at_s + self._ahead_s < self.until_s:
+            self._ahead_s = self.until_s + interval_s - at_s
+        at_s += self._ahead_s
+        reach_s = min(LONGEST_REACH_S, 1.5 * interval_s, at_s - self.until_s) if self._readings else 0.0
+        self._readings.append(Reading(at_s, reach_s, values))
+
+    def values(self, name: str, cells: Cells) -> list[float | None]:
+        """The mean of what stands for each cell, None where nothing does."""
+        sums, counts = [0.0] * cells.width, [0] * cells.width
+        for reading in reversed(self._readings):
+            last = cells.place(reading.at_s)
+            if last < 0:
+                break
+            value = reading.values.get(name)
+            if value is None or last >= cells.width:
+                continue
+            first = last if counts[last] else max(0, min(last, cells.place(reading.at_s - reading.reach_s) + 1))
+            for cell in range(first, last + 1):
+                sums[cell] += value
+                counts[cell] += 1
+        return [total / number if number else None for total, number in zip(sums, counts, strict=True)]
+
+
+@dataclass(slots=True)
+class Mark:
+    """One benchmark point, on the monotonic clock."""
+
+    letter: str
+    label: str
+    device: str
+    """'cpu' or 'cuda:0'."""
+    began_s: float
+    ended_s: float | None = None
+    """None while it runs."""
+
+
+class Marks:
+    """When benchmark points began and ended. A point keeps its letter over its rounds and runs."""
+
+    def __init__(self) -> None:
+        self._marks: deque[Mark] = deque(maxlen=MOST_MARKS)
+        self._letters: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[Mark]:
+        return iter(self._marks)
+
+    @property
+    def open(self) -> bool:
+        """Whether a point runs."""
+        return bool(self._marks) and self._marks[-1].ended_s is None
+
+    def begin(self, name: str, label: str, device: str, now_s: float) -> None:
+        """A point begins; one still open ends."""
+        self.end(now_s)
+        letter = self._letters.setdefault(name, LETTERS[len(self._letters) % len(LETTERS)])
+        self._marks.append(Mark(letter, label, device, now_s))
+
+    def end(self, now_s: float) -> None:
+        """The open point ends, if there is one."""
+        if self._marks and self._marks[-1].ended_s is None:
+            self._marks[-1].ended_s = now_s
+
+    def within(self, cells: Cells, device: str | None) -> list[Mark]:
+        """Those that reach into the cells, of one device or of any (None), the oldest first."""
+        return [
+            mark
+            for mark in self._marks
+            if device in {None, mark.device}
+            and cells.place(mark.began_s) < cells.width
+            and cells.place(mark.ended_s or cells.until_s) >= 0
+        ]
+
+
+def mark_line(marks: Sequence[Mark], cells: Cells, ends: str) -> str:
+    """The marks on their cells: `ends` holds what stands at the beginning, between, and at the end of one; its letter is in its middle."""
+    line = [" "] * cells.width
+    for mark in marks:
+        first, last = cells.place(mark.began_s), cells.place(mark.ended_s or cells.until_s)
+        inside = range(max(0, first), min(cells.width - 1, last) + 1)
+        for cell in inside:
+            line[cell] = ends[1]
+        if inside and first >= 0 and len(inside) > 1:
+            line[first] = ends[0]
+        if inside and mark.ended_s is not None and last < cells.width and len(inside) > 2:
+            line[last] = ends[2]
+        if inside:
+            line[inside[len(inside) // 2]] = mark.letter
+    return "".join(line)
+
+
+def legend(marks: Sequence[Mark], width: int, lines: int, ellipsis: str) -> list[str]:
+    """Letter and name of each, in the order of their last beginnings, in at most `lines` lines; the oldest are left out first."""
+    named = {mark.letter: f"{mark.letter} {mark.label}" + ("" if mark.ended_s is not None else " now") for mark in marks}
+    entries = list(named.values())
+    for left_out in count():
+        kept = entries[left_out:]
+        folded = _folded([*([ellipsis] if left_out else []), *kept], width)
+        if len(folded) <= lines or len(kept) <= 1:
+            return folded[:lines]
+    return []
+
+
+def _folded(entries: Sequence[str], width: int) -> list[str]:
+    """The entries side by side, in as many lines as that takes; one that is too long is cut."""
+    found: list[str] = []
+    for entry in entries:
+        if found and len(found[-1]) + 3 + len(entry) <= width:
+            found[-1] += f"   {entry}"
+        else:
+            found.append(entry[:width])
+    return found
