@@ -1,7 +1,7 @@
 """The loop of an engine that batches continuously, over many lanes at once.
 
 A lane is one replica under one load. Each step of the loop takes every lane to its next event: one iteration that computes
-prompt tokens (with the running sequences beside them, or before them), or as many decoding iterations as pass until a
+prompt tokens (with the running sequences beside them, or before them), and as many decoding iterations as pass until a
 sequence ends, a request can be admitted, or the cache is full. Requests are served in the order they arrive. When the cache
 runs out the last admitted one loses its place and is computed again later, its output so far taken as input.
 """
@@ -101,44 +101,76 @@ def _admit(s: Lanes) -> float:
 
 
 def _iterate(s: Lanes, *, roomy: bool) -> None:
-    """Every lane to its next event; `roomy`: no cache can be full."""
-    pace, rules = s.pace, s.rules
+    """Every lane to its next event; `roomy`: no cache can be full.
+
+    Where nobody else can be admitted after the iteration with prompt tokens and nobody has ended with it, decoding goes on at once.
+    """
     pending = s.wanted - s.filled
     prompting = pending > 0
-    some = bool(prompting.any())
-    beside = s.running if s.mixed else np.where(rules.mixed | ~prompting, s.running, 0.0)
-    device_s = s.decode_s.ravel().take(s.row_of + s.running.astype(np.int64))
-    if some:
-        tokens, pairs, ended = _prompts(s, pending, beside)
-        device_s = np.where(prompting, _prompt_s(s, tokens, pairs, beside, ended), device_s)
-        s.pairs = pairs
-    cached_s = pace.cached_s * s.context
-    device_s = device_s + (cached_s if s.mixed else cached_s * (beside > 0))
     active = s.running > 0
+    if prompting.any():
+        _compute_prompts(s, pending, prompting)
+        if roomy:
+            calling = s.open & (s.next_arrival <= s.clock)
+            active = (s.running > 0) & (s.next_end > s.step) & ~calling
+            prompting = s.wanted > s.filled
     decoding = active > prompting
-    rising = pace.cached_s * s.running
-    slope = np.where(decoding, rising, 0.0)
-    if s.floored:
-        slope = np.where(device_s < pace.floor_s, 0.0, slope)
-        first_s = np.maximum(device_s, pace.floor_s) + pace.host_s
-    else:
-        first_s = device_s + pace.host_s
-    count = _iterations(s, decoding, first_s, slope, roomy=roomy)
-    if s.floored:  # as long as the host is slower, every iteration takes the same
-        level = np.ceil((pace.floor_s - device_s) / np.maximum(rising, 1e-30))
-        count = np.where((device_s < pace.floor_s) & (rising > 1e-30), np.minimum(count, np.maximum(level, 1.0)), count)
-    count = np.where(decoding, count, prompting)
-    taken = count * first_s + slope * count * (count - 1) / 2
-    _account(s, prompting, beside, count, first_s, taken)
-    s.clock = s.clock + taken
-    s.step = s.step + (count if s.mixed else np.where(prompting, rules.mixed, count))
-    grown = beside * count
-    s.context = s.context + grown
-    s.held = s.held + (np.where(rules.reserve, 0.0, grown) if s.reserving else grown)
-    if some:
-        _start(s, ended)
+    if decoding.any():
+        _decode(s, decoding, roomy=roomy)
     _finish(s)
     _wait(s)
+
+
+def _compute_prompts(s: Lanes, pending: Floats, prompting: Flags) -> None:
+    """One iteration of the lanes that have prompt tokens to compute."""
+    pace = s.pace
+    beside = s.running if s.mixed else np.where(s.rules.mixed, s.running, 0.0)
+    tokens, pairs, ended = _prompts(s, pending, beside)
+    cached_s = pace.cached_s * s.context
+    device_s = _prompt_s(s, tokens, pairs, beside, ended) + (cached_s if s.mixed else cached_s * (beside > 0))
+    first_s = (np.maximum(device_s, pace.floor_s) if s.floored else device_s) + pace.host_s
+    taken = np.where(prompting, first_s, 0.0)
+    beside = beside * prompting
+    measured = _account(s, taken, s.held)
+    if s.count_gaps:
+        _count_gap(s, first_s + s.stall, np.where(measured, beside, 0.0))
+        waits = prompting & ~s.rules.mixed & (s.running > 0)
+        s.stall = np.where(waits, s.stall + taken, s.stall)
+    s.pairs = pairs
+    s.clock = s.clock + taken
+    s.step = s.step + (prompting if s.mixed else prompting & s.rules.mixed)
+    s.context = s.context + beside
+    s.held = s.held + (np.where(s.rules.reserve, 0.0, beside) if s.reserving else beside)
+    _start(s, ended)
+
+
+def _decode(s: Lanes, decoding: Flags, *, roomy: bool) -> None:
+    """As many iterations of the lanes that decode alone as pass until something changes."""
+    pace = s.pace
+    device_s = s.decode_s.ravel().take(s.row_of + s.running.astype(np.int64)) + pace.cached_s * s.context
+    rising = pace.cached_s * s.running
+    slope, first_s = rising, device_s
+    if s.floored:  # as long as the host is slower, every iteration takes the same
+        slope, first_s = np.where(device_s < pace.floor_s, 0.0, rising), np.maximum(device_s, pace.floor_s)
+    first_s = first_s + pace.host_s
+    count = _iterations(s, decoding, first_s, slope, roomy=roomy)
+    if s.floored:
+        level = np.ceil((pace.floor_s - device_s) / np.maximum(rising, 1e-30))
+        count = np.where((device_s < pace.floor_s) & (rising > 1e-30), np.minimum(count, np.maximum(level, 1.0)), count)
+    count = np.where(decoding, count, 0.0)
+    taken = count * first_s + slope * count * (count - 1) / 2
+    grown = s.running * count
+    held = s.held + (grown - s.running) / 2
+    measured = _account(s, taken, np.where(s.rules.reserve, s.held, held) if s.reserving else held)
+    if s.count_gaps:
+        rest, weight = np.maximum(count - 1, 0.0), np.where(measured & decoding, s.running, 0.0)
+        _count_gap(s, first_s + s.stall, weight)
+        _count_gap(s, (taken - first_s) / np.maximum(rest, 1.0), weight * rest)
+        s.stall = np.where(decoding, 0.0, s.stall)
+    s.clock = s.clock + taken
+    s.step = s.step + count
+    s.context = s.context + grown
+    s.held = s.held + (np.where(s.rules.reserve, 0.0, grown) if s.reserving else grown)
 
 
 def _prompts(s: Lanes, pending: Floats, beside: Floats) -> tuple[Floats, Floats, Rows]:
@@ -205,22 +237,14 @@ def _iterations(s: Lanes, decoding: Flags, first_s: Floats, slope: Floats, *, ro
     return until
 
 
-def _account(s: Lanes, prompting: Flags, beside: Floats, count: Floats, first_s: Floats, taken: Floats) -> None:
-    """Sums over the measured time, and the gaps between tokens."""
-    measuring = (s.at > s.warm) & (s.at <= s.last)
-    within = np.where(measuring, taken, 0.0)
+def _account(s: Lanes, taken: Floats, held: Floats) -> Flags:
+    """Add up `taken` seconds of the measured time; returns the lanes that are in it."""
+    measured: Flags = (s.at > s.warm) & (s.at <= s.last)
+    within = np.where(measured, taken, 0.0)
     s.busy += within
     s.area += within * s.inside
-    held = s.held + beside * (count - 1) / 2
-    s.cached += within * (np.where(s.rules.reserve, s.held, held) if s.reserving else held)
-    if not s.count_gaps:
-        return
-    rest = np.maximum(count - 1, 0.0)
-    weight = np.where(measuring & (count > 0), beside, 0.0)
-    _count_gap(s, first_s + s.stall, weight)
-    _count_gap(s, (taken - first_s) / np.maximum(rest, 1.0), weight * rest)
-    waits = prompting & ~s.rules.mixed & (s.running > 0)
-    s.stall = np.where(waits, s.stall + taken, 0.0)
+    s.cached += within * held
+    return measured
 
 
 def _count_gap(s: Lanes, gap_s: Floats, weight: Floats) -> None:
