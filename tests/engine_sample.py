@@ -69,6 +69,7 @@ LAYOUT = dict.fromkeys(LayoutColumns.__dataclass_fields__, 1.0) | {
     "gpus_per_node": 8.0,
     "link_bytes_per_s": 450e9,
     "fabric_bytes_per_s": 50e9,
+    "prefill": 0.0,
 }
 
 

@@ -50,6 +50,7 @@ def _columns(job: Job, gpu: Gpu, layout: LayoutAnswer, nvlink: bool | None) -> d
         "checkpointing": CHECKPOINTING[layout.checkpointing or "none"],
         "micro_batch": float(layout.micro_batch or job.micro_batch or 1),
         "sequences": float(layout.batch or 1),
+        "prefill": float(layout.prefill_replicas),
         "nvlink": float(link == "nvlink"),
         "link_bytes_per_s": link_rate,
         "fabric_bytes_per_s": fabric_of(gpu, None, layout.gpus_per_node)[1],

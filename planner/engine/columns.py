@@ -7,7 +7,7 @@ over these columns; one candidate is a table of one row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import reduce
 from typing import Any, Self, TypeVar
 
@@ -261,6 +261,8 @@ class LayoutColumns(Columns):
     """Per GPU and direction, inside a node."""
     fabric_bytes_per_s: Floats
     """Per GPU and direction, between nodes."""
+    prefill: Floats = field(default_factory=lambda: np.zeros(1))
+    """Of the dp replicas of a disaggregated service, those that only read prompts; 0: every replica does both."""
 
 
 @dataclass(frozen=True)

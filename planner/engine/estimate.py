@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from planner.engine.answers import Answer
-from planner.engine.columns import LayoutColumns
+from planner.engine.columns import Floats, LayoutColumns
 from planner.engine.evaluate import Candidates, Evaluated, answer_of, evaluate
 from planner.engine.job.checks import check_layout, check_links
 from planner.engine.job.gates import barred
@@ -18,6 +18,7 @@ from planner.engine.job.jobs import Job, resolve
 from planner.engine.memory import memory_of
 from planner.engine.search.money import priced
 from planner.engine.speed.chips import Chip, fabric_of, link_of
+from planner.engine.speed.disaggregated import asked_of, settled
 from planner.engine.speed.queueing import queue_of
 from planner.engine.speed.service import LATENCY_COLUMNS, latencies
 from planner.engine.speed.serving import serve_of
@@ -70,7 +71,7 @@ def estimate(
                 answers[position] = _unsupported(request, gpu, job)
                 continue
             layout, assumed = _layout(request, gpu, job)
-            kind = "train" if job.train else "serve" if job.task == "serve" else "fixed"
+            kind = "pools" if job.workload.disaggregated else "train" if job.train else "serve" if job.task == "serve" else "fixed"
             by_kind[kind].append(_Posed(position, request, job, found, layout, assumed))
         except UserError as error:
             answers[position] = error
@@ -90,16 +91,19 @@ def _evaluate(posed: list[_Posed]) -> list[Answer]:
     index = np.arange(len(posed))
     columns = {name: np.array([item.layout[name] for item in posed]) for name in posed[0].layout}
     candidates = Candidates([p.job for p in posed], index, [p.chip for p in posed], index, LayoutColumns(**columns))
-    if posed[0].job.task == "serve":
+    together = posed[0].job.task == "serve" and not posed[0].job.workload.disaggregated
+    if together:
         candidates = replace(candidates, layout=_in_flight(posed, candidates))
+    elif posed[0].job.task == "serve":
+        candidates = _with_pools(posed, candidates)
     evaluated = evaluate(candidates)
-    if posed[0].job.task == "serve":
+    if together:
         evaluated = _queued(posed, evaluated)
     answers = []
     for row, item in enumerate(posed):
         answer = answer_of(evaluated, row)
         in_flight = float(candidates.layout.sequences[row])
-        if item.job.task == "serve" and np.isfinite(item.layout["sequences"]) and item.layout["sequences"] > in_flight:
+        if together and np.isfinite(item.layout["sequences"]) and item.layout["sequences"] > in_flight:
             item.assumed["waiting_per_replica"] = int(item.layout["sequences"] - in_flight)
         answer = msgspec.structs.replace(answer, id=item.request.id, assumed=answer.assumed | item.assumed)
         answers.append(priced(answer, item.request.price_usd_per_gpu_h))
@@ -148,10 +152,7 @@ def _in_flight(posed: list[_Posed], candidates: Candidates) -> LayoutColumns:
 
     A rate settles at Little's law, B = rate · time of a request at B; a rate beyond what the replica can do ends at the cache.
     """
-    most, table = np.ones(len(posed)), candidates.table()
-    for _ in range(2):  # one sequence first, then all its cache would hold: activations and logits grow with them
-        found = memory_of(replace(table, layout=replace(candidates.layout, sequences=most))).max_sequences
-        most = np.where(np.isfinite(found), np.maximum(found, 1.0), MOST_SEQUENCES)
+    most, table = _room(candidates), candidates.table()
     rate = np.array([item.job.request_rate_per_s / item.layout["dp"] for item in posed])
     layout = replace(candidates.layout, sequences=np.minimum(candidates.layout.sequences, most))
     if not rate.any():
@@ -162,6 +163,25 @@ def _in_flight(posed: list[_Posed], candidates: Candidates) -> LayoutColumns:
         seconds = serve_of(now, continuous=True).request_s
         sequences = np.where(rate > 0, np.clip(rate * seconds, 1.0, most), layout.sequences)
     return replace(layout, sequences=sequences)
+
+
+def _room(candidates: Candidates) -> Floats:
+    """Sequences that the cache of a replica holds."""
+    table = candidates.table()
+    most = np.ones(table.rows)
+    for _ in range(2):  # one sequence first, then all its cache would hold: activations and logits grow with them
+        found = memory_of(replace(table, layout=replace(candidates.layout, sequences=most))).max_sequences
+        most = np.where(np.isfinite(found), np.maximum(found, 1.0), MOST_SEQUENCES)
+    return most
+
+
+def _with_pools(posed: list[_Posed], candidates: Candidates) -> Candidates:
+    """With the sequences that decoding replicas have in flight, and the pools that were left open, which count as assumed."""
+    layout = settled(candidates.table(), _room(candidates), asked_of(candidates.jobs, candidates.job_index))
+    for item, prefill in zip(posed, layout.prefill, strict=True):
+        if item.request.prefill_replicas is None:
+            item.assumed["prefill_replicas"] = round(float(prefill))
+    return replace(candidates, layout=layout)
 
 
 def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dict[str, object]]:
@@ -200,6 +220,7 @@ def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dic
         "checkpointing": CHECKPOINTING[request.checkpointing or "none"],
         "micro_batch": job.micro_batch or 1.0,
         "sequences": sequences,
+        "prefill": float(request.prefill_replicas or 0),
         "nvlink": float(link == "nvlink"),
         "link_bytes_per_s": link_rate,
         "fabric_bytes_per_s": fabric_rate,
@@ -218,6 +239,8 @@ def _degrees(request: Request, job: Job) -> tuple[int, int, int, int]:
         return request.tp, pp, request.dp, cp
     if request.tp is not None:
         return request.tp, pp, max(1, rest // max(1, request.tp)), cp
+    if request.dp is None and job.workload.disaggregated:
+        return max(1, rest // 2), pp, min(rest, 2), cp
     if request.dp is not None:
         return max(1, rest // max(1, request.dp)), pp, request.dp, cp
     return (1, pp, rest, cp) if job.train else (rest, pp, 1, cp)

@@ -25,6 +25,7 @@ from planner.engine.columns import (
 from planner.engine.job.jobs import Job
 from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.speed.chips import Chip
+from planner.engine.speed.disaggregated import asked_of, pooled
 from planner.engine.speed.queueing import Queue
 from planner.engine.speed.serving import ServeColumns, serve_of
 from planner.engine.speed.training import StepColumns, step_of
@@ -99,7 +100,7 @@ class Evaluated:
     spread: Floats
     """Half width of the logarithm of every time."""
     queue: Queue | None = None
-    """Where requests were simulated."""
+    """Where requests were simulated, or replicas have pools."""
 
     def take(self, keep: Rows) -> Evaluated:
         """The rows `keep`, evaluated again."""
@@ -121,6 +122,9 @@ def evaluate(candidates: Candidates, memory: MemoryColumns | None = None) -> Eva
     memory = memory or memory_of(table)
     step = step_of(table) if task in {"train", "finetune"} else None
     serve = None if step else serve_of(table, continuous=task == "serve")
+    queue = None
+    if serve and candidates.jobs[0].workload.disaggregated and table.layout.prefill.any():
+        serve, queue = pooled(table, serve, asked_of(candidates.jobs, candidates.job_index))
     seconds = step.step_s if step else serve.request_s if serve else np.ones(table.rows)
     bound = step.compute_bound if step else serve.compute_bound if serve else np.zeros(table.rows)
     share = np.clip(bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
@@ -133,7 +137,7 @@ def evaluate(candidates: Candidates, memory: MemoryColumns | None = None) -> Eva
         table.chip.train_spread * table.job.train,
     )
     spread = np.sqrt(added(np.broadcast_to(part, (table.rows,)) ** 2 for part in parts))
-    return Evaluated(candidates, table, memory, step, serve, spread)
+    return Evaluated(candidates, table, memory, step, serve, spread, queue)
 
 
 def answer_of(e: Evaluated, row: int) -> Answer:
@@ -199,7 +203,8 @@ def layout_of(e: Evaluated, row: int, job: Job) -> LayoutAnswer:
             micro_batch=round(_cell(s.micro_batch, row)),
             **number,
         )
-    return LayoutAnswer(nodes=nodes, batch=round(_cell(s.sequences, row)), **number)
+    pools = round(_cell(s.prefill, row)) if job.workload.disaggregated else 0
+    return LayoutAnswer(nodes=nodes, batch=round(_cell(s.sequences, row)), prefill_replicas=pools, **number)
 
 
 def _memory(m: MemoryColumns, row: int, capacity: float) -> MemoryBytes:

@@ -134,6 +134,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     batch_window_s: float | None = None
     """Of a request rate: how long a front end gathers requests before it hands them to the engine together."""
 
+    disaggregated: bool | None = None
+    """Of a service: some replicas only read prompts and hand their cache to the others, which only decode."""
+
     engine: str | None = None
     """'vllm', 'transformers', …, with an optional '@version'."""
     memory_fraction: float | None = None
@@ -167,3 +170,5 @@ class Request(Workload, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     cp: int | None = None
     ep: int | None = None
     virtual_stages: int | None = None
+    prefill_replicas: int | None = None
+    """Of the dp replicas of a disaggregated service, those that only read prompts; absent: what serves the most."""

@@ -30,10 +30,22 @@ def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: i
             problems.add("ep", f"{request.ep} is not accepted; the model has no experts.")
         elif gpus % (request.ep or 1) or (request.ep or 1) > a.experts:
             problems.add("ep", f"{request.ep} has to divide the {gpus} GPUs and be at most the model's {a.experts} experts.")
+    _check_pools(request, dp, problems)
     step = int(job.micro_batch or 1) * dp
     if job.global_batch and job.global_batch % step:
         problems.add("global_batch", f"{job.global_batch:.0f} is not a multiple of micro_batch·dp = {step}.")
     problems.raise_if_any()
+
+
+def _check_pools(request: Request, dp: int, problems: Problems) -> None:
+    """Disaggregated services have at least a replica for prompts and another for answers."""
+    prefill = request.prefill_replicas
+    if prefill is not None and not request.disaggregated:
+        problems.add("prefill_replicas", f"{prefill} is not accepted; only disaggregated services have them.")
+    elif request.disaggregated and dp < 2:
+        problems.add("dp", f"{dp} is not accepted; a disaggregated service has at least 2 replicas, for prompts and for answers.")
+    elif prefill is not None and not 1 <= prefill < dp:
+        problems.add("prefill_replicas", f"{prefill} is not accepted; it has to be at least 1 and below dp = {dp}.")
 
 
 def check_links(link: str | float | None, fabric: str | float | None) -> None:

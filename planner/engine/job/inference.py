@@ -96,7 +96,10 @@ def lengths_of(workload: Workload, choose: Chooser, problems: Problems, *, train
         "input_tokens": given,
         "output_tokens": wanted,
         "lockstep": float(
-            concurrency > 0 and not isinstance(workload.input_tokens, Lengths) and not isinstance(workload.output_tokens, Lengths)
+            concurrency > 0
+            and not workload.disaggregated
+            and not isinstance(workload.input_tokens, Lengths)
+            and not isinstance(workload.output_tokens, Lengths)
         ),
         "prefix_tokens": float(min(workload.prefix_tokens or 0, given - 1)),
         "request_rate_per_s": float(workload.request_rate_per_s or 0.0),

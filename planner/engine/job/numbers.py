@@ -30,6 +30,12 @@ def check_numbers(workload: Workload, problems: Problems) -> None:
             problems.add(name, f"{value} is not accepted; it has to be from 0 to {most:g}.")
         elif value and workload.request_rate_per_s is None:
             problems.add("request_rate_per_s", f"missing; {name} = {value:g} says how requests arrive.")
+    if workload.disaggregated and workload.task != "serve":
+        problems.add(
+            "disaggregated", f"is not accepted with {workload.task!r}; only 'serve' has replicas for prompts and for answers."
+        )
+    if workload.disaggregated and workload.batch_window_s:
+        problems.add("batch_window_s", f"{workload.batch_window_s:g} is not accepted together with disaggregated.")
     if workload.memory_fraction is not None and not 0 < workload.memory_fraction <= 1:
         problems.add("memory_fraction", f"{workload.memory_fraction} is not accepted; it has to be above 0 and at most 1.")
     if isinstance(workload.concurrency, int) and workload.concurrency <= 0:

@@ -188,7 +188,7 @@ def _inference(job: Job, per_node: int, most: int) -> Iterator[list[float]]:
         base = {"gpus": tp, "gpus_per_node": min(per_node, most), "tp": tp}
         if job.task != "serve":
             yield _row(**base, sequences=job.batch)
-        elif job.concurrency and np.isfinite(job.concurrency) and not job.request_rate_per_s:
+        elif job.concurrency and np.isfinite(job.concurrency) and not job.request_rate_per_s and not job.workload.disaggregated:
             for replicas in _powers(max(1, min(most // tp, int(job.concurrency)))):
                 per_replica = -(-int(job.concurrency) // replicas)
                 yield _row(**base | {"gpus": tp * replicas}, dp=replicas, sequences=per_replica)

@@ -10,6 +10,7 @@ import numpy as np
 from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.evaluate import Evaluated
 from planner.engine.search.layouts import Site
+from planner.engine.search.pools import with_pools
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, duration_text, usd_text
 from planner.workload.tasks import LATENCY_TARGETS, Workload
 
@@ -48,6 +49,8 @@ def deployed(e: Evaluated, workload: Workload) -> Evaluated:
     needed = workload.request_rate_per_s * (1 + workload.targets.burst) if workload.request_rate_per_s else 0.0
     if not needed and workload.requests and workload.targets.deadline_h:
         needed = workload.requests / (workload.targets.deadline_h * SECONDS_PER_HOUR)
+    if workload.disaggregated:
+        return with_pools(e, workload, needed)
     if not needed:
         return e
     layout = e.table.layout

@@ -126,8 +126,8 @@ def _pose(
 
 
 def serves(workload: Workload) -> bool:
-    """Whether requests come at a rate of their own, so that what one waits depends on the others."""
-    return workload.task == "serve" and workload.request_rate_per_s is not None
+    """Whether requests come at a rate of their own, so that what one waits depends on the others; pools have a closed form."""
+    return workload.task == "serve" and workload.request_rate_per_s is not None and not workload.disaggregated
 
 
 def _rows(workload: Workload, posed: _Posed, sources: Sources, *, simulated: bool) -> tuple[list[tuple[PlanRow, float]], int, int]:

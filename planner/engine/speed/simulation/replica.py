@@ -68,7 +68,7 @@ def length_of(given: int | Lengths | None, mean: float) -> Length:
     return Length(mean=given.mean, p50=given.p50, p95=given.p95) if isinstance(given, Lengths) else Length(mean=mean)
 
 
-def share_of(variation: float, replicas: Floats) -> Floats:
+def share_of(variation: Floats | float, replicas: Floats) -> Floats:
     """Variation of the arrivals at one of so many replicas among which requests are dealt at random.
 
     A renewal stream of variation c thinned to 1/n has c² = 1 + (c² - 1)/n: a Poisson stream stays one, bursts thin out.
