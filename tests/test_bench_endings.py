@@ -27,6 +27,8 @@ from planner.observe.interpreter import Interpreter, probe_interpreter
 
 pytestmark = pytest.mark.usefixtures("torch_here")
 BENCH = Path(protocol.__file__).parent
+CAP_S = "14"
+"""Loading torch on a busy machine, and some points after that."""
 
 
 @pytest.fixture
@@ -98,15 +100,15 @@ def test_a_planner_asked_to_end_by_a_signal_takes_its_worker_along(tmp_path: Pat
     planner = planner_process(tmp_path, "--suite", "quick", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_for(tmp_path)
     planner.send_signal(signal.SIGTERM)
-    _, said = planner.communicate(timeout=10)
+    _, said = planner.communicate(timeout=60)
     assert planner.returncode == 130
     assert "Cancelled: " in said
-    assert all_gone(tmp_path, 2)
+    assert all_gone(tmp_path)
     assert len(Store.open(tmp_path)) >= 1
 
 
 def test_a_planner_killed_leaves_a_worker_that_goes_on_and_what_it_did(tmp_path: Path) -> None:
-    planner = planner_process(tmp_path, "--suite", "quick", "--cap", "8", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    planner = planner_process(tmp_path, "--suite", "quick", "--cap", CAP_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(tmp_path)
     before = len(Store.open(tmp_path))
     planner.kill()
@@ -121,7 +123,7 @@ def test_a_terminal_that_is_closed_leaves_a_worker_that_goes_on(tmp_path: Path) 
     ours, theirs = pty.openpty()
     planner = planner_process(
         tmp_path,
-        *("--suite", "quick", "--cap", "8"),
+        *("--suite", "quick", "--cap", CAP_S),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -147,14 +149,16 @@ def test_a_terminal_that_is_closed_leaves_a_worker_that_goes_on(tmp_path: Path) 
 
 
 def test_of_two_at_once_one_measures_and_the_other_says_so(tmp_path: Path) -> None:
-    first = planner_process(tmp_path, "--suite", "quick", "--cap", "6", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    first = planner_process(tmp_path, "--suite", "quick", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_for(tmp_path)
     second = planner_process(tmp_path, "--suite", "smoke", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     _, said = second.communicate(timeout=60)
     assert second.returncode == 1
     assert "Another benchmark is running (process " in said
+    assert first.poll() is None
+    first.send_signal(signal.SIGTERM)
     first.communicate(timeout=90)
-    assert first.returncode == 0
+    assert first.returncode == 130
     assert {run.suite for run in Store.open(tmp_path).runs()} == {"quick"}
 
 
@@ -202,7 +206,7 @@ def test_a_journal_that_cannot_be_written_ends_and_the_listener_hears_all() -> N
     with os.fdopen(reading, "rb") as stream:
         said = [json.loads(line) for line in stream]
     assert done.returncode == 0
-    assert sum(message["type"] == "result" for message in said) == 3
+    assert sum(message["type"] in {"result", "skip"} for message in said) == 3
     assert said[-1] == {"type": "bye", "reason": "finished"}
     assert b"the journal ends here: No space left on device" in done.stderr
 

@@ -20,7 +20,7 @@ from conftest import RunPlanner
 
 from bench.protocol import Hello, Plan, Point, Result, Skip, Start, encode
 from planner.hardware.measurements import Store
-from planner.observe.bench_events import Event, Failed, Finished, PointDone, PointStarted, Started, WorkerRestarted
+from planner.observe.bench_events import Event, Failed, Finished, PointDone, PointSkipped, PointStarted, Started, WorkerRestarted
 from planner.observe.bench_journal import adopt_journals, journal_path
 from planner.observe.bench_process import BenchRequest, BenchRun
 from planner.observe.bench_restart import MOST_RESTARTS, Ledger, ended
@@ -83,6 +83,13 @@ async def listen(run: BenchRun, react: Callable[[Event], Awaitable[None]] | None
     return heard
 
 
+def not_too_busy(heard: list[Event]) -> None:
+    """Skip where others have the cores: a point is then left out because a call of it would take longer than it may."""
+    slow = [event.reason for event in heard if isinstance(event, PointSkipped) and "one call would take" in event.reason]
+    if slow:
+        pytest.skip(f"the machine is too busy: {slow[0]}")
+
+
 def of_kind(heard: list[Event], kind: type[Event]) -> list[Event]:
     return [event for event in heard if isinstance(event, kind)]
 
@@ -108,6 +115,7 @@ async def test_a_point_that_breaks_its_worker_is_marked_and_the_next_one_is_meas
 ) -> None:
     store = Store.open(tmp_path)
     heard = await listen(bench(tmp_path, store, python=python_with("bench.bandwidth", body)))
+    not_too_busy(heard)
     last = heard[-1]
     assert isinstance(last, Finished), last
     assert (last.state, last.kept) == ("finished", 3)
@@ -134,6 +142,7 @@ async def test_a_worker_that_is_frozen_is_ended_and_the_next_point_is_measured(
     frozen = "import os, signal\ndef measure_copy(*_): os.kill(os.getpid(), signal.SIGSTOP)"
     store = Store.open(tmp_path)
     heard = await listen(bench(tmp_path, store, python=python_with("bench.bandwidth", frozen), silence_s=5.0))
+    not_too_busy(heard)
     assert isinstance(heard[-1], Finished)
     (copied,) = (one for one in store.all() if one.kind == "copy")
     assert (copied.status, copied.value) == ("error", None)
@@ -216,6 +225,7 @@ def jobs(suite, device, wish):
 """
     store = Store.open(tmp_path)
     heard = await listen(bench(tmp_path, store, python=python_with("bench.suite", body)))
+    not_too_busy(heard)
     assert isinstance(heard[-1], Finished), heard[-1]
     assert len(of_kind(heard, WorkerRestarted)) == 1
     found = {one.kind: one for one in store.all()}
