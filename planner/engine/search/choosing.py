@@ -55,6 +55,9 @@ def _faster(place: Floats, rate: Floats) -> Rows:
     """Rows that are faster than all before them of the same place, in their order; no other can be kept by `choose`."""
     grouped = np.argsort(place, kind="stable")
     begins = np.diff(place[grouped], prepend=-1) > 0
-    height = np.unique(rate[grouped], return_inverse=True)[1] + 1 + np.cumsum(begins) * (rate.size + 1)
+    by_rate = np.argsort(rate)
+    height = np.empty(rate.size, dtype=np.int64)
+    height[by_rate] = np.cumsum(np.diff(rate[by_rate], prepend=0.0) > 0)
+    height = height[grouped] + 1 + np.cumsum(begins) * (rate.size + 2)
     most = np.maximum.accumulate(height)
     return np.sort(grouped[begins | (height > np.concatenate([[0], most[:-1]]))])

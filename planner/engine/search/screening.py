@@ -36,7 +36,7 @@ def screen(jobs: Sequence[Job], site_job: Rows, chips: Sequence[Chip], layouts: 
     """Memory of `layouts`; `site_job` and `chips` are those of each site."""
     kinds: dict[tuple[object, ...], int] = {}
     kind = np.array([kinds.setdefault((int(job), *_deciding(chip)), len(kinds)) for job, chip in zip(site_job, chips, strict=True)])
-    first_site = np.unique(kind, return_index=True)[1]
+    first_site = np.array([kind.tolist().index(number) for number in range(len(kinds))])
     ways = layouts.ways.gpus.size
     asked = kind[layouts.site_index] * ways + layouts.way_index
     different = np.zeros(len(kinds) * ways, dtype=bool)

@@ -56,7 +56,7 @@ def served(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows]:
     for turn in range(1 + MOST_HALVINGS):
         over = _overshoot(found, targets)
         more, further = _between(row, replicas, over, too_few)
-        missing = np.setdiff1d(np.flatnonzero(~hopeless), row[over <= 1])
+        missing = np.array(sorted(set(np.flatnonzero(~hopeless).tolist()) - set(row[over <= 1].tolist())), dtype=np.int64)
         if turn == 0 and missing.size:
             place, dearer = _options(begin[missing], FURTHER)
             more, further = np.concatenate([more, missing[place]]), np.concatenate([further, dearer])
@@ -109,7 +109,7 @@ def _guessed(one: _One, targets: Targets) -> tuple[Floats, Floats, Flags]:
 def _between(row: Rows, replicas: Floats, over: Floats, too_few: Floats) -> tuple[Rows, Floats]:
     """(row, replicas) still to try: between the fewest that are enough and the most below them that are not, unless they are close."""
     rows, numbers = list[int](), list[float]()
-    for one in np.unique(row[over <= 1]):
+    for one in sorted(set(row[over <= 1].tolist())):
         own = row == one
         enough = float(replicas[own & (over <= 1)].min())
         short = float(max(replicas[own & (over > 1) & (replicas < enough)], default=too_few[one]))
