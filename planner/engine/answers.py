@@ -80,6 +80,8 @@ class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Share of that which is kept free."""
     usable_bytes: float
     """capacity_bytes · memory_fraction · (1 - headroom)."""
+    host_bytes: float = 0.0
+    """Of the host's memory, for each GPU: what is offloaded."""
 
     @property
     def left_bytes(self) -> float:
@@ -95,7 +97,10 @@ class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
         if self.headroom > 0:
             steps.append(("to be used", self.usable_bytes, f"{percent_text(self.headroom)} kept free (targets.headroom)"))
         steps.append(("needed", self.total_bytes, f"{percent_text(self.total_bytes / self.usable_bytes)} of that"))
-        return [*steps, ("left" if self.left_bytes >= 0 else "too little by", abs(self.left_bytes), "")]
+        steps.append(("left" if self.left_bytes >= 0 else "too little by", abs(self.left_bytes), ""))
+        if self.host_bytes:
+            steps.append(("on the host", self.host_bytes, "for each GPU, what is offloaded"))
+        return steps
 
 
 class ParameterCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +165,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it does not fit or cannot be timed; None when it fits."""
     bottleneck: str | None
     memory_bytes: MemoryBytes | None = None
+    host_memory_bytes: float | None = None
+    """Of the host's memory, for each GPU, where something is offloaded."""
     parameters: ParameterCounts | None = None
     flop_per_token: float | None = None
     step_s: Figure | None = None

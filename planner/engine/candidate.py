@@ -77,6 +77,7 @@ def memory_detail(
         memory_fraction=job.memory_fraction,
         headroom=job.headroom,
         usable_bytes=float(columns.usable[0]),
+        host_bytes=float(columns.host[0]),
     )
 
 

@@ -153,6 +153,7 @@ def answer_of(e: Evaluated, row: int) -> Answer:
         fits=fits,
         reason=None if fits else shortfall(e, row),
         memory_bytes=memory,
+        host_memory_bytes=float(e.memory.host[row]) or None,
         parameters=ParameterCounts(
             total=job.architecture.total,
             active=job.architecture.active,

@@ -11,6 +11,7 @@ from planner.engine.answers import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
 from planner.engine.job.engines import BARE_CONTEXT_BYTES
 from planner.engine.memory.companions import companion_terms
+from planner.engine.memory.host import host_bytes
 from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence, prompt_pass
 from planner.engine.memory.terms import ENGINE_RECORD, Term, component_bytes
 from planner.engine.memory.training import training_terms
@@ -47,6 +48,8 @@ class MemoryColumns:
     kv_per_sequence: Floats
     max_sequences: Floats
     """Whole sequences whose cache fits beside everything else (inference); NaN while training."""
+    host: Floats
+    """Of the host's memory, for each GPU; 0 where nothing is offloaded."""
 
     def at(self, index: Rows, t: Table) -> MemoryColumns:
         """Of the candidates `t`, each of which needs what row `index` of these does; only how much its GPU has may differ."""
@@ -75,7 +78,8 @@ def memory_of(t: Table) -> MemoryColumns:
     spread = np.hypot(parts_spread, whole)
     per_sequence = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens), (t.rows,))
     columns: dict[str, Any] = parts | _room(t, total, parts["kv_cache"], per_sequence)
-    return MemoryColumns(total=total, spread=spread, kv_per_sequence=per_sequence, **columns)
+    host = host_bytes(t) if train else np.zeros(t.rows)
+    return MemoryColumns(total=total, spread=spread, kv_per_sequence=per_sequence, host=host, **columns)
 
 
 def usable_bytes(t: Table) -> Floats:

@@ -171,7 +171,7 @@ def _buffers(t: Table, at: Moment) -> list[Term]:
     gathered = (2 * layer * j.linear_bytes + at.other * j.other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
     bucket = np.where((s.zero >= 2) & (s.shard > 1), np.minimum(2 * BUCKET_ELEMENTS, trained * 2), 0.0) * at.computing
     unpacked = j.weight_bits_packed * 2 * at.computing * np.where(j.keeps_unpacked > 0, layer * at.layers, k.layer_matrix / s.tp)
-    step = at.stepping * (trained / over * k.step + k.step_matrix / s.tp / over)
+    step = at.stepping * (trained / over * k.step + k.step_matrix / s.tp / over) * (1 - j.offload_optimizer)
     return [
         Term(
             "buffers",

@@ -49,6 +49,13 @@ class Site:
     largest: bool = True
     """The largest node this GPU comes in: jobs over several nodes are only built from these."""
 
+    @property
+    def host_bytes_per_gpu(self) -> float:
+        """Host memory of the offered instance, for each of its GPUs; NaN where the offer does not say."""
+        if self.offer is None or self.offer.memory_bytes is None:
+            return float("nan")
+        return self.offer.memory_bytes / self.offer.gpus
+
 
 @dataclass(frozen=True)
 class Layouts:

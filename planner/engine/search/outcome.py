@@ -80,6 +80,8 @@ def outcome_of(e: Evaluated, site_index: Rows, sites: Sequence[Site], workload: 
     for _, column, limit in target_columns(e, workload, hours, job_usd, usd_per_h):
         unknown = ~np.isfinite(column) & ~here
         overshoot = np.maximum(overshoot, np.where(np.isfinite(column), column / limit, np.where(unknown, UNPRICED, 0.0)))
+    room = np.array([site.host_bytes_per_gpu for site in sites])[site_index]
+    overshoot = np.maximum(overshoot, np.nan_to_num(e.memory.host / room))
     if e.queue is not None:
         overshoot = np.where(e.queue.saturated, ENDLESS, overshoot)
     meets = e.memory.fits & (overshoot <= 1)
@@ -131,6 +133,6 @@ def _score(workload: Workload, e: Evaluated, rate: Floats, usd_per_h: Floats, gp
         return e.serve.request_p95_s if e.serve and workload.request_rate_per_s else 1 / rate
     if workload.objective == "fewest-gpus":
         return gpus * 1e6 + np.where(np.isfinite(usd_per_h), usd_per_h, 9e5)
-    by_token = workload.objective == "flop-per-usd" or not workload.request_rate_per_s
+    by_token = workload.objective == "flop-per-usd" or not workload.request_rate_per_s or e.serve is None
     known = usd_per_h / rate if by_token else usd_per_h
     return np.where(np.isfinite(known), known, unpriced)

@@ -18,7 +18,7 @@ from planner.engine.search.outcome import Outcome, missed, target_columns
 from planner.engine.speed.chips import Chip
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
-from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, digits, percent_text
+from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, bytes_text, digits, percent_text
 from planner.workload.tasks import Workload
 
 
@@ -151,6 +151,10 @@ def _verdict(v: Evaluation, row: int, site: Site, answer: Answer) -> tuple[Verdi
             faults.append(f"{name.partition('_')[0]} cannot be judged: no offer in the catalogue")
         elif value > limit:
             faults.append(missed(name, value, limit))
+    host = float(v.evaluated.memory.host[row])
+    if host > site.host_bytes_per_gpu:
+        room = bytes_text(site.host_bytes_per_gpu)
+        faults.append(f"needs {bytes_text(host)} of host memory for each GPU, the instance has {room}")
     queue = v.evaluated.queue
     if queue is not None and queue.endless(row):
         faults.append(f"does not keep up with {digits(float(queue.rate_per_s[row]))} requests a second")
