@@ -398,3 +398,14 @@ def test_bench_prints_each_result_as_a_measurement(run_planner: RunPlanner) -> N
     assert {measurement.kind for measurement in measured} == {"gemm", "copy", "train"}
     assert len({measurement.fingerprint for measurement in measured}) == 1
     assert "kept" in done.stderr
+
+
+def test_an_engine_of_the_preset_goes_with_its_task(run_planner: RunPlanner) -> None:
+    turned = run_planner("plan", "--set", "task=finetune", "--set", "targets=", "--gpu", "H200 SXM", "--json")
+    assert turned.returncode == 0, turned.stderr
+    prices = [row["answer"]["usd_per_million_tokens"]["value"] for row in json.loads(turned.stdout)["rows"] if row["rank"]]
+    # the load of the service that it was says nothing of training: first comes the one whose tokens cost least
+    assert prices[0] == min(prices)
+    named = run_planner("plan", "--set", "task=finetune", "--set", "engine=sglang")
+    assert named.returncode == 2
+    assert "'sglang' does not train" in named.stderr

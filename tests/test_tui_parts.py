@@ -21,7 +21,7 @@ from widgets import settings
 from widgets.actions import ACTIONS, bindings, key_line
 from widgets.columns import columns_for, fit_columns
 from widgets.exporting import command_line
-from widgets.fields import FIELDS, fields_for, get, number_text, parse, parse_number, put, show
+from widgets.fields import FIELDS, fields_for, get, number_text, parse, parse_number, put, show, turned_to
 from widgets.formatting import load_summary, money_text, rate_text, shorten_middle, spread_text
 from widgets.history import sparkline
 from widgets.memory_bar import split_cells
@@ -224,3 +224,10 @@ def test_memory_of_one_row_reads_in_gib() -> None:
     row = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve"}, ""), "measured").rows[0]
     assert row.answer.memory_bytes is not None
     assert row.answer.memory_bytes.capacity == pytest.approx(139.8 * GIB)
+
+
+def test_an_engine_stays_where_the_other_task_knows_it() -> None:
+    service = {"model": "llama-3.1-8b", "task": "serve", "engine": "vllm"}
+    assert turned_to(service, "generate")["engine"] == "vllm"
+    assert turned_to(service, "finetune") == {"model": "llama-3.1-8b", "task": "finetune"}
+    assert service["engine"] == "vllm"

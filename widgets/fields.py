@@ -123,6 +123,14 @@ def get(workload: Mapping[str, Any], dotted: str) -> Any:
     return value
 
 
+def turned_to(workload: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """A copy for another task; an engine that was named stays only where both train, or neither does."""
+    changed = put(workload, "task", task)
+    if tasks.trains(task) != tasks.trains(get(workload, "task")):
+        changed.pop("engine", None)
+    return changed
+
+
 def put(workload: Mapping[str, Any], dotted: str, value: Any) -> dict[str, Any]:
     """A copy with `value` at a dotted key; None takes the key out, and a table left empty with it."""
     changed: dict[str, Any] = copy.deepcopy(dict(workload))

@@ -272,7 +272,9 @@ class Form(VerticalScroll, can_focus=False):
 
     async def _set(self, field: spec.Field, value: Any) -> None:
         self._history = [*self._history[-UNDO_DEPTH + 1 :], self._workload]
-        self._workload = spec.put(self._workload, field.key, value)
+        self._workload = (
+            spec.turned_to(self._workload, value) if field.key == "task" else spec.put(self._workload, field.key, value)
+        )
         await self._rebuild()
         self.post_message(self.Changed(self._workload))
 

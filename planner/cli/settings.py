@@ -12,7 +12,7 @@ import msgspec
 import tomli
 
 from planner.errors import Problem, Problems, UserError
-from planner.workload.tasks import Workload
+from planner.workload.tasks import Workload, trains
 
 ABSENT = object()
 """The value of a key that was given none: it is removed, and the engine chooses."""
@@ -63,7 +63,10 @@ def _as_toml(value: Any) -> str:
 
 
 def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The wire form of `workload` with `changes` (dotted keys) applied; nothing is validated here."""
+    """The wire form of `workload` with `changes` (dotted keys) applied; nothing is validated here.
+
+    An engine that the workload names goes when its task turns from serving to training, or back.
+    """
     fields: dict[str, Any] = copy.deepcopy(msgspec.to_builtins(workload))
     for dotted, value in changes.items():
         *tables, key = dotted.split(".")
@@ -77,6 +80,8 @@ def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
             table.pop(key, None)
         else:
             table[key] = value
+    if "engine" not in changes and trains(fields.get("task")) != trains(workload.task):
+        fields.pop("engine", None)
     return fields
 
 

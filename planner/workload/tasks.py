@@ -32,6 +32,11 @@ LATENCY_TARGETS = tuple(f"{share}_{of}_s" for share in ("p50", "p95", "p99") for
 LORA_TARGETS = ("q", "k", "v", "o", "gate", "up", "down")
 
 
+def trains(task: object) -> bool:
+    """The task changes weights: 'train' and 'finetune'."""
+    return task in {"train", "finetune"}
+
+
 class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Low-rank adapters; absent from a workload: every parameter is trained."""
 

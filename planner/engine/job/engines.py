@@ -19,6 +19,8 @@ class Engine:
     name: str
     since: tuple[int, ...] = ()
     """First release this record holds for; (): any earlier one."""
+    trains: bool = False
+    """It runs training and fine-tuning, too."""
     launches_per_layer: float
     """Operators the host launches for one layer of one forward pass; 0: replayed as a CUDA graph."""
     launches_per_expert: float = 0.0
@@ -103,6 +105,7 @@ _RECORDS: dict[str, Engine] = {
     for engine in (
         Engine(
             name="torch",
+            trains=True,
             launches_per_layer=64,
             kernels_per_layer=64,
             host_step_s=0,
@@ -122,6 +125,7 @@ _RECORDS: dict[str, Engine] = {
         ),
         Engine(
             name="transformers",
+            trains=True,
             launches_per_layer=185,
             launches_per_expert=22,
             kernels_per_layer=64,
@@ -264,6 +268,7 @@ _RECORDS: dict[str, Engine] = {
         ),
         Engine(
             name="megatron",
+            trains=True,
             launches_per_layer=40,
             kernels_per_layer=40,
             host_step_s=0,

@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.engine.job.choices import Chooser
 from planner.engine.job.companions import Held, held
-from planner.engine.job.engines import Engine, find_engine
+from planner.engine.job.engines import ENGINES, Engine, find_engine
 from planner.engine.job.inference import inference_numbers, lengths_of
 from planner.engine.job.numbers import check_numbers
 from planner.engine.job.storage import UNPACK_HOST_S
@@ -110,6 +110,9 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
             f"{workload.task!r} is not possible: {name} is an encoder and generates nothing; use train, finetune or prefill.",
         )
     engine = find_engine(choose("engine", usual_engine(workload)), where)
+    if train and not engine.trains:
+        able = ", ".join(name for name, records in ENGINES.items() if records[0].trains)
+        problems.add("engine", f"{workload.engine!r} does not train; it has to be one of {able}.")
     if engine.release and "@" not in (workload.engine or ""):
         choose.assumed["engine_release"] = engine.release
     dtype = choose("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")
