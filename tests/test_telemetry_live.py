@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
 import re
-import select
-import struct
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +13,7 @@ from typing import Any
 
 import pytest
 from nvml_stub import A100, COMPILER, H100, REPOSITORY, ControlFile, build, environment, run_python
+from terminal_screen import Screen
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 
@@ -33,41 +28,6 @@ def control(tmp_path: Path) -> ControlFile:
     file = ControlFile(tmp_path / "control")
     file.write()
     return file
-
-
-class Screen:
-    """The program on a pseudo-terminal of 200 × 50 in 24-bit colour."""
-
-    def __init__(self, home: Path, *options: str, **variables: str) -> None:
-        self._main, worker = pty.openpty()
-        fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
-        folders = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE", "DATA")}
-        plain = {name: value for name, value in os.environ.items() if name != "NO_COLOR" and not name.startswith("TEXTUAL")}
-        terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(REPOSITORY), "LC_ALL": "C.UTF-8"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "widgets.launch", *options],
-            stdin=worker, stdout=worker, stderr=worker, env=plain | terminal | folders | variables, cwd=REPOSITORY, start_new_session=True,
-        )  # fmt: skip
-        os.close(worker)
-
-    def read(self, until: bytes = b"", within_s: float = 20.0) -> bytes:
-        """What is written until `until` appears, or for `within_s`."""
-        written, end_s = b"", time.monotonic() + within_s
-        while time.monotonic() < end_s and not (until and until in written):
-            if select.select([self._main], [], [], 0.02)[0]:
-                try:
-                    written += os.read(self._main, 1 << 16)
-                except OSError:
-                    break
-        return written
-
-    def type(self, keys: bytes) -> None:
-        os.write(self._main, keys)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._main)
 
 
 @pytest.fixture
@@ -106,7 +66,7 @@ def leave(library: Path, home: Path, *, stuck: bool) -> float:
     control = ControlFile(home / "control")
     control.devices(H100)
     found = environment(library, control)
-    screen = Screen(home, **{name: found[name] for name in ("LD_LIBRARY_PATH", "NVML_STUB")})
+    screen = Screen(home, LD_LIBRARY_PATH=found["LD_LIBRARY_PATH"], NVML_STUB=found["NVML_STUB"])
     try:
         assert b"DRAM traffic" in screen.read(until=b"DRAM traffic")
         screen.read(within_s=2.5)

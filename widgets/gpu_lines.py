@@ -22,7 +22,7 @@ LABEL = 14
 ROOMY_LABEL, ROOMY_VALUE = 16, 18
 ROOMY_WIDTH = 60
 """Cells from which every figure has a history of its own."""
-LEGEND_LINES = 2
+LEGEND_LINES, ROOMY_LEGEND_LINES = 2, 5
 BUSY_COUNTERS = (
     ("SM active", "sm_active_fraction"),
     ("tensor", "tensor_active_fraction"),
@@ -48,6 +48,8 @@ class Drawing:
     marks: Marks
     recorded: bool
     """Whether the reading is not of this machine now."""
+    legend_lines: int = LEGEND_LINES
+    """For the names of benchmark points."""
 
     def why(self, device: DeviceSnapshot, field: str) -> str:
         """Why a field is None."""
@@ -138,7 +140,7 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
         for label, name, text in figures
     ]
     rows += _marks(history, drawing, device_of(device), left, room)
-    rows += [_labelled(label, text, ROOMY_LABEL, style) for label, text, style in _facts(device, drawing)]
+    rows += [line for label, text, style in _facts(device, drawing) for line in _folded(label, text, drawing.width, style)]
     return [head, *rows, *_warnings(device, drawing), *_missing(device, drawing)]
 
 
@@ -201,7 +203,7 @@ def _marks(history: History, drawing: Drawing, device: str, indent: int, room: i
     line = Content.assemble(
         (f"{'benchmark':<{indent}}"[:indent], "$quiet"), (mark_line(found, cells, drawing.symbols.mark), "$accent")
     )
-    told = legend(found, max(20, drawing.width - LABEL), LEGEND_LINES, drawing.symbols.ellipsis)
+    told = legend(found, max(20, drawing.width - LABEL), drawing.legend_lines, drawing.symbols.ellipsis)
     return [line, *(Content.styled(f"{'':{LABEL}}{text}", "$quiet") for text in told)]
 
 
@@ -223,7 +225,8 @@ def _facts(device: DeviceSnapshot, drawing: Drawing) -> list[tuple[str, str, str
 
 
 def _links(device: DeviceSnapshot) -> str:
-    generation = f"PCIe {device.pcie_generation or UNKNOWN}.0 ×{device.pcie_width or UNKNOWN}"
+    known = device.pcie_generation is not None and device.pcie_width is not None
+    generation = f"PCIe {device.pcie_generation}.0 ×{device.pcie_width}" if known else f"PCIe {UNKNOWN}"
     rates = [
         f"{name} {si_text(received + sent, 'B/s')}"
         for name, received, sent in (
@@ -303,6 +306,12 @@ def _lost(device: DeviceSnapshot) -> Content:
 
 def _labelled(label: str, text: str, width: int, style: str = "") -> Content:
     return Content.assemble((f"{label:<{width}}", "$quiet"), (text, style))
+
+
+def _folded(label: str, text: str, width: int, style: str) -> list[Content]:
+    """A label and its text, in as many lines as that takes."""
+    lines = textwrap.wrap(text, max(20, width - ROOMY_LABEL))
+    return [_labelled("" if number else label, line, ROOMY_LABEL, style) for number, line in enumerate(lines)]
 
 
 def _cell(label: str, value: str, width: int) -> tuple[tuple[str, str], str]:

@@ -16,6 +16,8 @@ MOST_READINGS = 4800
 MOST_MARKS = 512
 LONGEST_REACH_S = 10.0
 """A reading stands for the time since the one before it, but no longer than this."""
+SHORT = 4
+"""Cells below which a mark has no ends."""
 LETTERS = string.ascii_lowercase + string.ascii_uppercase
 
 
@@ -137,20 +139,25 @@ class Marks:
 
 
 def mark_line(marks: Sequence[Mark], cells: Cells, ends: str) -> str:
-    """The marks on their cells: `ends` holds what stands at the beginning, between, and at the end of one; its letter is in its middle."""
-    line = [" "] * cells.width
+    """The marks on their cells: `ends` holds what stands at the beginning, between, and at the end of one; its letter is in its middle.
+
+    One of less than four cells is its letter and a line; of several in one cell the last is there.
+    """
+    line, letters = [" "] * cells.width, {}
     for mark in marks:
         first, last = cells.place(mark.began_s), cells.place(mark.ended_s or cells.until_s)
         inside = range(max(0, first), min(cells.width - 1, last) + 1)
+        if not inside:
+            continue
         for cell in inside:
             line[cell] = ends[1]
-        if inside and first >= 0 and len(inside) > 1:
+        short = len(inside) < SHORT
+        if first >= 0:
             line[first] = ends[0]
-        if inside and mark.ended_s is not None and last < cells.width and len(inside) > 2:
-            line[last] = ends[2]
-        if inside:
-            line[inside[len(inside) // 2]] = mark.letter
-    return "".join(line)
+        if mark.ended_s is not None and not short:
+            line[inside[-1]] = ends[2] if last < cells.width else ends[1]
+        letters[inside[0] if short else inside[len(inside) // 2]] = mark.letter
+    return "".join(letters.get(cell, sign) for cell, sign in enumerate(line))
 
 
 def legend(marks: Sequence[Mark], width: int, lines: int, ellipsis: str) -> list[str]:

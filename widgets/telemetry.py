@@ -17,6 +17,8 @@ from planner.units import bytes_text, percent_text
 from .actions import bindings
 from .frame import frame_of
 from .gpu_lines import (
+    LEGEND_LINES,
+    ROOMY_LEGEND_LINES,
     ROOMY_WIDTH,
     Drawing,
     activities,
@@ -41,6 +43,8 @@ LOOK_S = 1.0
 """How often a pane without new readings asks why."""
 NO_DRIVER = "No NVIDIA driver: planning from the catalogue."
 SPARK = 8
+ROOMY_HEIGHT = 28
+"""Rows from which more benchmark points are named."""
 DETAILED_DEVICES = 2
 """With more GPUs than this each gets one line."""
 HOST = "host"
@@ -107,6 +111,8 @@ class MachineView(VerticalScroll, can_focus=True):
         self._processes = not self._processes
         self._list_processes(self._processes)
         self._draw()
+        if self._processes:
+            self.call_after_refresh(self.scroll_end, animate=False)
 
     def on_show(self) -> None:
         """Ask again for what is in sight."""
@@ -174,7 +180,8 @@ class MachineView(VerticalScroll, can_focus=True):
             return
         width = max(20, self.size.width - self.gutter.width - SCROLLBAR)
         recorded = snapshot.source is not None  # elsewhere or at another time: nothing that is measured here happened there
-        drawing = Drawing(self._symbols, width, self._step_s, Marks() if recorded else self._marks, recorded)
+        legend_lines = ROOMY_LEGEND_LINES if self.size.height >= ROOMY_HEIGHT else LEGEND_LINES
+        drawing = Drawing(self._symbols, width, self._step_s, Marks() if recorded else self._marks, recorded, legend_lines)
         lines: list[Content] = []
         if snapshot.badge is not None:
             lines.append(Content.assemble((f" {snapshot.badge} ", "reverse bold"), (" not this machine", "$quiet")))

@@ -1,0 +1,55 @@
+"""The terminal program in a process and on a terminal of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+from nvml_stub import REPOSITORY
+
+NOT_PASSED_ON = ("NO_COLOR", "COLUMNS", "LINES")
+"""Of the terminal the tests run on, not of this one."""
+
+
+class Screen:
+    """The program on a pseudo-terminal in 24-bit colour; `variables` are added to its environment."""
+
+    def __init__(self, home: Path, *options: str, size: tuple[int, int] = (200, 50), **variables: str) -> None:
+        """`size` is (columns, rows)."""
+        self._main, worker = pty.openpty()
+        fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        folders = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE", "DATA")}
+        plain = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON and not name.startswith("TEXTUAL")}
+        terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(REPOSITORY), "LC_ALL": "C.UTF-8"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "widgets.launch", *options],
+            stdin=worker, stdout=worker, stderr=worker, env=plain | terminal | folders | variables, cwd=REPOSITORY, start_new_session=True,
+        )  # fmt: skip
+        os.close(worker)
+
+    def read(self, until: bytes = b"", within_s: float = 20.0) -> bytes:
+        """What is written until `until` appears, or for `within_s`."""
+        written, end_s = b"", time.monotonic() + within_s
+        while time.monotonic() < end_s and not (until and until in written):
+            if select.select([self._main], [], [], 0.02)[0]:
+                try:
+                    written += os.read(self._main, 1 << 16)
+                except OSError:
+                    break
+        return written
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._main, keys)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._main)

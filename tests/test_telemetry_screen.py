@@ -1,0 +1,295 @@
+"""The pane of this machine: histories on a clock, the benchmark's points on them, failing memory, and who uses each GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from nvml_stub import A100, COMPILER, H100, ControlFile, build, environment
+from terminal_screen import Screen
+from test_tui_benchmark import app_in, until
+from textual.pilot import Pilot
+from textual.widgets import Static
+from tui_sample import settle
+
+from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, ProcessSnapshot
+from widgets.app import PlannerApp
+from widgets.gpu_lines import Drawing, block, history_values, host_lines, process_lines, roomy_block, short_line
+from widgets.history import Cells, History, Mark, Marks, legend, mark_line, sparkline
+from widgets.symbols import ASCII, UNICODE
+from widgets.telemetry import MachineView
+
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is an extra")
+
+
+def history_of(*readings: tuple[float, float, float | None]) -> History:
+    """Of (when, one every so many seconds, value)."""
+    history = History()
+    for at_s, interval_s, value in readings:
+        history.note(at_s, interval_s, {"busy": value})
+    return history
+
+
+def test_a_cell_is_a_second_however_often_readings_come() -> None:
+    history = history_of((10.0, 0.5, 0.0), (10.5, 0.5, 1.0), (11.0, 0.5, 0.25), (11.5, 0.5, None))
+    assert history.values("busy", Cells(11.5, 3)) == [None, 0.5, 0.25]
+    assert history.values("busy", Cells(11.5, 4, 0.5)) == [0.0, 1.0, 0.25, None]
+
+
+def test_a_reading_of_the_slow_tier_stands_for_the_seconds_before_it_and_a_pause_for_nothing() -> None:
+    history = history_of((10.0, 1.0, 0.0), (15.0, 5.0, 1.0), (40.0, 1.0, 0.5))
+    assert history.values("busy", Cells(15.0, 6)) == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert history.values("busy", Cells(40.0, 3)) == [None, 0.5, 0.5]
+    assert history.values("absent", Cells(40.0, 3)) == [None, None, None]
+
+
+def test_a_recording_that_begins_again_goes_on() -> None:
+    history = history_of((1.0, 1.0, 0.0), (2.0, 1.0, 0.5), (1.0, 1.0, 1.0), (2.0, 1.0, 0.5))
+    assert history.values("busy", Cells(history.until_s, 4)) == [0.0, 0.5, 1.0, 0.5]
+
+
+def marks_of(*points: tuple[str, float, float | None]) -> Marks:
+    marks = Marks()
+    for name, began_s, ended_s in points:
+        marks.begin(name, f"point {name}", "cpu", began_s)
+        if ended_s is not None:
+            marks.end(ended_s)
+    return marks
+
+
+def drawn(marks: Marks, until_s: float, width: int, ends: str = UNICODE.mark) -> str:
+    cells = Cells(until_s, width)
+    return mark_line(marks.within(cells, "cpu"), cells, ends)
+
+
+def test_marks_lie_on_the_cells_of_their_seconds() -> None:
+    marks = marks_of(("x", 12.2, 18.7), ("y", 19.0, 19.4), ("z", 20.1, None))
+    assert marks.open
+    assert drawn(marks, 24.0, 15) == "  ├──a──┤b├─c──"
+    assert drawn(marks, 24.0, 15, ASCII.mark) == "  [--a--]b[-c--"
+    assert drawn(marks, 24.0, 8) == "a─b├─c──"
+    assert drawn(marks, 60.0, 15) == "───────c───────"  # it still runs
+    assert marks.within(Cells(24.0, 15), "cuda:0") == []
+
+
+def test_a_point_keeps_its_letter_and_one_that_was_left_open_ends_where_the_next_begins() -> None:
+    marks = marks_of(("x", 1.0, None), ("y", 3.0, 4.0), ("x", 5.0, 6.0))
+    assert [(mark.letter, mark.began_s, mark.ended_s) for mark in marks] == [("a", 1.0, 3.0), ("b", 3.0, 4.0), ("a", 5.0, 6.0)]
+    assert not marks.open
+
+
+def test_the_legend_drops_the_oldest_names_first_and_says_what_runs() -> None:
+    marks = [Mark(letter, f"GEMM {letter * 4}", "cpu", 0.0, 1.0) for letter in "abc"] + [Mark("d", "copy", "cpu", 2.0)]
+    assert legend(marks, 80, 2, "…") == ["a GEMM aaaa   b GEMM bbbb   c GEMM cccc   d copy now"]
+    assert legend(marks, 27, 1, "…") == ["…   d copy now"]
+    assert legend(marks, 27, 2, "…") == ["a GEMM aaaa   b GEMM bbbb", "c GEMM cccc   d copy now"]
+    assert legend(marks, 20, 2, "…") == ["…   c GEMM cccc", "d copy now"]
+
+
+H100_SNAPSHOT = DeviceSnapshot(
+    index=0, uuid="GPU-1", name="NVIDIA H100 80GB HBM3", cuda_ordinal=0, state="ok", sm_active_fraction=0.9, tensor_active_fraction=0.6,
+    dram_bandwidth_fraction=0.4, sm_occupancy_fraction=0.25, memory_used_bytes=40e9, memory_total_bytes=80e9, power_w=350.0,
+    power_limit_w=700.0, sm_clock_hz=1755e6, max_sm_clock_hz=1980e6, memory_clock_hz=2619e6, temperature_c=61.0, memory_temperature_c=84.0,
+    event_reasons=("power cap",), throttled_fraction={"power cap": 0.12, "power brake": 0.0}, energy_j=3.6e9, pcie_generation=5, pcie_width=16,
+    ecc_uncorrected_aggregate=0, ecc_corrected_aggregate=12, ecc_uncorrected_volatile=0, ecc_corrected_volatile=3,
+    remapped_rows_correctable=2, remapped_rows_uncorrectable=0,
+)  # fmt: skip
+
+
+def lines_of(device: DeviceSnapshot, width: int, marks: Marks | None = None, *, roomy: bool = True) -> list[str]:
+    history = History()
+    for second in range(10):
+        history.note(100.0 + second, 1.0, history_values(device))
+    drawing = Drawing(UNICODE, width, 1.0, marks or Marks(), recorded=False)
+    lines = roomy_block(device, history, drawing) if roomy else block(device, history, drawing, several=False)
+    return [str(line).rstrip() for line in lines]
+
+
+@pytest.mark.parametrize("width", [60, 76, 116, 196])
+def test_every_figure_has_its_history_and_no_line_is_too_long(width: int) -> None:
+    lines = lines_of(H100_SNAPSHOT, width)
+    assert max(map(len, lines)) <= width
+    by_label = {line[:16].strip(): line[16:].strip() for line in lines[1:]}
+    assert lines[0] == "GPU 0 · NVIDIA H100 80GB HBM3 · cuda:0"
+    assert by_label["SM active"].split() == ["90", "%", "▇" * 10]
+    assert by_label["tensor"].split() == ["60", "%", "▅" * 10]
+    assert by_label["memory"].split()[-1] == "▅" * 10  # half
+    assert by_label["power"].split() == ["350/700", "W", "▅" * 10]
+    assert by_label["held back by"] == "power cap; of the last 5 s: power cap 12 %"
+    assert by_label["links, energy"].startswith("PCIe 5.0 ×16, 1,000.0 kWh since the driver")
+    assert by_label["memory errors"].startswith("0 not corrected, 12 corrected ever")
+
+
+def test_the_points_of_a_gpu_stand_below_its_own_histories() -> None:
+    marks = Marks()
+    marks.begin("gemm", "GEMM bf16 8192³", "cuda:0", 101.0)
+    marks.end(106.5)
+    marks.begin("copy", "copy 8 GiB", "cuda:1", 106.6)
+    for roomy in (True, False):
+        lines = lines_of(H100_SNAPSHOT, 116, marks, roomy=roomy)
+        histories = next(line for line in lines if line.startswith("SM active"))
+        below = next(line for line in lines if line.startswith("benchmark"))
+        assert below.endswith("├──a─┤")
+        newest = histories.index("▇" * 10) + 9
+        assert below.index("├") == newest - 8  # began in the second cell of ten, eight before the newest
+        assert any(line.strip() == "a GEMM bf16 8192³" for line in lines)
+        assert not any("copy 8 GiB" in line for line in lines)
+
+
+def test_what_is_wrong_with_the_memory_is_said_in_every_form() -> None:
+    failing = DeviceSnapshot(
+        index=3, name="H", state="ok", sm_active_fraction=0.1, row_remap_pending=True, ecc_uncorrected_aggregate=2, ecc_corrected_aggregate=5,
+        health_warnings=("uncorrectable memory errors", "row remap pending"),
+    )  # fmt: skip
+    for roomy in (True, False):
+        text = " ".join(" ".join(lines_of(failing, 76, roomy=roomy)).split())
+        assert "! uncorrectable memory errors (2 ever): results since then may be wrong" in text
+        assert "! row remap pending: faulty rows of memory are replaced at the next reset of the GPU" in text
+    drawing = Drawing(UNICODE, 76, 1.0, Marks(), recorded=False)
+    line = str(short_line(failing, History(), drawing))
+    assert line.endswith("!")
+    assert len(line) <= 76
+
+
+def test_absent_values_say_why_and_are_never_zero() -> None:
+    bare = DeviceSnapshot(index=0, name="RTX", state="ok", reasons={"ecc_uncorrected_aggregate": "not supported by this GPU"})
+    lines = lines_of(bare, 76)
+    assert any(line.startswith("memory errors   — not supported by this GPU") for line in lines)
+    assert not any(character.isdigit() for line in lines[1:] for character in line.replace("of the last 5 s", ""))
+    drawing = Drawing(UNICODE, 76, 1.0, Marks(), recorded=True)
+    assert "not in this recording" in str(roomy_block(DeviceSnapshot(index=0, state="ok"), History(), drawing)[-2])
+
+
+def test_processes_are_listed_with_the_reason_of_what_is_not_known() -> None:
+    drawing = Drawing(UNICODE, 76, 1.0, Marks(), recorded=False)
+    hidden = ProcessSnapshot(
+        pid=77, kind="compute", reasons={"command": "in a container the driver's process numbers are the host's"}
+    )
+    known = ProcessSnapshot(
+        pid=4123456,
+        kind="compute and graphics",
+        memory_bytes=2.0**33,
+        name="python",
+        command="python train.py",
+        user="ada",
+        gpu_instance=7,
+    )
+    used, free, closed = (
+        DeviceSnapshot(index=0, state="ok", processes=(known, hidden)),
+        DeviceSnapshot(index=1, state="ok", processes=()),
+        DeviceSnapshot(index=2, state="ok", reasons={"processes": "not permitted for this user or container"}),
+    )
+    head, first, second, none, why = (str(line) for line in process_lines((used, free, closed), drawing))
+    assert head.split() == ["GPU", "0", "memory", "kind", "user", "command"]
+    assert first.split() == ["4123456", "8.0", "GiB", "both", "ada", "python", "train.py", "on", "slice", "7"]
+    assert second.split()[:5] == ["77", "—", "compute", "—", "—"]
+    assert "in a container" in second
+    assert none.split() == ["GPU", "1", "nobody", "uses", "it"]
+    assert why.endswith("— not permitted for this user or container")
+    assert all(len(line) <= 76 for line in (head, first, second, none, why))
+    (recorded,) = process_lines((used, free), Drawing(UNICODE, 76, 1.0, Marks(), recorded=True))
+    assert "only this machine's driver" in str(recorded)
+
+
+def test_the_processor_has_its_points_too() -> None:
+    history = history_of(*((100.0 + second, 1.0, 0.5) for second in range(10)))
+    host = HostSnapshot(cpu_name="CPU", cpu_cores=4, cpu_busy_fraction=0.5)
+    lines = [
+        str(line).rstrip()
+        for line in host_lines(host, history, Drawing(ASCII, 60, 1.0, marks_of(("x", 101.0, 106.5)), recorded=False))
+    ]
+    busy, points = (next(line for line in lines if line.startswith(label)) for label in ("busy", "benchmark"))
+    assert points.endswith("[--a-]")
+    assert points.index("[") == busy.rindex("-") - 8
+    assert sparkline([0.5], 1, ASCII.sparks) == "-"
+
+
+@needs_torch
+async def test_while_a_benchmark_times_its_points_this_machine_is_read_seldom_and_the_points_are_marked(tmp_path: Path) -> None:
+    app = app_in(tmp_path, telemetry=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        poller = await polling(pilot, app)
+        assert not poller()
+        await pilot.press("b")
+        await until(app, "running")
+        for _ in range(3000):
+            if app.measuring is None or not app.measuring.running or app.measuring.marks.open:
+                break
+            await pilot.pause(0.01)
+        await pilot.pause(0.1)
+        assert app.measuring is not None
+        assert poller() or not app.measuring.running
+        await until(app, "finished")
+        await pilot.pause(0.2)
+        assert not poller()
+        marks = list(app.measuring.marks)
+        measured = [point.label for point in app.measuring.run.points if point.state == "done"]
+        assert {mark.label for mark in marks} >= set(measured) > set()
+        assert all(mark.ended_s is not None and mark.ended_s >= mark.began_s and mark.device == "cpu" for mark in marks)
+        text = ""
+        for _ in range(100):
+            await pilot.pause(0.05)
+            text = str(app.main.query_one("#machine-text", Static).render())
+            if "benchmark" in text:
+                break
+        assert f"{marks[-1].letter} {marks[-1].label}" in text
+
+
+async def polling(pilot: Pilot[None], app: PlannerApp) -> Callable[[], bool]:
+    """Whether the poller is thinned, once it reads."""
+    for _ in range(200):
+        poller = app.watching._poller
+        if poller is not None and poller.latest is not None and app.main.query_one(MachineView).snapshot is not None:
+            return lambda: poller.thinned
+        await pilot.pause(0.05)
+    raise AssertionError("nothing was read")
+
+
+def asked(calls: Path, since_s: float) -> int:
+    """How often the driver was asked for processes since a moment."""
+    lines = calls.read_text().splitlines() if calls.exists() else []
+    return sum("ComputeRunningProcesses" in line and float(line.split()[0]) >= since_s for line in lines)
+
+
+@needs_compiler
+def test_who_uses_a_gpu_is_asked_only_while_it_is_on_screen(tmp_path: Path) -> None:
+    control = ControlFile(tmp_path / "control")
+    control.devices(H100 | {"proc0.pid": os.getpid(), "proc0.memory": 3 << 30}, A100)
+    calls = tmp_path / "calls"
+    found = environment(build(tmp_path / "library"), control)
+    screen = Screen(
+        tmp_path, size=(80, 24), LD_LIBRARY_PATH=found["LD_LIBRARY_PATH"], NVML_STUB=found["NVML_STUB"], NVML_STUB_CALLS=str(calls)
+    )  # fmt: skip
+    try:
+        screen.read(until=b"spec", within_s=20.0)
+        screen.read(within_s=2.0)
+        screen.type(b"4")
+        assert b"DRAM traffic" in screen.read(until=b"DRAM traffic", within_s=20.0)
+        screen.read(within_s=1.5)
+        assert asked(calls, 0.0) == 0
+        screen.type(b"P")
+        assert str(os.getpid()).encode() in screen.read(until=str(os.getpid()).encode(), within_s=15.0)
+        began_s = time.monotonic()
+        screen.read(within_s=2.5)
+        assert asked(calls, began_s) > 0
+        screen.type(b"2")
+        screen.read(within_s=1.5)
+        hidden_s = time.monotonic()
+        screen.read(within_s=3.0)
+        assert asked(calls, hidden_s) == 0
+        screen.type(b"4")
+        screen.read(within_s=2.5)
+        assert asked(calls, hidden_s) > 0
+        screen.type(b"P")
+        screen.read(within_s=1.5)
+        off_s = time.monotonic()
+        screen.read(within_s=3.0)
+        assert asked(calls, off_s) == 0
+    finally:
+        screen.close()
