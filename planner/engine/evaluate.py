@@ -84,8 +84,8 @@ def _used(records: Sequence[R], index: Rows) -> tuple[Sequence[R], Rows]:
     """Those of `records` that a few rows are of, and which of them each is; one that all rows are of stays shared."""
     if index.size >= len(records):
         return records, index
-    used, place = np.unique(index, return_inverse=True)
-    return [records[number] for number in used], place
+    used = sorted(set(index.tolist()))
+    return [records[number] for number in used], np.searchsorted(used, index)
 
 
 @dataclass(frozen=True)
