@@ -341,6 +341,36 @@ def test_the_command_prints_a_table_writes_charts_and_csv(run_planner: RunPlanne
     assert rows[-1]["reason"]
 
 
+def test_as_published_the_finding_comes_out_and_modal_moves_it(run_planner: RunPlanner) -> None:
+    """L4 leads to between 0.15 and 1 B parameters, then the H100; the A100 nowhere, or nearly so."""
+    answer = msgspec.json.decode(run_planner("study", "--published", "--json").stdout, type=StudyAnswer)
+    assert (answer.depth_law, answer.prices, answer.prices_as_of) == ("log2", "runpod-secure-2025", "2025")
+    first, last = answer.leads[0], answer.leads[-1]
+    assert first.gpu == "L4"
+    assert last.gpu.startswith("H100")
+    assert 0.15e9 < first.to_parameters < 1e9
+    assert 0.15e9 < last.from_parameters < 1e9
+    modal = msgspec.json.decode(run_planner("study", "--published", "--prices", "modal", "--json").stdout, type=StudyAnswer)
+    assert (modal.depth_law, modal.prices) == ("log2", "modal")
+    assert [(lead.gpu, lead.to_parameters) for lead in modal.leads] != [(lead.gpu, lead.to_parameters) for lead in answer.leads]
+
+
+def test_an_answer_names_its_law_and_the_date_of_its_prices(run_planner: RunPlanner) -> None:
+    usual = run_planner("study").stdout
+    assert "depth law printed" in usual
+    assert "Depth law printed: depth = 0.77 log2(width) - 2.5." in usual
+    assert "prices runpod-secure (oldest of 20" in usual
+    assert "--published" in usual
+    published = run_planner("study", "--published").stdout
+    assert "Depth law log2: log2(depth) = 0.77 log2(width) - 2.5." in published
+    assert "prices runpod-secure-2025 (oldest of 2025)" in published
+    assert "(runpod-secure-2025, 2025)" in published
+    assert "--published" not in published
+    given = run_planner("study", "--published", "--depth-law", "12").stdout
+    assert "12 layers" in given
+    assert "prices runpod-secure-2025" in given
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

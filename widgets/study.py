@@ -18,7 +18,7 @@ from textual.widgets import Static
 from planner.units import UNKNOWN, si_text, usd_text
 
 from .formatting import BASIS_WORDS
-from .overlay import Overlay
+from .overlay import ScrolledOverlay
 from .plot import LogAxis, Plot
 from .symbols import ASCII, Symbols
 
@@ -62,7 +62,7 @@ def export_study(app: PlannerApp, answer: StudyAnswer) -> None:
         app.notify(str(path), title="Exported", timeout=5)
 
 
-class StudyScreen(Overlay[None]):
+class StudyScreen(ScrolledOverlay):
     """Two charts, who leads where in words, and how that compares with the published study."""
 
     DEFAULT_CSS = """
@@ -72,6 +72,7 @@ class StudyScreen(Overlay[None]):
         #study-story { height: 1fr; scrollbar-size-vertical: 1; }
     }
     """
+    SCROLLED = "#study-story"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,f", "dismiss", "back", show=False),
         Binding("a", "turn('axis')", "axis", show=False),
@@ -81,8 +82,6 @@ class StudyScreen(Overlay[None]):
         Binding("r", "ranges", "ranges", show=False),
         Binding("c,tab", "chart", "chart", show=False),
         Binding("e", "export", "export", show=False),
-        Binding("j,down", "scroll(1)", "down", show=False),
-        Binding("k,up", "scroll(-1)", "up", show=False),
     ]
 
     def __init__(self, ask: Ask, export: Callable[[StudyAnswer], None], symbols: Symbols) -> None:
@@ -132,10 +131,6 @@ class StudyScreen(Overlay[None]):
         if self._answer is not None:
             self._export(self._answer)
 
-    def action_scroll(self, step: int) -> None:
-        """Scroll the words by a line."""
-        self.query_one("#study-story", VerticalScroll).scroll_relative(y=step, animate=False)
-
     def show(self, answer: StudyAnswer) -> None:
         """Draw this study."""
         self._answer = answer
@@ -174,8 +169,9 @@ class StudyScreen(Overlay[None]):
         self.query_one("#study-charts", Static).update(Content("\n").join(_side_by_side(charts, width // len(shown))))
         self.query_one("#study-story Static", Static).update(Content("\n").join(words))
         wide = width >= BESIDE
-        law, vocabulary = ("depth law ", "vocabulary ") if wide else ("", "")
-        title = f"{answer.axis} · {law}{answer.depth_law} · {vocabulary}{answer.vocabulary:,} · {answer.prices}"
+        law, vocabulary, oldest = ("depth law ", "vocabulary ", "oldest of ") if wide else ("", "", "")
+        as_of = f" ({oldest}{answer.prices_as_of if wide else answer.prices_as_of[:7]})" if answer.prices_as_of else ""
+        title = f"{answer.axis} · {law}{answer.depth_law} · {vocabulary}{answer.vocabulary:,} · {answer.prices}{as_of}"
         box.border_title = Content(f"Compute per dollar · {title}")
         keys = [
             "a axis",

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 5
 """GPUs that have columns of their own; of more, the table holds the best of each size."""
 BEST_SHOWN = 3
+PUBLISHED_LAW = "log2"
+"""The reading of the published study's depth law under which its finding comes out."""
+OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is read as log2(depth)."
+LAWS = {"printed": "depth = 0.77 log2(width) - 2.5", "log2": "log2(depth) = 0.77 log2(width) - 2.5"}
 
 
 @click.command()
@@ -49,6 +53,11 @@ BEST_SHOWN = 3
     metavar="LAW",
     help="printed: depth = 0.77 log2(width) - 2.5; log2: the same read as log2(depth); or a number of layers.",
 )
+@click.option(
+    "--published",
+    is_flag=True,
+    help="As the published study that this is held against: its prices, and its depth law read as log2(depth).",
+)
 @click.option("--vocabulary", type=click.IntRange(min=1), metavar="N", help="Entries (default: Qwen3's 151936).")
 @click.option("--width", type=click.IntRange(min=256), metavar="N", help="Of the model along the axis of batch (default: 1024).")
 @click.option("--sequences", type=click.IntRange(min=1), metavar="N", help="Of a step along the axis of width (default: 4).")
@@ -66,13 +75,16 @@ BEST_SHOWN = 3
     "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also draw both charts into this file."
 )
 @pass_invocation
+@click.pass_context
 def study(
+    ctx: click.Context,
     invocation: Invocation,
     axis: Literal["width", "batch"],
     gpus: tuple[str, ...],
     prices: str,
     given: tuple[str, ...],
     depth_law: str,
+    published: bool,
     basis: Literal["measured", "spec"],
     form: str | None,
     svg: Path | None,
@@ -88,6 +100,11 @@ def study(
     """
     from planner.engine.study.sizes import Study
 
+    session = invocation.session()
+    if published:
+        by_default = click.core.ParameterSource.DEFAULT
+        depth_law = PUBLISHED_LAW if ctx.get_parameter_source("depth_law") is by_default else depth_law
+        prices = session.published_study.price_set if ctx.get_parameter_source("prices") is by_default else prices
     usual = Study()
     asked = Study(
         axis=axis,
@@ -97,7 +114,7 @@ def study(
         sequences=sequences or usual.sequences,
         sequence=sequence or usual.sequence,
     )
-    found = invocation.session().study(asked, gpus=gpus, prices=prices, given=_prices(given), basis=basis)
+    found = session.study(asked, gpus=gpus, prices=prices, given=_prices(given), basis=basis)
     if svg is not None:
         from planner.cli.study_svg import study_svg
 
@@ -113,7 +130,7 @@ def study(
     elif form == "csv":
         write_csv(found, sys.stdout)
     else:
-        _print_for_people(found)
+        _print_for_people(found, published=published)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
     return ExitCode.ANSWERED if found.leads else ExitCode.NOTHING_FOUND
@@ -136,7 +153,7 @@ def _prices(given: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
-def _print_for_people(found: StudyAnswer) -> None:
+def _print_for_people(found: StudyAnswer, *, published: bool) -> None:
     from rich.text import Text
 
     from planner.cli import listing
@@ -171,24 +188,30 @@ def _print_for_people(found: StudyAnswer) -> None:
     table = fitted(columns, console.width)
     listing.print_table(console, table, [""] * len(points))
     listing.tell_left_out(table.left_out)
-    for line in (_prices_told(found), *_unfitting(found)):
+    for line in (*_law_told(found), _prices_told(found), *_unfitting(found)):
         console.print(Text(line, style="dim"))
     for line in ("", *story(found)):
         console.print(Text(line))
-    for line in found.published:
+    for line in (*found.published, *([OTHER_CONDITIONS] if found.published and not published else [])):
         console.print(Text(line, style="dim"))
 
 
 def _heading(found: StudyAnswer) -> str:
     model = f"width {found.curves[0].points[0].width:,}" if found.axis == "batch" and found.curves else "growing model"
-    prices = f"prices {found.prices}" + (f" ({found.prices_as_of})" if found.prices_as_of else "")
-    return f"Compute per dollar · {model} · depth law {found.depth_law} · vocabulary {found.vocabulary:,} · {prices}"
+    prices = f"prices {found.prices}" + (f" (oldest of {found.prices_as_of})" if found.prices_as_of else "")
+    law = f"depth law {found.depth_law}" if found.depth_law in LAWS else f"{found.depth_law} layers"
+    return f"Compute per dollar · {model} · {law} · vocabulary {found.vocabulary:,} · {prices}"
+
+
+def _law_told(found: StudyAnswer) -> list[str]:
+    """How the depth law is read, where there is one."""
+    return [f"Depth law {found.depth_law}: {LAWS[found.depth_law]}."] if found.depth_law in LAWS else []
 
 
 def _prices_told(found: StudyAnswer) -> str:
     """Whose price of what, in one line."""
     told = [
-        f"{curve.gpu} {usd_text(curve.usd_per_gpu_h)} $/h ({curve.price})"
+        f"{curve.gpu} {usd_text(curve.usd_per_gpu_h)} $/h ({curve.price}{f', {curve.price_as_of}' if curve.price_as_of else ''})"
         for curve in found.curves[:MOST_COLUMNS]
         if curve.usd_per_gpu_h is not None
     ]
