@@ -18,7 +18,7 @@ from planner.units import bytes_text, percent_text
 
 from .formatting import COMPONENT_NAMES, bar_text, device_name, spread_text
 from .memory_bar import MemoryBar
-from .overlay import Overlay
+from .overlay import ScrolledOverlay
 from .panes import headroom_of, memory_facts
 from .symbols import Symbols
 
@@ -34,17 +34,12 @@ BAR, LEAST_BAR = 30, 10
 STACK = {"kv_cache": "kv"}
 
 
-class ItemsScreen(Overlay[None]):
+class ItemsScreen(ScrolledOverlay):
     """Every item of the memory of one row."""
 
+    SCROLLED = "#items-text"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter,M", "dismiss", "back", show=False),
-        Binding("j,down", "scroll(1)", "down", show=False),
-        Binding("k,up", "scroll(-1)", "up", show=False),
-        Binding("ctrl+d,pagedown,space", "page(1)", "page down", show=False),
-        Binding("ctrl+u,pageup", "page(-1)", "page up", show=False),
-        Binding("g,home", "end(False)", "top", show=False),
-        Binding("G,end", "end(True)", "bottom", show=False),
     ]
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
@@ -98,20 +93,6 @@ class ItemsScreen(Overlay[None]):
             *_components(self._row, self._detail, self._symbols, width),
         ]
         text.update(Content("\n").join(lines[:-1]))
-
-    def action_scroll(self, step: int) -> None:
-        """Scroll by a line."""
-        self.query_one("#items-text", VerticalScroll).scroll_relative(y=step, animate=False)
-
-    def action_page(self, direction: int) -> None:
-        """Scroll by half a page."""
-        box = self.query_one("#items-text", VerticalScroll)
-        box.scroll_relative(y=direction * max(1, box.size.height // 2), animate=False)
-
-    def action_end(self, bottom: bool) -> None:
-        """Scroll to the top or the bottom."""
-        box = self.query_one("#items-text", VerticalScroll)
-        (box.scroll_end if bottom else box.scroll_home)(animate=False)
 
 
 def _label(width: int) -> int:

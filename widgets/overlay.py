@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 
 Result = TypeVar("Result")
@@ -37,3 +39,34 @@ class Overlay(ModalScreen[Result]):
         #items-text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     }
     """
+
+
+class ScrolledOverlay(Overlay[None]):
+    """One text that keys scroll; `SCROLLED` is the selector of its box."""
+
+    SCROLLED: ClassVar[str]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "scroll(1)", "down", show=False),
+        Binding("k,up", "scroll(-1)", "up", show=False),
+        Binding("ctrl+d,pagedown,space", "page(1)", "page down", show=False),
+        Binding("ctrl+u,pageup", "page(-1)", "page up", show=False),
+        Binding("g,home", "end(False)", "top", show=False),
+        Binding("G,end", "end(True)", "bottom", show=False),
+    ]
+
+    @property
+    def scrolled(self) -> VerticalScroll:
+        """The box that scrolls."""
+        return self.query_one(self.SCROLLED, VerticalScroll)
+
+    def action_scroll(self, step: int) -> None:
+        """Scroll by a line."""
+        self.scrolled.scroll_relative(y=step, animate=False)
+
+    def action_page(self, direction: int) -> None:
+        """Scroll by half a page."""
+        self.scrolled.scroll_relative(y=direction * max(1, self.scrolled.size.height // 2), animate=False)
+
+    def action_end(self, bottom: bool) -> None:
+        """Scroll to the top or the bottom."""
+        (self.scrolled.scroll_end if bottom else self.scrolled.scroll_home)(animate=False)

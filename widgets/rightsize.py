@@ -15,7 +15,7 @@ from textual.widgets import Static
 from planner.units import duration_text, percent_text, usd_text
 
 from .formatting import bar_text, device_name
-from .overlay import Overlay
+from .overlay import ScrolledOverlay
 from .symbols import Symbols
 
 if TYPE_CHECKING:
@@ -34,13 +34,12 @@ GOOD_WHEN_HIGH = ("tensor", "DRAM bandwidth")
 """Near a roof is where work should be."""
 
 
-class RightSizeScreen(Overlay[None]):
+class RightSizeScreen(ScrolledOverlay):
     """The advice for the readings of the last minutes."""
 
+    SCROLLED = "#advice"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,R", "dismiss", "back", show=False),
-        Binding("j,down", "scroll(1)", "down", show=False),
-        Binding("k,up", "scroll(-1)", "up", show=False),
         Binding("r", "judge", "again", show=False),
         Binding("w", "workload", "with the workload", show=False),
     ]
@@ -71,16 +70,12 @@ class RightSizeScreen(Overlay[None]):
         self._with_workload = not self._with_workload
         self.action_judge()
 
-    def action_scroll(self, step: int) -> None:
-        """Scroll by a line."""
-        self.query_one("#advice", VerticalScroll).scroll_relative(y=step, animate=False)
-
     async def _judge(self) -> None:
         app, window = self._planner, self._planner.watching.window
         workload, where = app.planned
         given = dict(workload) if self._with_workload else None
         advice = await app.session_thread.ask(lambda session: _advice(session, window, given, where))
-        box = self.query_one("#advice", VerticalScroll)
+        box = self.scrolled
         badge = window[-1].badge if window else None
         seconds = window[-1].taken_at_s - window[0].taken_at_s if window else 0.0
         parts = ["Right-size", badge or "", f"the last {duration_text(seconds)}", "as if the workload ran there" if given else ""]

@@ -18,7 +18,7 @@ from planner.engine.speed.answers import BOUND_WORDS, Operator, PhaseTime, TimeD
 from planner.units import count_text, digits, duration_text, percent_text, si_text
 
 from .formatting import bar_text, device_name
-from .overlay import Overlay
+from .overlay import ScrolledOverlay
 from .roofline import Mark, below_roof, caption, chart
 from .symbols import ASCII, Symbols
 
@@ -49,7 +49,7 @@ ROOFS = {"reached": ("━", "="), "data sheet": ("┄", ".")}
 """How the roofs are drawn, and in ASCII."""
 
 
-class TimeScreen(Overlay[None]):
+class TimeScreen(ScrolledOverlay):
     """Every operator of the time of one row."""
 
     DEFAULT_CSS = """
@@ -58,14 +58,9 @@ class TimeScreen(Overlay[None]):
         #times-text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     }
     """
+    SCROLLED = "#times-text"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter,T", "dismiss", "back", show=False),
-        Binding("j,down", "scroll(1)", "down", show=False),
-        Binding("k,up", "scroll(-1)", "up", show=False),
-        Binding("ctrl+d,pagedown,space", "page(1)", "page down", show=False),
-        Binding("ctrl+u,pageup", "page(-1)", "page up", show=False),
-        Binding("g,home", "end(False)", "top", show=False),
-        Binding("G,end", "end(True)", "bottom", show=False),
     ]
 
     def __init__(self, row: PlanRow, symbols: Symbols) -> None:
@@ -103,20 +98,6 @@ class TimeScreen(Overlay[None]):
         if self._detail is not None and width > 0:
             lines = time_lines(self._detail, self._symbols, width, self.app.size.height)
             self.query_one(Static).update(Content("\n").join(lines))
-
-    def action_scroll(self, step: int) -> None:
-        """Scroll by a line."""
-        self.query_one("#times-text", VerticalScroll).scroll_relative(y=step, animate=False)
-
-    def action_page(self, direction: int) -> None:
-        """Scroll by half a page."""
-        box = self.query_one("#times-text", VerticalScroll)
-        box.scroll_relative(y=direction * max(1, box.size.height // 2), animate=False)
-
-    def action_end(self, bottom: bool) -> None:
-        """Scroll to the top or the bottom."""
-        box = self.query_one("#times-text", VerticalScroll)
-        (box.scroll_end if bottom else box.scroll_home)(animate=False)
 
 
 def time_lines(detail: TimeDetail, symbols: Symbols, width: int, screen_height: int) -> list[Content]:

@@ -16,7 +16,7 @@ from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, dura
 
 from .formatting import BASIS_WORDS, COMPONENT_NAMES, bar_text, device_name, rate_text, spread_text, throughput, throughput_label
 from .itemised import lever_lines
-from .overlay import Overlay
+from .overlay import ScrolledOverlay
 from .symbols import Symbols
 
 LABEL = 22
@@ -33,13 +33,12 @@ STYLES = {"fits": "$text-success", "misses-target": "$text-warning", "does-not-f
 STACK = {"kv_cache": "kv"}
 
 
-class WhyScreen(Overlay[None]):
+class WhyScreen(ScrolledOverlay):
     """The detail of one row."""
 
+    SCROLLED = "#why"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "dismiss", "back", show=False),
-        Binding("j,down", "scroll(1)", "down", show=False),
-        Binding("k,up", "scroll(-1)", "up", show=False),
         Binding("M", "items('memory')", "memory", show=False),
         Binding("T", "items('time')", "time", show=False),
     ]
@@ -70,10 +69,6 @@ class WhyScreen(Overlay[None]):
         """Itemise the memory, or the time, instead."""
         self.dismiss()
         self.app.call_later(self.app.run_action, f"act('{of}')")
-
-    def action_scroll(self, step: int) -> None:
-        """Scroll by a line."""
-        self.query_one("#why", VerticalScroll).scroll_relative(y=step, animate=False)
 
 
 def explain(row: PlanRow, plan: Plan, symbols: Symbols) -> list[Content]:
