@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from string import Formatter
 from typing import Any
 
@@ -12,33 +11,14 @@ import pytest
 from engine_sample import COMPONENTS, plan, session, workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planned_sample import PRESETS, TASKS, asked
 
-from planner.engine.answers import MemoryDetail, Plan, PlanRow
+from planner.engine.answers import MemoryDetail, PlanRow
 from planner.engine.candidate import candidate_of, job_of
 from planner.engine.memory import terms_of
 from planner.engine.memory.detail import cell, formula_text, number_text
 from planner.engine.memory.terms import Term
 from planner.workload.tasks import Workload
-
-PRESETS = session().presets.names()
-TASKS: dict[str, dict[str, Any]] = {
-    "as it ships": {},
-    "train": {"task": "train", "recipe": "amp", "micro_batch": 2},
-    "lora": {"task": "finetune", "recipe": "bf16", "lora": {"rank": 8, "base": "nf4"}},
-    "generate": {"task": "generate", "batch": 4},
-    "serve": {"task": "serve", "kv_dtype": "fp8"},
-}
-MODEL_ONLY = ("model", "max_gpus", "objective")
-
-
-@cache
-def asked(preset: str, task: str) -> tuple[Workload, Plan]:
-    """A shipped preset, or its model at another task."""
-    whole = workload(preset)
-    if task != "as it ships":
-        kept = {name: getattr(whole, name) for name in MODEL_ONLY}
-        whole = session().workload(kept | TASKS[task], "test")
-    return whole, session().plan(whole, basis="spec", levers=False)
 
 
 def detail(of: Workload, row: PlanRow) -> MemoryDetail:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,9 @@ import pytest
 from engine_sample import chip, evaluated, plan, session, workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planned_sample import PRESETS, TASKS, asked
 
-from planner.engine.answers import Plan, PlanRow
+from planner.engine.answers import PlanRow
 from planner.engine.evaluate import Evaluated
 from planner.engine.speed.answers import Operator, TimeDetail
 from planner.engine.speed.detail import detail_of
@@ -20,27 +20,6 @@ from planner.engine.speed.flops import flop_per_token, pass_products
 from planner.engine.speed.operator_times import CLASSES, _parts, number
 from planner.engine.speed.operators import Pass, attended_tokens
 from planner.workload.tasks import Workload
-
-PRESETS = session().presets.names()
-TASKS: dict[str, dict[str, Any]] = {
-    "as it ships": {},
-    "train": {"task": "train", "recipe": "amp", "micro_batch": 2, "checkpointing": "full"},
-    "lora": {"task": "finetune", "recipe": "bf16", "lora": {"rank": 8, "base": "nf4"}, "checkpointing": "selective"},
-    "prefill": {"task": "prefill", "batch": 2, "input_tokens": 3000},
-    "generate": {"task": "generate", "batch": 4, "engine": "transformers"},
-    "serve": {"task": "serve", "kv_dtype": "fp8"},
-}
-MODEL_ONLY = ("model", "max_gpus", "objective")
-
-
-@cache
-def asked(preset: str, task: str) -> tuple[Workload, Plan]:
-    """A shipped preset, or its model at another task."""
-    whole = workload(preset)
-    if task != "as it ships":
-        kept = {name: getattr(whole, name) for name in MODEL_ONLY}
-        whole = session().workload(kept | TASKS[task], "test")
-    return whole, session().plan(whole, basis="spec", levers=False)
 
 
 def detail(of: Workload, row: PlanRow) -> TimeDetail:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
+from overlay_sample import SIZES, app_in, opened
 from textual.containers import VerticalScroll
-from textual.pilot import Pilot
 from textual.widgets import Static
-from tui_sample import FORMULAS, first_note, sample_options, settle
+from tui_sample import FORMULAS, first_note, settle
 
 from planner.engine.answers import Lever
 from planner.units import bytes_text
-from widgets.app import PlannerApp
 from widgets.help import HelpScreen
 from widgets.itemised import ItemsScreen, lever_lines
 from widgets.lines import KeyLine
@@ -23,28 +21,13 @@ from widgets.panes import RankingView
 from widgets.symbols import UNICODE
 from widgets.why import WhyScreen
 
-SIZES = [(80, 24), (120, 40), (200, 50)]
-
-
-def app_in(folder: Path, **changes: Any) -> PlannerApp:
-    return PlannerApp(sample_options(folder, **changes))
-
-
-async def opened(pilot: Pilot[None], *keys: str) -> str:
-    """The text of the items after `keys`, without the spaces that align it."""
-    await settle(pilot)
-    await pilot.press(*keys)
-    await settle(pilot)
-    assert isinstance(pilot.app.screen, ItemsScreen)
-    return " ".join(str(pilot.app.screen.query_one(Static).content).split())
-
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("theme", ["planner-dark", "planner-light"])
 async def test_every_item_with_its_formula_and_source(tmp_path: Path, size: tuple[int, int], theme: str) -> None:
     app = app_in(tmp_path, theme=theme)
     async with app.run_test(size=size) as pilot:
-        text = await opened(pilot, "M")
+        text = await opened(pilot, ItemsScreen, "M")
         row = app.table.highlighted
         assert row is not None
         assert row.answer.memory_bytes is not None
@@ -71,7 +54,7 @@ async def test_every_item_with_its_formula_and_source(tmp_path: Path, size: tupl
 async def test_no_line_is_wider_than_the_screen(tmp_path: Path, size: tuple[int, int], keys: tuple[str, ...]) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=size) as pilot:
-        await opened(pilot, *keys)
+        await opened(pilot, ItemsScreen, *keys)
         box = app.screen.query_one("#items-text", VerticalScroll)
         lines = str(app.screen.query_one(Static).content).splitlines()
         assert max(map(len, lines)) <= box.scrollable_content_region.width
@@ -81,7 +64,7 @@ async def test_no_line_is_wider_than_the_screen(tmp_path: Path, size: tuple[int,
 async def test_keys_scroll_and_escape_closes(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
-        await opened(pilot, "M")
+        await opened(pilot, ItemsScreen, "M")
         box = app.screen.query_one("#items-text", VerticalScroll)
         assert box.max_scroll_y > 0
         await pilot.press("j", "j", "down")
@@ -137,7 +120,7 @@ async def test_a_row_without_memory_says_why(tmp_path: Path) -> None:
 async def test_a_row_that_does_not_fit_is_told_what_would_change_it(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
-        text = await opened(pilot, "G", "k", "M")
+        text = await opened(pilot, ItemsScreen, "G", "k", "M")
         assert "too little by" in text
         assert "int4 weights: then 8 × RTX 4090 fits (saves 3.2 GiB, 25 % faster, rounds more)" in text
         assert "(saves 2.0 GiB, 31 % slower)" in text
@@ -185,7 +168,7 @@ async def test_key_line_and_help_name_the_key(tmp_path: Path, size: tuple[int, i
 async def test_a_resize_fits_the_columns_again(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
-        await opened(pilot, "M")
+        await opened(pilot, ItemsScreen, "M")
         narrow = len(str(app.screen.query_one(Static).content).splitlines())
         await pilot.resize_terminal(200, 50)
         await pilot.pause()
@@ -196,7 +179,7 @@ async def test_a_resize_fits_the_columns_again(tmp_path: Path) -> None:
 async def test_products_stay_products_in_ascii(tmp_path: Path) -> None:
     app = app_in(tmp_path, ascii_only=True)
     async with app.run_test(size=(120, 40)) as pilot:
-        text = await opened(pilot, "M")
+        text = await opened(pilot, ItemsScreen, "M")
         assert "68,450,000,000 * 0.5312" in text
 
 

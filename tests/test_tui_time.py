@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from overlay_sample import SIZES, app_in, opened
 from textual.containers import VerticalScroll
 from textual.pilot import Pilot
 from textual.widgets import Static
-from tui_sample import OPERATORS, first_note, sample_options, sample_time, settle
+from tui_sample import OPERATORS, first_note, sample_time, settle
 
 from planner.engine.speed.answers import TimeDetail
 from planner.units import duration_text
@@ -21,21 +22,6 @@ from widgets.roofline import chart, rate
 from widgets.symbols import ASCII, UNICODE
 from widgets.timed import TimeScreen, time_lines
 from widgets.why import WhyScreen
-
-SIZES = [(80, 24), (120, 40), (200, 50)]
-
-
-def app_in(folder: Path, **changes: Any) -> PlannerApp:
-    return PlannerApp(sample_options(folder, **changes))
-
-
-async def opened(pilot: Pilot[None], *keys: str) -> str:
-    """The text after `keys`, without the spaces that align it."""
-    await settle(pilot)
-    await pilot.press(*keys)
-    await settle(pilot)
-    assert isinstance(pilot.app.screen, TimeScreen)
-    return " ".join(str(pilot.app.screen.query_one(Static).content).split())
 
 
 async def detail(pilot: Pilot[None]) -> TimeDetail:
@@ -54,7 +40,7 @@ async def detail(pilot: Pilot[None]) -> TimeDetail:
 async def test_phases_roofline_and_operators(tmp_path: Path, size: tuple[int, int], theme: str) -> None:
     app = app_in(tmp_path, theme=theme)
     async with app.run_test(size=size) as pilot:
-        text = await opened(pilot, "T")
+        text = await opened(pilot, TimeScreen, "T")
         told = await detail(pilot)
         assert f"one request: {duration_text(told.total_s)}" in text
         assert "prefill 20.8 ms 2 %" in text
@@ -92,7 +78,7 @@ async def test_no_line_is_wider_than_its_room(tmp_path: Path, width: int, symbol
 async def test_chart_and_phases_are_seen_without_scrolling(tmp_path: Path, size: tuple[int, int]) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=size) as pilot:
-        await opened(pilot, "T")
+        await opened(pilot, TimeScreen, "T")
         box = app.screen.query_one("#times-text", VerticalScroll)
         lines = str(app.screen.query_one(Static).content).splitlines()
         axis = next(number for number, line in enumerate(lines) if "└" in line)
@@ -145,7 +131,7 @@ async def test_time_without_products_has_no_chart(tmp_path: Path) -> None:
 async def test_keys_scroll_and_escape_closes(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
-        await opened(pilot, "T")
+        await opened(pilot, TimeScreen, "T")
         box = app.screen.query_one("#times-text", VerticalScroll)
         await pilot.press("j", "j", "down", "k")
         await pilot.pause()
@@ -169,7 +155,7 @@ async def test_it_opens_from_why(tmp_path: Path) -> None:
         await settle(pilot)
         assert isinstance(app.screen, WhyScreen)
         assert "T tells it operator by operator" in str(app.screen.query_one(Static).content)
-        await opened(pilot, "T")
+        await opened(pilot, TimeScreen, "T")
         assert len(app.screen_stack) == 2
 
 
@@ -196,7 +182,7 @@ async def test_key_line_and_help_name_the_key(tmp_path: Path) -> None:
 async def test_a_resize_draws_the_chart_again(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
-        await opened(pilot, "T")
+        await opened(pilot, TimeScreen, "T")
         narrow = max(map(len, str(app.screen.query_one(Static).content).splitlines()))
         await pilot.resize_terminal(200, 50)
         await pilot.pause()
