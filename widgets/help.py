@@ -28,7 +28,16 @@ PANE_TEXTS = {
     "your numbers put in, and its source.",
     "machine": "What this machine does now. SM, tensor and bandwidth counters need Hopper or newer; older GPUs give shares of time only, "
     "which say nothing about how much of the GPU was used. — is a sensor that is not there. R judges what was seen and what to change; a badge "
-    "(DEMO, REPLAY) says that it is not this machine.",
+    "(DEMO, REPLAY) says that it is not this machine. P lists who uses each GPU; z gives every figure a history. ├─a─┤ below a history is a "
+    "benchmark point from its beginning to its end; while points are timed, readings come every 5 s.\n"
+    "SM active: cycles of the multiprocessors with at least one warp, waiting ones too.\n"
+    "occupancy: active warps of the most that could be; large products run best at 20 to 30 %.\n"
+    "tensor: cycles in which the matrix pipes work; the best products reach 60 to 90 %.\n"
+    "DRAM traffic: bytes moved, of the theoretical bandwidth; copies reach about 90 %.\n"
+    "kernel resident: time with any kernel running, nvidia-smi's GPU-Util; one thread makes it 100 %.\n"
+    "memory active: time in which memory was read or written; no bandwidth.\n"
+    "held back by: why the clock is not at its highest, and how much of the last 5 s.\n"
+    "memory errors: what ECC did not and did correct; ! is one to act on.",
     "benchmark": "b measures this machine in a process of its own: matrix products, memory bandwidth, launch latency, a training step. Each "
     "result enters the plan at once and stays for the next start.",
 }
