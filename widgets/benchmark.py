@@ -20,6 +20,8 @@ from .symbols import UNICODE, Symbols
 RunState = Literal["idle", "running", "finished", "stopped", "failed"]
 PointState = Literal["waiting", "running", "done", "skipped", "failed"]
 BAR = 10
+LABEL = 28
+"""Cells of the longest name: a product of five-digit sizes."""
 IDLE = "Nothing measured yet."
 HINT = "b measures it: products of matrices, memory bandwidth, launches, a training step. B chooses how much."
 
@@ -140,7 +142,7 @@ class BenchmarkView(Vertical):
             "skipped": (symbols.verdict["not-supported"], "$quiet"),
             "failed": (symbols.failed, "$text-error"),
         }[point.state]
-        label_width = min(26, max(14, width - 29))
+        label_width = min(LABEL, max(14, width - 29))
         label = shorten_end(point.label, label_width, symbols.ellipsis).ljust(label_width)
         if point.state == "running":
             bar = bar_text(point.fraction, BAR, symbols.filled, symbols.empty)
