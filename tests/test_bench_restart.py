@@ -308,3 +308,34 @@ def test_a_point_open_at_the_end_of_a_journal_is_marked(tmp_path: Path) -> None:
     assert adopt_journals(tmp_path, store) == 2
     assert {one.point: one.status for one in store.all()} == {"a": "ok", "b": "error"}
     assert "no planner left" in next(one.detail for one in store.all() if one.point == "b")
+
+
+@pytest.mark.usefixtures("torch_here")
+@pytest.mark.parametrize(
+    ("failed", "trouble", "kept_bytes", "name"),
+    [
+        (False, "CUDA error: unspecified launch failure", 2**30, None),
+        (True, "", 2**20, None),
+        (True, "CUDA error: unspecified launch failure", 0, "BrokenContext"),
+        (True, "", 2**30, "MemoryKept"),
+    ],
+)
+def test_a_gpu_that_does_not_recover_ends_the_worker(
+    monkeypatch: pytest.MonkeyPatch, failed: bool, trouble: str, kept_bytes: int, name: str | None
+) -> None:
+    """After a point that failed: the context is asked, and what the point held has to be free again."""
+    from types import SimpleNamespace
+    from typing import cast
+
+    from bench import cuda, worker
+    from bench.points import Bench
+
+    released: list[str] = []
+    monkeypatch.setattr(cuda, "trouble", lambda _device: trouble)
+    monkeypatch.setattr(cuda, "release", released.append)
+    monkeypatch.setattr(cuda, "allocated_bytes", lambda _device: float(2**28 + kept_bytes))
+    here = cast("Bench", SimpleNamespace(device=SimpleNamespace(is_cpu=False, torch_name="cuda:0")))
+    found = worker._cleared(here, POINTS[0], failed=failed, held_bytes=float(2**28))
+    assert (found.name if found else None) == name
+    assert found is None or found.retryable
+    assert released == ([] if name == "BrokenContext" else ["cuda:0"])
