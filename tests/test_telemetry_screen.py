@@ -19,7 +19,7 @@ from tui_sample import settle
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, ProcessSnapshot
 from widgets.app import PlannerApp
 from widgets.gpu_lines import Drawing, block, history_values, host_lines, process_lines, roomy_block, short_line
-from widgets.history import Cells, History, Mark, Marks, legend, mark_line, sparkline
+from widgets.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
 from widgets.symbols import ASCII, UNICODE
 from widgets.telemetry import MachineView
 
@@ -293,3 +293,8 @@ def test_who_uses_a_gpu_is_asked_only_while_it_is_on_screen(tmp_path: Path) -> N
         assert asked(calls, off_s) == 0
     finally:
         screen.close()
+
+
+def test_a_history_of_several_rows_grows_from_the_lowest() -> None:
+    assert tall_sparkline([0.0, 0.25, 0.5, 0.75, 1.0, None], UNICODE.sparks, 2) == ["   ▅█ ", "▁▅███ "]
+    assert tall_sparkline([0.5, None], UNICODE.sparks, 1) == ["▅ "]

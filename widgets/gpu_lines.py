@@ -12,7 +12,7 @@ from textual.content import Content
 from planner.units import MEGA, UNKNOWN, bytes_text, percent_text, si_text
 
 from .formatting import device_name, shorten_end
-from .history import Cells, History, Mark, Marks, legend, mark_line, sparkline
+from .history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
 from .symbols import Symbols
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Drawing:
     """Whether the reading is not of this machine now."""
     legend_lines: int = LEGEND_LINES
     """For the names of benchmark points."""
+    history_rows: int = 1
+    """How high the histories of a roomy block are."""
 
     def why(self, device: DeviceSnapshot, field: str) -> str:
         """Why a field is None."""
@@ -60,6 +62,11 @@ class Drawing:
     def cells(self, history: History, width: int) -> Cells:
         """The cells a history of `width` is drawn on."""
         return Cells(history.until_s, max(1, width), self.step_s)
+
+    def tall(self, history: History, name: str, width: int) -> list[tuple[str, str]]:
+        """The same, as high as there is room for."""
+        cells = self.cells(history, width)
+        return [(line, "$primary") for line in tall_sparkline(history.values(name, cells), self.symbols.sparks, self.history_rows)]
 
     def spark(self, history: History, name: str, width: int) -> tuple[str, str]:
         """The history of one figure, in its colour."""
@@ -135,27 +142,28 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
     figures += [("memory", "memory", memory), ("power", "power", power_text(device))]
     left = ROOMY_LABEL + ROOMY_VALUE
     room = drawing.width - left
-    rows = [
-        Content.assemble((f"{label:<{ROOMY_LABEL}}", "$quiet"), f"{text:<{ROOMY_VALUE}}", drawing.spark(history, name, room))
-        for label, name, text in figures
-    ]
+    rows = []
+    for label, name, text in figures:
+        *above, base = drawing.tall(history, name, room)
+        rows += [Content.assemble(" " * left, line) for line in above]
+        rows.append(Content.assemble((f"{label:<{ROOMY_LABEL}}", "$quiet"), f"{text:<{ROOMY_VALUE}}", base))
     rows += _marks(history, drawing, device_of(device), left, room)
     rows += [line for label, text, style in _facts(device, drawing) for line in _folded(label, text, drawing.width, style)]
     return [head, *rows, *_warnings(device, drawing), *_missing(device, drawing)]
 
 
-def host_lines(host: HostSnapshot, history: History, drawing: Drawing) -> list[Content]:
-    """The processor and its memory."""
-    width = drawing.width
+def host_lines(host: HostSnapshot, history: History, drawing: Drawing, *, roomy: bool = False) -> list[Content]:
+    """The processor and its memory; `roomy`: below such blocks."""
+    label = ROOMY_LABEL if roomy else LABEL
     busy = f"{percent_text(host.cpu_busy_fraction)} of {host.cpu_cores or UNKNOWN} CPU{'s' * (host.cpu_cores != 1)}  "
-    room = max(8, width - LABEL - len(busy))
+    busy = busy.ljust(ROOMY_VALUE) if roomy else busy
+    room = max(8, drawing.width - label - len(busy))
+    name = shorten_end(device_name(host.cpu_name), drawing.width - label, drawing.symbols.ellipsis)
     return [
-        Content.assemble(
-            (f"{'processor':<{LABEL}}", "$quiet"), shorten_end(device_name(host.cpu_name), width - LABEL, drawing.symbols.ellipsis)
-        ),
-        Content.assemble((f"{'busy':<{LABEL}}", "$quiet"), busy, drawing.spark(history, "busy", room)),
-        *_marks(history, drawing, "cpu", LABEL + len(busy), room),
-        _labelled("RAM", ram_text(host), LABEL),
+        _labelled("processor", name, label),
+        Content.assemble((f"{'busy':<{label}}", "$quiet"), busy, drawing.spark(history, "busy", room)),
+        *_marks(history, drawing, "cpu", label + len(busy), room),
+        _labelled("RAM", ram_text(host), label),
     ]
 
 

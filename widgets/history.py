@@ -28,6 +28,18 @@ def sparkline(values: Iterable[float | None], width: int, levels: str) -> str:
     return "".join(cells).rjust(width)
 
 
+def tall_sparkline(values: Sequence[float | None], levels: str, rows: int) -> list[str]:
+    """The fractions over `rows` lines, the topmost first; an absent one is a blank."""
+    if rows == 1:
+        return [sparkline(values, len(values), levels)]
+    lines = []
+    for row in reversed(range(rows)):
+        filled = [None if value is None else min(1.0, value) * rows - row for value in values]
+        shown = [None if share is None or (row and share <= 0) else min(1.0, max(0.0, share)) for share in filled]
+        lines.append(sparkline(shown, len(values), levels))
+    return lines
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """Fractions at a moment, which stand for `reach_s` before it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -48,6 +50,8 @@ ROOMY_HEIGHT = 28
 DETAILED_DEVICES = 2
 """With more GPUs than this each gets one line."""
 HOST = "host"
+HEIGHTS = ((3, True), (2, True), (1, True), (1, False))
+"""Rows of a history, and whether there is a blank line below each GPU, the best first."""
 
 
 class MachineView(VerticalScroll, can_focus=True):
@@ -185,33 +189,43 @@ class MachineView(VerticalScroll, can_focus=True):
         lines: list[Content] = []
         if snapshot.badge is not None:
             lines.append(Content.assemble((f" {snapshot.badge} ", "reverse bold"), (" not this machine", "$quiet")))
-        tail = host_lines(snapshot.host, self._histories[HOST], drawing) if snapshot.host.cpu_name else []
-        if self._processes and snapshot.devices:
-            tail = [*process_lines(snapshot.devices, drawing), *tail]
-        lines += self._gpus(snapshot, drawing, len(lines) + len(tail))
+        processes = process_lines(snapshot.devices, drawing) if self._processes and snapshot.devices else []
+        host = partial(host_lines, snapshot.host, self._histories[HOST], drawing) if snapshot.host.cpu_name else _no_lines
+        roomy = self._roomy_gpus(snapshot, drawing, len(lines) + len(processes) + len(host()))
+        lines += self._gpus(snapshot, drawing) if roomy is None else roomy
         if not snapshot.devices:
             lines += [Content(driver_text(snapshot))]
             if snapshot.nvml_detail and snapshot.nvml_state != "no driver":
                 lines.append(Content.styled(snapshot.nvml_detail, "$quiet"))
-        self.query_one("#machine-text", Static).update(Content("\n").join(lines + tail))
+        lines += [*processes, *host(roomy=roomy is not None)]
+        self.query_one("#machine-text", Static).update(Content("\n").join(lines))
         self._entitle()
 
-    def _gpus(self, snapshot: Snapshot, drawing: Drawing, other_lines: int) -> list[Content]:
-        """Every GPU, in as much detail as there is room for; zoomed and with few of them, in all of it."""
+    def _gpus(self, snapshot: Snapshot, drawing: Drawing) -> list[Content]:
+        """A block for each GPU, or a line where there are many."""
         devices = snapshot.devices
         if len(devices) > DETAILED_DEVICES:
             label, _ = activities(devices[0])[0]
             head = Content.styled(f"GPU {label}, memory, power, temperature", "$quiet")
             return [head, *(short_line(device, self._histories[str(device.index)], drawing) for device in devices)]
-        if drawing.width >= ROOMY_WIDTH:
-            roomy = [line for device in devices for line in roomy_block(device, self._histories[str(device.index)], drawing)]
-            if len(roomy) + other_lines <= self.size.height or self.screen.has_class("-zoomed"):
-                return roomy
-        return [
-            line
-            for device in devices
-            for line in block(device, self._histories[str(device.index)], drawing, several=len(devices) > 1)
-        ]
+        several = len(devices) > 1
+        return [line for device in devices for line in block(device, self._histories[str(device.index)], drawing, several=several)]
+
+    def _roomy_gpus(self, snapshot: Snapshot, drawing: Drawing, other_lines: int) -> list[Content] | None:
+        """A few GPUs in all detail, as high as there is room for; None where it has to be less, unless it is zoomed."""
+        devices = snapshot.devices
+        if not 0 < len(devices) <= DETAILED_DEVICES or drawing.width < ROOMY_WIDTH:
+            return None
+        lines: list[Content] = []
+        for rows, gap in HEIGHTS:
+            lines = []
+            for device in devices:
+                lines += [Content("")] if gap and lines else []
+                lines += roomy_block(device, self._histories[str(device.index)], replace(drawing, history_rows=rows))
+            lines += [Content("")] if gap else []
+            if len(lines) + other_lines <= self.size.height:
+                return lines
+        return lines if self.screen.has_class("-zoomed") else None
 
     def _entitle(self) -> None:
         snapshot = self._snapshot
@@ -226,6 +240,12 @@ class MachineView(VerticalScroll, can_focus=True):
         keys = ["P processes"] if self.has_focus else []
         aside = " · ".join([*keys, "R right-sizes"]) if snapshot.devices else ""
         frame_of(self).entitle(" · ".join(filter(None, parts)), aside, name="Telemetry" if snapshot.badge else "")
+
+
+def _no_lines(*, roomy: bool = False) -> list[Content]:
+    """Of a host that nothing is told of."""
+    del roomy
+    return []
 
 
 def _to_nobody(_: bool) -> None:
