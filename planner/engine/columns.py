@@ -108,6 +108,8 @@ class JobColumns(Columns):
     trained_beside: Floats
     draft_cached: Floats
     adapter_bytes: Floats
+    draft_tokens: Floats
+    acceptance: Floats
     gptq: Floats
     kv_bytes: Floats
     activation_bytes: Floats
@@ -266,6 +268,17 @@ class LayoutColumns(Columns):
 
 
 @dataclass(frozen=True)
+class DraftColumns(Columns):
+    """Numbers of a `drafts.Draft` beside its architecture's; see there."""
+
+    linear_bytes: Floats
+    other_bytes: Floats
+    weight_bits_packed: Floats
+    unpack_host_s: Floats
+    gptq: Floats
+
+
+@dataclass(frozen=True)
 class Table:
     """Candidates, a row each."""
 
@@ -275,6 +288,9 @@ class Table:
     engine: EngineColumns
     chip: ChipColumns
     layout: LayoutColumns
+    draft_model: ModelColumns | None = None
+    """Of draft models, of rows without one their own; None where no row has one that is timed."""
+    draft: DraftColumns | None = None
 
     @property
     def rows(self) -> int:
@@ -283,5 +299,6 @@ class Table:
 
     def take(self, keep: Flags | Rows) -> Table:
         """The candidates `keep`."""
-        parts = (self.model, self.job, self.kept, self.engine, self.chip, self.layout)
-        return Table(*(part.take(keep) for part in parts))  # type: ignore[arg-type]  # each stays of its class
+        parts: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(Table)}
+        taken: dict[str, Any] = {name: part if part is None else part.take(keep) for name, part in parts.items()}
+        return Table(**taken)

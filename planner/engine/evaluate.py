@@ -12,6 +12,7 @@ import planner
 from planner.engine.answers import MEMORY_COMPONENTS, Answer, Basis, Figure, LayoutAnswer, MemoryBytes, ParameterCounts, Percentiles
 from planner.engine.columns import (
     ChipColumns,
+    DraftColumns,
     EngineColumns,
     Floats,
     FootprintColumns,
@@ -66,7 +67,10 @@ class Candidates:
         """As columns."""
         jobs, job_index = _used(self.jobs, self.job_index)
         chips, chip_index = _used(self.chips, self.chip_index)
+        drafting = [job.draft or job for job in jobs] if any(job.draft for job in jobs) else []
         return Table(
+            draft_model=ModelColumns.gather([of.architecture for of in drafting], job_index) if drafting else None,
+            draft=DraftColumns.gather(drafting, job_index) if drafting else None,
             model=ModelColumns.gather([job.architecture for job in jobs], job_index),
             job=JobColumns.gather(jobs, job_index),
             kept=FootprintColumns.gather([job.kept for job in jobs], job_index),

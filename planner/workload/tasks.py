@@ -55,6 +55,11 @@ class Companion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """As the workload's; absent: the same model."""
     weight_dtype: WeightDtype = "bf16"
     """Storage format of frozen weights; a critic follows the recipe."""
+    acceptance: float | None = None
+    """Of a draft: how likely a token it proposes is accepted where those before it were, from 0 to 1. Absent: its memory counts, its
+    passes are not timed."""
+    draft_tokens: int | None = None
+    """Of a draft with an acceptance: tokens it proposes for each pass of the model; absent: 4."""
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,7 +111,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lora: Lora | None = None
     sharding: Sharding | None = None
     companions: list[Companion] = []
-    """Further models on the same GPUs; their memory counts, their passes are not timed."""
+    """Further models on the same GPUs; their memory counts, their passes are not timed but for a draft whose acceptance is given."""
     adapters: int | None = None
     """LoRA adapters (of the size `lora` says) loaded at once while generating or serving; absent with `lora`: one."""
     offload: Offload | None = None

@@ -7,6 +7,7 @@ from typing import Any
 
 from planner.engine.job.choices import Chooser
 from planner.engine.job.companions import Held, held
+from planner.engine.job.drafts import Draft, draft_of
 from planner.engine.job.engines import ENGINES, Engine, find_engine
 from planner.engine.job.inference import inference_numbers, lengths_of
 from planner.engine.job.numbers import check_numbers
@@ -47,6 +48,10 @@ class Job:
     trained_beside: float = 0.0
     draft_cached: float = 0.0
     adapter_bytes: float = 0.0
+    draft_tokens: float = 0.0
+    """Tokens a draft model proposes for each pass of the model; 0: none does, or it is not timed."""
+    acceptance: float = 0.0
+    """How likely one of them is accepted where those before it were."""
     gptq: float
     """1 when linear weights are in GPTQ's format."""
     kv_bytes: float
@@ -94,6 +99,8 @@ class Job:
     workload: Workload
     architecture: Architecture
     kept: Footprint = NOTHING
+    draft: Draft | None = None
+    """The draft model that is timed."""
     assumed: dict[str, Any] = field(default_factory=dict)
 
 
@@ -123,6 +130,7 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     )
     lengths = lengths_of(workload, choose, problems, train=train)
     beside = held(workload, architecture, problems)
+    draft = draft_of(workload, architecture, choose, problems)
     problems.raise_if_any()
     fraction = workload.memory_fraction if workload.memory_fraction is not None else engine.pool_fraction
     if not train and fraction is not None and workload.memory_fraction is None:
@@ -150,6 +158,9 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
         else "bf16"
         if train
         else workload.weight_dtype or choose.assumed["weight_dtype"],
+        draft=draft,
+        draft_tokens=draft.tokens if draft else 0.0,
+        acceptance=draft.acceptance if draft else 0.0,
         **_beside(beside),
         **parts,
         **lengths,

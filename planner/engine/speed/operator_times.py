@@ -34,6 +34,7 @@ from planner.engine.speed.operators import (
     tensor_parallel_s,
 )
 from planner.engine.speed.serving import ServeColumns
+from planner.engine.speed.speculation import drafting
 from planner.engine.speed.training import LOSS_TRAFFIC_BYTES, StepColumns, phase_factors
 
 LOSS_FORWARD = 10 / 24
@@ -119,11 +120,16 @@ def _listed(phase: str, kind: str, seconds: Mapping[str, Floats], bound: Bound) 
 def serve_operators(t: Table, job: Job, serve: ServeColumns) -> list[Operator]:
     """The operators of one request (of one batch, where it is fixed) in prefill and decode; the table has one row."""
     found: list[Operator] = []
+    draft = drafting(t)
     for name, phase in serve.phases.items():
-        seconds = {of: number(value) for of, value in phase.by_class.items()}
+        table, of = t, job
+        if draft is not None and job.draft is not None and name.startswith("draft"):
+            d = job.draft
+            table, of = draft, replace(job, architecture=d.architecture, linear_bytes=d.linear_bytes, other_bytes=d.other_bytes)
+        seconds = {kind: number(value) for kind, value in phase.by_class.items()}
         passes = number(phase.count) * number(t.layout.pp)
-        parts = [*_parts(t, job, phase.one), _Part("host", "engine between passes: scheduling, sampling", 1.0, "host")]
-        found += _operators(_Phase(name, seconds, passes, {}), parts, job)
+        parts = [*_parts(table, of, phase.one), _Part("host", "engine between passes: scheduling, sampling", 1.0, "host")]
+        found += _operators(_Phase(name, seconds, passes, {}), parts, of)
     return found
 
 

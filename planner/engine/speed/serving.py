@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.engine.columns import Floats, Table
+from planner.engine.columns import Floats, Table, added
 from planner.engine.speed.operators import Pass, attended_tokens, forward
+from planner.engine.speed.speculation import drafting, tokens_per_round, verification
 
 ROUNDS = 10.0
 """Requests that a load generator sends for each of its concurrent clients, all of which start together; ten is the usual setting."""
@@ -57,7 +58,7 @@ class ServeColumns:
     compute_bound: Floats
     flop_per_token: Floats
     phases: dict[str, Passes]
-    """"prefill" of the batch, or of one request of those served; and "decode"."""
+    """"prefill" of the batch, or of one request of those served; and "decode". With a draft model, "draft prefill" and "draft"."""
 
 
 def _classes(t: Table, one: Pass, times: Floats, iterations: Floats | float) -> dict[str, Floats]:
@@ -85,26 +86,40 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     prompts = together if continuous else batch
     passes, prefill = _prompt(t, prompts, fresh)
     stages = s.pp + t.engine.pipelined_prompt * (1 + (s.pp - 1) / passes - s.pp)
-    prefill_s = (prefill.total * passes * stages + t.engine.host_step_s) / (prompts if continuous else 1.0)
+    prompt_s = prefill.total * passes * stages
     context = j.input_tokens + j.output_tokens / 2
     decode = forward(t, batch, context, np.ones_like(batch), head_rows=batch)
-    step_s = decode.total * s.pp + t.engine.host_step_s
     steps = np.maximum(j.output_tokens - 1, 0.0)
     shared = prompts if continuous else np.ones(1)
-    phases = {
-        "prefill": Passes(prefill, passes / shared, _classes(t, prefill, passes * stages / s.pp / shared, 1.0)),
-        "decode": Passes(decode, steps, _classes(t, decode, steps, steps)),
-    }
-    by_class = {name: a + phases["decode"].by_class[name] for name, a in phases["prefill"].by_class.items()}
+    bound = prefill.compute_bound * passes * stages
+    phases = {"prefill": Passes(prefill, passes / shared, _classes(t, prefill, passes * stages / s.pp / shared, 1.0))}
+    drafted = _drafted(t, prompts, fresh, batch, context)
+    rounds = np.ones(1)
+    if drafted is not None:
+        rounds, decode = drafted.rounds, verification(t, batch, context, decode)
+        prompt_s = prompt_s + drafted.prompt.total * drafted.passes * stages
+        phases["draft prefill"] = drafted.prefill(stages, shared)
+        phases["draft"] = drafted.decode(steps)
+        bound = bound + (
+            drafted.prompt.compute_bound * drafted.passes * stages + drafted.one.compute_bound * drafted.often * steps * s.pp
+        )
+    prefill_s = (prompt_s + t.engine.host_step_s) / (prompts if continuous else 1.0)
+    step_s = (decode.total * s.pp + t.engine.host_step_s) * rounds + (drafted.token_s if drafted else 0.0)
+    passed = steps * rounds
+    phases["decode"] = Passes(decode, passed, _classes(t, decode, passed, passed))
+    by_class = {name: added(of.by_class[name] for of in phases.values()) for name in phases["prefill"].by_class}
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
-    bound = prefill.compute_bound * passes * stages + decode.compute_bound * steps * s.pp
+    bound = bound + decode.compute_bound * passed * s.pp
     # 2·N per token and causal attention; one output token carries its share of the prompt
     flop = 2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, context)
     common = {"prefill_s": prefill_s, "step_s": step_s}
     if continuous:
         chunks, single = _prompt(t, np.ones_like(batch), fresh)
         alone_s = single.total * chunks * s.pp + t.engine.host_step_s
-        times = _continuous(t, batch, prompts, (prefill_s, alone_s, step_s), decode)
+        read_s = decode.attention * rounds
+        if drafted is not None:
+            alone_s, read_s = alone_s + drafted.alone_s, read_s + drafted.one.attention * drafted.often
+        times = _continuous(t, batch, prompts, (prefill_s, alone_s, step_s), read_s)
     else:
         times = _fixed(batch, prefill_s, step_s, steps)
     full = {name: np.broadcast_to(value, (t.rows,)) for name, value in (common | times).items()}
@@ -115,6 +130,49 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
         flop_per_token=np.broadcast_to(flop, (t.rows,)),
         phases=phases,
     )
+
+
+@dataclass(frozen=True)
+class _Drafted:
+    """What a draft model adds; `often` and `rounds` are its passes, and the model's own, for one token."""
+
+    table: Table
+    prompt: Pass
+    passes: Floats
+    alone_s: Floats
+    """Of a prompt alone in its pass."""
+    one: Pass
+    often: Floats
+    rounds: Floats
+
+    @property
+    def token_s(self) -> Floats:
+        """Of drafting, for one token that comes out."""
+        return self.one.total * self.table.layout.pp * self.often
+
+    def prefill(self, stages: Floats, shared: Floats) -> Passes:
+        """Of the prompts of a batch, or one of the `shared` prompts of a pass."""
+        times = self.passes * stages / self.table.layout.pp / shared
+        return Passes(self.prompt, self.passes / shared, _classes(self.table, self.prompt, times, 0.0))
+
+    def decode(self, steps: Floats) -> Passes:
+        """Of `steps` tokens."""
+        count = self.often * steps
+        return Passes(self.one, count, _classes(self.table, self.one, count, 0.0))
+
+
+def _drafted(t: Table, prompts: Floats, fresh: Floats, batch: Floats, context: Floats) -> _Drafted | None:
+    """None where no candidate has a draft that is timed; of those without one among others it takes no time."""
+    d = drafting(t)
+    if d is None:
+        return None
+    proposed = t.job.draft_tokens
+    there = (proposed > 0) * 1.0
+    rounds = 1 / tokens_per_round(proposed, t.job.acceptance)
+    passes, prompt = _prompt(d, prompts, fresh)
+    chunks, single = _prompt(d, np.ones_like(batch), fresh)
+    one = forward(d, batch, context, np.ones_like(batch), head_rows=batch)
+    return _Drafted(d, prompt, passes * there, single.total * chunks * t.layout.pp * there, one, proposed * rounds, rounds)
 
 
 def _prompt(t: Table, prompts: Floats, fresh: Floats) -> tuple[Floats, Pass]:
@@ -155,10 +213,13 @@ def _first_token(
     return np.where(waits, in_step, drifting), late, last, first
 
 
-def _continuous(t: Table, batch: Floats, prompts: Floats, times: tuple[Floats, Floats, Floats], decode: Pass) -> dict[str, Floats]:
+def _continuous(
+    t: Table, batch: Floats, prompts: Floats, times: tuple[Floats, Floats, Floats], read_s: Floats
+) -> dict[str, Floats]:
     """A closed loop of B requests: while one lives, every other is prefilled once, so it lasts B·prefill + o·step.
 
-    `times`: seconds of a prompt among those it shares a pass with, of a prompt alone in its pass, and of a decoding step. Requests
+    `times`: seconds of a prompt among those it shares a pass with, of a prompt alone in its pass, and of a decoding step; `read_s`:
+    those of attention in one stage, a token. Requests
     of one length at a fixed concurrency start together (`_first_token`); independent ones wait as in a queue with the share of
     time that prefills take. High percentiles take the load seen by an unlucky request: with many independent users the number
     in flight is Poisson, so B + 1.645·sqrt(B) at the 95th; the time that grows with B is the prefills and the reading of the caches.
@@ -175,7 +236,7 @@ def _continuous(t: Table, batch: Floats, prompts: Floats, times: tuple[Floats, F
     ttft = np.where(lockstep, together, queued) + 0.5 * step_s
     # in step, a sequence waits for the prompts after its own and then decodes undisturbed
     tpot = np.where(in_step, (batch - first) * prefill_s + (output - 1) * step_s, cycle - ttft) / np.maximum(output - 1, 1.0)
-    growing = prefill_s + output * decode.attention * t.layout.pp / batch
+    growing = prefill_s + output * read_s * t.layout.pp / batch
     request_p95, request_p99 = (cycle + tail * np.sqrt(batch) * growing for tail in NORMAL_TAILS)
     tails = [prefill_s + np.minimum(batch * prefill_s, factor * (queued - prefill_s)) for factor in (3.0, 4.6)]
     ttft_p95, ttft_p99 = (step_s + np.where(lockstep, of, tail) for of, tail in zip((late, last), tails, strict=True))
