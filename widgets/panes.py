@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.units import count_text, usd_text
+from planner.units import count_text, duration_text, usd_text
 
 from .entry import Entry
 from .formatting import BASIS_WORDS, SHORT_BASIS_WORDS, device_name, figure_text, memory_heading, shorten_end, throughput
@@ -39,6 +39,20 @@ def headroom_of(plan: Plan | None) -> float:
     targets = plan.task.get("targets", {}) if plan else {}
     value = targets.get("headroom", DEFAULT_HEADROOM)
     return float(value) if isinstance(value, int | float) else DEFAULT_HEADROOM
+
+
+def latencies(row: PlanRow, plan: Plan | None) -> str:
+    """What 95 of 100 requests to a service stay below, beside what was asked for; empty where there are no percentiles."""
+    targets = plan.task.get("targets", {}) if plan else {}
+    told = []
+    for what, of in (("request", "request"), ("first", "ttft"), ("next", "tpot"), ("wait", "wait")):
+        found = getattr(row.answer, f"{of}_s")
+        if found is None or found.p95 is None:
+            continue
+        limit = targets.get(f"p95_{of}_s")
+        wanted = f" of {duration_text(limit)}" if isinstance(limit, int | float) else ""
+        told.append(f"{what} {duration_text(found.p95.value)}{wanted}")
+    return f"p95: {' · '.join(told)}" if told else ""
 
 
 class RankingView(Vertical):
@@ -125,6 +139,8 @@ class RankingView(Vertical):
             Content.styled(self._lever(lever), "$text-success" if lever.gpu else "$text-warning" if number == 0 else "$quiet")
             for number, lever in enumerate(levers)
         ]
+        if not levers and (told := latencies(row, plan)):
+            lines.append(Content.styled(shorten_end(told, self._room, self._symbols.ellipsis), "$quiet"))
         if row.offer is not None:
             lines.append(self._offer(row.offer))
         reason = self.query_one("#reason", Static)
@@ -134,7 +150,11 @@ class RankingView(Vertical):
     def _offer(self, offer: OfferAnswer) -> Content:
         instances = f"{offer.instances} × " if offer.instances > 1 else ""
         text = f"{usd_text(offer.usd_per_h)} $/h · {instances}{offer.provider} {offer.instance} · {offer.region} · {offer.market} · {offer.as_of}"
-        return Content.styled(shorten_end(text, max(20, self.size.width - 2), self._symbols.ellipsis), "$quiet")
+        return Content.styled(shorten_end(text, self._room, self._symbols.ellipsis), "$quiet")
+
+    @property
+    def _room(self) -> int:
+        return max(20, self.size.width - 2)
 
     def _lever(self, lever: Lever) -> str:
         cost = f" ({lever.cost_text})" if lever.cost_text else ""
