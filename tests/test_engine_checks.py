@@ -140,3 +140,28 @@ def test_the_longest_context_fills_the_cache_or_ends_at_the_model() -> None:
     tight = ask(**Q | {"gpu": "RTX 4090"}, task="generate", input_tokens=100, output_tokens=100)
     assert tight.max_context is not None
     assert 20_000 < tight.max_context < 40_960
+
+
+def test_epochs_of_a_training_set_are_as_long_as_their_tokens() -> None:
+    whole = plan("llama-3.1-8b-lora", train_tokens=3e8)
+    epochs = plan("llama-3.1-8b-lora", train_tokens=None, epochs=2.5, dataset_tokens=1.2e8)
+    assert [(row.gpu, row.job_h, row.job_usd) for row in epochs.rows] == [(row.gpu, row.job_h, row.job_usd) for row in whole.rows]
+    assert any(row.job_h for row in epochs.rows)
+    assert "train_tokens" not in epochs.task
+    limited = plan("llama-3.1-8b-lora", train_tokens=None, epochs=1, dataset_tokens=1e9, targets={"deadline_h": 1})
+    assert any(row.verdict == "misses-target" for row in limited.rows)
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "words"),
+    [
+        ({"epochs": 3}, "dataset_tokens", "epochs = 3 alone does not say"),
+        ({"dataset_tokens": 1e9}, "epochs", "dataset_tokens = 1e+09 alone does not say"),
+        ({"epochs": 3, "dataset_tokens": 1e9, "train_tokens": 3e9}, "train_tokens", "and so does epochs"),
+        ({"epochs": -1, "dataset_tokens": 1e9}, "epochs", "above 0"),
+    ],
+)
+def test_the_length_of_a_job_is_said_once_and_whole(fields: dict[str, Any], key: str, words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        ask(**{"model": "gpt2", "gpu": "L4", "task": "train"} | fields)
+    assert any(problem.key == key and words in problem.message for problem in caught.value.problems)

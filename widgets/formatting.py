@@ -149,6 +149,8 @@ def load_summary(task: Mapping[str, Any]) -> list[str]:
         parts.append(tokens_text(task["input_tokens"]) + (f" in, {tokens_text(out)} out" if out is not None else " tokens in"))
     if tokens := task.get("train_tokens"):
         parts.append(f"{si_text(tokens)} tokens".replace(" G tokens", " B tokens"))
+    elif (epochs := task.get("epochs")) and (tokens := task.get("dataset_tokens")):
+        parts.append(f"{epochs:g} epochs of {si_text(tokens)} tokens".replace(" G tokens", " B tokens"))
     targets = task.get("targets", {})
     labels = (("p95_request_s", "p95"), ("p95_ttft_s", "first token p95"), ("p95_tpot_s", "next token p95"))
     parts += [f"{label} < {targets[key]:g} s" for key, label in labels if targets.get(key)]

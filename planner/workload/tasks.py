@@ -129,6 +129,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Tokens per training sequence."""
     train_tokens: float | None = None
     """Tokens of the whole job: turns tokens/s into hours and dollars."""
+    dataset_tokens: float | None = None
+    """Tokens of the training set; with `epochs` instead of `train_tokens`."""
+    epochs: float | None = None
+    """How often the training set is gone through."""
 
     batch: int | None = None
     input_tokens: int | Lengths | None = None
@@ -161,6 +165,13 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Restrict the search to these GPUs (names or aliases); empty: all."""
     max_gpus: int | None = None
     """Upper bound of the search over counts."""
+
+    @property
+    def tokens_to_train(self) -> float | None:
+        """Of the whole job: as given, or of all epochs; None where it is not said."""
+        if self.train_tokens is None and self.epochs and self.dataset_tokens:
+            return self.epochs * self.dataset_tokens
+        return self.train_tokens
 
 
 class Request(Workload, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -10,6 +10,8 @@ _POSITIVE = (
     "global_batch",
     "sequence",
     "train_tokens",
+    "dataset_tokens",
+    "epochs",
     "batch",
     "requests",
     "request_rate_per_s",
@@ -46,7 +48,8 @@ def check_numbers(workload: Workload, problems: Problems) -> None:
             problems.add(
                 "prefix_tokens", f"{workload.prefix_tokens} is not accepted; it has to be at least 0 and below input_tokens."
             )
-    amount = workload.train_tokens if workload.task in {"train", "finetune"} else workload.requests
+    _check_epochs(workload, problems)
+    amount = workload.tokens_to_train if workload.task in {"train", "finetune"} else workload.requests
     if workload.targets.deadline_h is not None and amount is None:
         key = "train_tokens" if workload.task in {"train", "finetune"} else "requests"
         problems.add(key, f"missing; a deadline of {workload.targets.deadline_h:g} h needs to know how much there is to do.")
@@ -58,3 +61,13 @@ def check_numbers(workload: Workload, problems: Problems) -> None:
         value = getattr(workload.targets, name)
         if value is not None and value <= 0:
             problems.add(f"targets.{name}", f"{value} is not accepted; it has to be above 0.")
+
+
+def _check_epochs(workload: Workload, problems: Problems) -> None:
+    """A job is as long as its tokens, or as its epochs of a training set."""
+    given = [name for name in ("dataset_tokens", "epochs") if getattr(workload, name) is not None]
+    if workload.train_tokens is not None and given:
+        problems.add("train_tokens", f"says how long the job is, and so does {given[-1]}; leave one of them out.")
+    elif len(given) == 1:
+        missing = "epochs" if given == ["dataset_tokens"] else "dataset_tokens"
+        problems.add(missing, f"missing; {given[0]} = {getattr(workload, given[0]):g} alone does not say how long the job is.")

@@ -70,8 +70,8 @@ def outcome_of(e: Evaluated, site_index: Rows, sites: Sequence[Site], workload: 
     rate = _rate(e, workload)
     requests = e.serve.requests_per_s * layout.dp if e.serve else np.full_like(rate, np.nan)
     hours = np.full_like(rate, np.nan)
-    if workload.train_tokens and e.step:
-        hours = workload.train_tokens / rate / SECONDS_PER_HOUR
+    if workload.tokens_to_train and e.step:
+        hours = workload.tokens_to_train / rate / SECONDS_PER_HOUR
     elif workload.requests and e.serve:
         hours = workload.requests / requests / SECONDS_PER_HOUR
     usd_per_h = instances * price

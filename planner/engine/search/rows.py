@@ -133,8 +133,8 @@ def _offer_answer(offer: Offer, per_node: int, instances: int, workload: Workloa
 
 
 def _job_hours(workload: Workload, answer: Answer) -> Figure | None:
-    if workload.train_tokens and answer.step_s and answer.tokens_per_s:
-        return inverse(answer.tokens_per_s, workload.train_tokens / SECONDS_PER_HOUR)
+    if workload.tokens_to_train and answer.step_s and answer.tokens_per_s:
+        return inverse(answer.tokens_per_s, workload.tokens_to_train / SECONDS_PER_HOUR)
     if workload.requests and answer.requests_per_s:
         return inverse(answer.requests_per_s, workload.requests / SECONDS_PER_HOUR)
     return None
