@@ -18,7 +18,7 @@ from tui_sample import settle
 
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, ProcessSnapshot
 from widgets.app import PlannerApp
-from widgets.gpu_lines import Drawing, block, history_values, host_lines, process_lines, roomy_block, short_line
+from widgets.gpu_lines import Drawing, block, history_values, host_lines, process_lines, roomy_block, short_line, warnings_of_many
 from widgets.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
 from widgets.symbols import ASCII, UNICODE
 from widgets.telemetry import MachineView
@@ -154,6 +154,8 @@ def test_what_is_wrong_with_the_memory_is_said_in_every_form() -> None:
     line = str(short_line(failing, History(), drawing))
     assert line.endswith("!")
     assert len(line) <= 76
+    text = " ".join(" ".join(map(str, warnings_of_many((failing, failing), drawing))).split())
+    assert text.count("! GPU 3: uncorrectable memory errors (2 ever)") == 2
 
 
 def test_absent_values_say_why_and_are_never_zero() -> None:
@@ -184,12 +186,12 @@ def test_processes_are_listed_with_the_reason_of_what_is_not_known() -> None:
         DeviceSnapshot(index=1, state="ok", processes=()),
         DeviceSnapshot(index=2, state="ok", reasons={"processes": "not permitted for this user or container"}),
     )
-    head, first, second, none, why = (str(line) for line in process_lines((used, free, closed), drawing))
+    head, first, second, why, none = (str(line) for line in process_lines((used, free, closed, free), drawing))
     assert head.split() == ["GPU", "0", "memory", "kind", "user", "command"]
     assert first.split() == ["4123456", "8.0", "GiB", "both", "ada", "python", "train.py", "on", "slice", "7"]
     assert second.split()[:5] == ["77", "—", "compute", "—", "—"]
     assert "in a container" in second
-    assert none.split() == ["GPU", "1", "nobody", "uses", "it"]
+    assert none.split() == ["nobody", "uses", "GPU", "1,", "1"]
     assert why.endswith("— not permitted for this user or container")
     assert all(len(line) <= 76 for line in (head, first, second, none, why))
     (recorded,) = process_lines((used, free), Drawing(UNICODE, 76, 1.0, Marks(), recorded=True))

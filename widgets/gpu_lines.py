@@ -171,7 +171,9 @@ def process_lines(devices: Sequence[DeviceSnapshot], drawing: Drawing) -> list[C
     """Who uses each GPU; where that is not known, why."""
     if drawing.recorded:
         return [_labelled("processes", f"{UNKNOWN} only this machine's driver tells who uses a GPU", LABEL, "$quiet")]
-    return [line for device in devices for line in _processes(device, drawing)]
+    lines = [line for device in devices if device.processes != () for line in _processes(device, drawing)]
+    unused = [str(device.index) for device in devices if device.processes == ()]
+    return lines + ([_labelled("nobody uses", f"GPU {', '.join(unused)}", LABEL)] if unused else [])
 
 
 def power_text(device: DeviceSnapshot) -> str:
@@ -271,14 +273,19 @@ def _errors(device: DeviceSnapshot, drawing: Drawing) -> str:
     return text
 
 
-def _warnings(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
+def warnings_of_many(devices: Sequence[DeviceSnapshot], drawing: Drawing) -> list[Content]:
+    """What is wrong with the memory of each of them."""
+    return [line for device in devices for line in _warnings(device, drawing, f"GPU {device.index}: ")]
+
+
+def _warnings(device: DeviceSnapshot, drawing: Drawing, before: str = "") -> list[Content]:
     """What is wrong with the memory of the GPU, folded."""
     if not device.health_warnings:
         return []
     from planner.observe.health import COUNTS_OF_UNCORRECTED, warning_text
 
     counts = {name: getattr(device, name) for name in COUNTS_OF_UNCORRECTED}
-    texts = [textwrap.wrap(warning_text(name, counts), max(20, drawing.width - 2)) for name in device.health_warnings]
+    texts = [textwrap.wrap(before + warning_text(name, counts), max(20, drawing.width - 2)) for name in device.health_warnings]
     return [
         Content.styled(f"{'  ' if number else f'{drawing.symbols.warning} '}{line}", "$text-error")
         for lines in texts
@@ -296,8 +303,6 @@ def _processes(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
     if device.processes:
         head = f"{f'GPU {device.index}':<{PID}}{'memory':>{MEMORY}}  {'kind':<{KIND}}  {'user':<{USER}}command"
         return [Content.styled(head, "$quiet"), *(_process(one, drawing) for one in device.processes)]
-    if device.processes is not None:
-        return [_labelled(f"GPU {device.index}", "nobody uses it", LABEL)]
     return [_labelled(f"GPU {device.index}", f"{UNKNOWN} {device.why('processes')}", LABEL, "$quiet")]
 
 

@@ -32,6 +32,7 @@ from .gpu_lines import (
     ram_text,
     roomy_block,
     short_line,
+    warnings_of_many,
 )
 from .history import STEP_S, Cells, History, Marks, sparkline
 from .symbols import UNICODE, Symbols
@@ -207,7 +208,8 @@ class MachineView(VerticalScroll, can_focus=True):
         if len(devices) > DETAILED_DEVICES:
             label, _ = activities(devices[0])[0]
             head = Content.styled(f"GPU {label}, memory, power, temperature", "$quiet")
-            return [head, *(short_line(device, self._histories[str(device.index)], drawing) for device in devices)]
+            short = [short_line(device, self._histories[str(device.index)], drawing) for device in devices]
+            return [head, *short, *warnings_of_many(devices, drawing)]
         several = len(devices) > 1
         return [line for device in devices for line in block(device, self._histories[str(device.index)], drawing, several=several)]
 
