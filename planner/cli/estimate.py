@@ -20,7 +20,7 @@ from planner.workload.tasks import Request
 if TYPE_CHECKING:
     from planner.session import Session
 
-CHUNK_LINES = 512
+CHUNK_LINES = 2048
 """Lines evaluated together: enough to spread the cost of a call, few enough to keep answers coming."""
 READ_BYTES = 1 << 18
 

@@ -87,12 +87,10 @@ def _admit(s: Lanes) -> float:
         r, now = s.at.take(lane), s.clock.take(lane)
         held, inside = s.held.take(lane) + s.claimed.take(lane), s.inside.take(lane) + 1
         s.held[lane], s.inside[lane] = held, inside
-        wanted, pairs = s.wanted.take(lane) + s.fresh.take(r), s.wanted_pairs.take(lane) + s.work.take(r)
-        s.wanted[lane], s.wanted_pairs[lane] = wanted, pairs
         s.note(s.admitted, r, now)
         at = r + 1
-        s.wanted_to[at], s.pairs_to[at] = wanted, pairs
-        arrival, claim = s.arrival.take(at), s.claims.take(at)
+        arrival, claim, wanted, pairs = s.known.take(at, axis=0).T
+        s.wanted[lane], s.wanted_pairs[lane] = wanted, pairs
         s.at[lane], s.next_arrival[lane], s.claimed[lane] = at, arrival, claim
         more = (inside < rules.sequences.take(lane)) & (held + claim <= rules.capacity.take(lane))
         s.open[lane] = more
@@ -262,13 +260,14 @@ def _start(s: Lanes, ended: Rows) -> None:
     owner, rank, begins = _each(lane, count)
     r = s.begun.take(owner) + rank
     s.note(s.first, r, s.clock.take(owner))
-    end = s.step.take(owner) + s.outputs.take(r) - 1
+    inputs, outputs = s.told.take(r, axis=0).T
+    end = s.step.take(owner) + outputs - 1
     row = s.slot_of.take(owner)
     cell = row + s.free.ravel().take(row + s.running.take(owner).astype(np.int64) + rank)
     s.ends.ravel()[cell], s.owner.ravel()[cell] = end, r
     soonest = end if begins is None else np.minimum.reduceat(end, begins)
     s.next_end[lane] = np.minimum(s.next_end.take(lane), soonest)
-    s.context = s.context + np.bincount(owner, weights=s.inputs.take(r) + 1, minlength=s.home.size)
+    s.context = s.context + np.bincount(owner, weights=inputs + 1, minlength=s.home.size)
     s.running = s.running + ended
     s.begun = s.begun + ended
 

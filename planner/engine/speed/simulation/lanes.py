@@ -28,6 +28,7 @@ class Lanes:
     def __init__(self, pace: Pace, rules: Rules, traffic: Traffic, warm: Rows, measured: Rows, *, count_gaps: bool) -> None:
         lanes, width = traffic.arrival_s.shape
         self.pace, self.rules, self.count_gaps = pace, rules, count_gaps
+        self.width: int = width
         self.home = np.arange(lanes)
         self._requests(traffic)
         base = self.home * width
@@ -44,7 +45,7 @@ class Lanes:
         self.busy, self.area, self.cached = (np.zeros(lanes) for _ in range(3))
         self._closed_loop(traffic, base)
         self._begin(traffic, base)
-        self.next_arrival, self.claimed = self.arrival.take(self.at), self.claims.take(self.at)
+        self.next_arrival, self.claimed = self.arrival[self.at], self.claims[self.at]
         self.open = np.zeros(lanes, dtype=bool)
         """There is room for the next request."""
         self._tables()
@@ -57,24 +58,27 @@ class Lanes:
         """Whether any request ever lost its place; until then a place and its request have the same number."""
 
     def _requests(self, traffic: Traffic) -> None:
-        """What is known of requests, by place; `who` of a place is in `origin`."""
-        reserve = self.rules.reserve[:, None]
-        inputs, outputs, fresh = traffic.input_tokens, traffic.output_tokens, traffic.fresh_tokens
-        self.arrival, self.sent = np.minimum(traffic.arrival_s, NEVER_S).ravel(), traffic.sent_s.ravel().copy()
-        self.inputs, self.outputs = inputs.ravel().copy(), outputs.ravel().copy()
-        self.fresh, self.prefix = fresh.ravel().copy(), traffic.prefix_tokens.ravel().copy()
-        self.claims = (inputs + np.where(reserve, outputs, 1.0)).ravel()
-        """Tokens of cache a request takes when it is admitted."""
-        self.work = self.fresh * (self.prefix + self.fresh / 2)
-        """Pairs of tokens its prompt attends to."""
-        self.whole = self.inputs + self.outputs
+        """What is known of requests, by place; `who` of a place is in `origin`. Side by side stands what is looked up together."""
+        inputs, outputs, fresh, prefix = traffic.input_tokens, traffic.output_tokens, traffic.fresh_tokens, traffic.prefix_tokens
+        claims = inputs + np.where(self.rules.reserve[:, None], outputs, 1.0)
+        prompting = fresh * (np.arange(fresh.shape[1]) >= traffic.in_flight[:, None])
+        work = fresh * (prefix + fresh / 2)
+        before = np.zeros((2, *fresh.shape))
+        np.cumsum(prompting[:, :-1], axis=1, out=before[0, :, 1:])
+        np.cumsum(np.where(prompting > 0, work, 0.0)[:, :-1], axis=1, out=before[1, :, 1:])
+        self.known = np.stack([np.minimum(traffic.arrival_s, NEVER_S), claims, *before], axis=-1).reshape(-1, 4)
+        self.arrival, self.claims, self.wanted_to, self.pairs_to = self.known.T
+        """When it arrives, the tokens of cache it takes when it is admitted, and prompt tokens, and pairs of them, of the requests that
+        are admitted before it."""
+        self.told = np.stack([inputs, outputs], axis=-1).reshape(-1, 2)
+        self.inputs, self.outputs = self.told.T
+        self.sent, self.prefix = traffic.sent_s.ravel().copy(), prefix.ravel().copy()
+        self.whole = (inputs + outputs).ravel()
         """Tokens of cache it holds as it ends."""
         self.longest = float(self.whole.max())
-        self.origin = np.arange(self.inputs.size)
-        self.admitted, self.first, self.end = (np.full(self.inputs.size, np.nan) for _ in range(3))
-        self.wanted_to, self.pairs_to = np.zeros(self.inputs.size + 1), np.zeros(self.inputs.size + 1)
-        """Prompt tokens, and their pairs, of the requests admitted before a place."""
-        self.integral = bool((self.fresh == np.floor(self.fresh)).all())
+        self.origin = np.arange(self.whole.size)
+        self.admitted, self.first, self.end = (np.full(self.whole.size, np.nan) for _ in range(3))
+        self.integral = bool((fresh == np.floor(fresh)).all())
 
     def _closed_loop(self, traffic: Traffic, base: Rows) -> None:
         self.closed, self.turnaround = traffic.concurrency > 0, traffic.turnaround_s
@@ -88,7 +92,7 @@ class Lanes:
         self.slots = int(np.minimum(1.3 * begun + 8, np.maximum(np.minimum(self.rules.sequences, width - 1), begun + 1)).max())
         place = np.arange(self.slots)
         here = place < in_flight[:, None]
-        at = np.minimum(base[:, None] + place, self.inputs.size - 1)
+        at = np.minimum(base[:, None] + place, self.whole.size - 1)
         self.ends = np.where(here, self.outputs[at], np.inf)
         self.owner = np.where(here, at, 0)
         self.free = np.tile(place, (base.size, 1))
@@ -141,6 +145,10 @@ class Lanes:
     def roomy(self, most: float) -> bool:
         """Whether no cache can be full while `most` requests are admitted in each lane."""
         return (most + 1) * (self.longest + 1) <= self.least_capacity
+
+    def row_end(self, place: int) -> int:
+        """The place behind all of the lane that `place` is of."""
+        return (place // self.width + 1) * self.width
 
     def who(self, place: Rows) -> Rows:
         """The requests at places."""

@@ -48,9 +48,11 @@ def _interrupt(s: Lanes, lane: Rows, r: Rows) -> None:
     remaining = s.ends[lane, slot] - s.step[lane]
     s.inputs[r], s.outputs[r] = s.inputs[old] + s.outputs[old] - remaining, remaining
     s.prefix[r], s.origin[r], s.whole[r] = s.prefix[old], s.origin[old], s.whole[old]
-    s.fresh[r] = s.inputs[r] - s.prefix[r]
-    s.work[r] = s.fresh[r] * (s.prefix[r] + s.fresh[r] / 2)
+    fresh = s.inputs[r] - s.prefix[r]
+    work = fresh * (s.prefix[r] + fresh / 2)
     s.claims[r] = s.inputs[r] + 1
+    for place, tokens, pairs in zip(r.tolist(), fresh.tolist(), work.tolist(), strict=True):
+        s.known[place + 1 : s.row_end(place), 2:] += tokens, pairs  # those behind it wait for its prompt too
     s.context[lane] -= s.inputs[r]
     s.held[lane] += 1  # its claim counts one token more than it held
     s.running[lane] -= 1

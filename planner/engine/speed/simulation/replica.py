@@ -23,7 +23,7 @@ MOST_AT_ONCE = 512.0
 """Requests an engine takes in at once, whatever its cache would hold."""
 SEEDS, MEASURED = 8, 128
 """Lanes of one replica, and requests measured in each."""
-LANES_AT_ONCE, REQUESTS_AT_ONCE = 640, 400_000
+LANES_AT_ONCE, REQUESTS_AT_ONCE = 1400, 600_000
 """Simulated together: enough to spread the cost of a step, few enough to be alike and to stay near the processor."""
 SETTLING_STEPS = 40
 SETTLED_SHARE = 0.5

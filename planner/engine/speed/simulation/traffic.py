@@ -44,20 +44,19 @@ class Length:
 
     def tokens(self, normal: Floats, even: Floats) -> Floats:
         """Lengths from standard normal and [0, 1) draws; the mean is kept, the spread follows p95 ÷ p50."""
-        drawn: Floats = tokens_of([self], normal[None], even[None])[0]
+        drawn: Floats = tokens_of([self], normal[None], even[None], np.zeros(1, dtype=np.int64))[0]
         return drawn
 
 
-def tokens_of(lengths: Sequence[Length], normal: Floats, even: Floats) -> Floats:
-    """`Length.tokens` of many distributions, a row each; draws of shape [lengths, requests]."""
+def tokens_of(lengths: Sequence[Length], normal: Floats, even: Floats, draw: Rows) -> Floats:
+    """`Length.tokens` of many distributions, a row each; draws of shape [draws, requests], and which of them each takes."""
     mean, sigma, spread = (np.array(one)[:, None] for one in zip(*((of.mean, of.sigma, of.spread) for of in lengths), strict=True))
+    if not (sigma > 0).any() and not (spread > 0).any():
+        alike = np.maximum(1.0, np.floor(mean + 0.5))
+        return np.broadcast_to(alike, (len(lengths), normal.shape[1])).copy()
+    drawn = mean * (1 + spread * (2 * even[draw] - 1))
     if (sigma > 0).any():
-        tailed: Floats = mean * np.exp(sigma * normal - sigma**2 / 2)
-        drawn = np.where(sigma > 0, tailed, mean * (1 + spread * (2 * even - 1)))
-    elif (spread > 0).any():
-        drawn = mean * (1 + spread * (2 * even - 1))
-    else:
-        drawn = np.broadcast_to(mean, normal.shape)
+        drawn = np.where(sigma > 0, mean * np.exp(sigma * normal[draw] - sigma**2 / 2), drawn)
     whole: Floats = np.maximum(1.0, np.floor(drawn + 0.5))
     return whole
 
@@ -162,19 +161,21 @@ def traffic_of(loads: Sequence[Load], seeds: Sequence[int], requests: int, most:
     """
     number = {seed: place for place, seed in enumerate(dict.fromkeys(seeds))}
     own = np.array([number[seed] for seed in seeds])
-    draws = [np.stack(one)[own] for one in zip(*(_draws(seed, requests) for seed in number), strict=True)]
+    draws = [np.stack(one) for one in zip(*(_draws(seed, requests) for seed in number), strict=True)]
     normal_in, even_in, normal_out, even_out, progress = draws
     closed = np.array([load.arrivals == "closed" for load in loads])
     running = np.minimum(np.array([load.in_flight for load in loads], dtype=np.int64), requests)
     concurrency = np.array([load.concurrency for load in loads], dtype=np.int64) * closed
     turnaround_s = np.array([load.turnaround_s for load in loads], dtype=np.float64)
     ever = np.full(len(loads), requests) if most is None else np.minimum(most, requests)
-    inputs = tokens_of([load.inputs for load in loads], normal_in, even_in)
-    outputs = tokens_of([load.outputs for load in loads], normal_out, even_out)
+    inputs = tokens_of([load.inputs for load in loads], normal_in, even_in, own)
+    outputs = tokens_of([load.outputs for load in loads], normal_out, even_out, own)
     prefix = np.minimum(np.floor([[load.prefix_tokens] for load in loads]), inputs - 1)
     rank = np.arange(requests) - running[:, None]
-    done = np.where(rank < 0, np.floor(outputs * progress), 0.0)
-    inputs, outputs = inputs + done, outputs - done
+    begun = int(running.max())
+    done = np.where(rank[:, :begun] < 0, np.floor(outputs[:, :begun] * progress[own, :begun]), 0.0)
+    inputs[:, :begun] += done
+    outputs[:, :begun] -= done
     first = np.where(rank < np.maximum(concurrency - running, 0)[:, None], (rank + 1) * turnaround_s[:, None], np.inf)
     arrival = np.where(closed[:, None], first, _open_arrivals(loads, seeds, rank, None if most is None else ever))
     arrival = np.where(rank < 0, 0.0, arrival)
