@@ -27,6 +27,8 @@ LARGE_MODEL_PARAMETERS = 10e9
 """Below this a pipeline over nodes is not worth its bubble; above it a few sequences fill the device."""
 LARGEST_MEMORY_BYTES = 300e9
 """More than any part of the catalogue has: counts whose share of the state is larger need not be looked at."""
+HOST_SHARE = 0.9
+"""Of a host's memory, for what is offloaded: the rest is the system's and the processes' own. An assumption."""
 DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
 
 
@@ -51,10 +53,10 @@ class Site:
 
     @property
     def host_bytes_per_gpu(self) -> float:
-        """Host memory of the offered instance, for each of its GPUs; NaN where the offer does not say."""
+        """What a job may take of the offered instance's memory, for each of its GPUs; NaN where the offer does not say."""
         if self.offer is None or self.offer.memory_bytes is None:
             return float("nan")
-        return self.offer.memory_bytes / self.offer.gpus
+        return HOST_SHARE * self.offer.memory_bytes / self.offer.gpus
 
 
 @dataclass(frozen=True)

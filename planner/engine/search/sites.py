@@ -47,7 +47,9 @@ def sites_for(
         if considered and gpu.name not in considered:
             continue
         known = sorted(sizes[gpu.name]) or [UNPRICED_NODE]
-        sites += [_site(gpu, size, by_node.get((gpu.name, size), []), workload, most, largest=size == known[-1]) for size in known]
+        for size in known:
+            choices = _choices(by_node.get((gpu.name, size), []), workload)
+            sites += [_site(gpu, size, found, workload, most, largest=size == known[-1]) for found in choices]
     for gpu in machine:
         if not considered or gpu.name in considered:
             count = min(local_counts.get(gpu.name, 1), most)
@@ -78,12 +80,28 @@ def _sizes(offer: Offer, market: Market) -> Iterable[tuple[int, float]]:
         size *= 2
 
 
+def _choices(found: list[tuple[float, Offer]], workload: Workload) -> Iterable[list[tuple[float, Offer]]]:
+    """All offers of a node, the cheapest first.
+
+    For a job that is offloaded several times: from each host on that has more memory than any cheaper one.
+    """
+    by_price = sorted(found, key=lambda item: (item[0], item[1].provider))
+    if workload.offload in {None, "none"} or not by_price:
+        yield by_price
+        return
+    most = -1.0
+    for place, (_, offer) in enumerate(by_price):
+        if (memory := offer.memory_bytes or 0) > most:
+            most = memory
+            yield by_price[place:]
+
+
 def _site(gpu: Gpu, size: int, found: list[tuple[float, Offer]], workload: Workload, most: int, *, largest: bool) -> Site:
     if workload.price_usd_per_gpu_h is not None:
         return Site(gpu, size, None, most, usd_per_h=workload.price_usd_per_gpu_h, largest=largest)
     if not found:
         return Site(gpu, size, None, most, largest=largest)
-    (price, offer), *dearer = sorted(found, key=lambda item: (item[0], item[1].provider))
+    (price, offer), *dearer = found
     return Site(
         gpu,
         size,
