@@ -382,7 +382,7 @@ def test_a_cache_bounds_what_is_in_flight() -> None:
     for reserve in (True, False):
         rules = rules_of(1, budget=8192.0, capacity=4000.0, reserve=reserve)
         found = summary(pace_of(table_of()), rules, [load], requests=60, warm=40, tail=30)
-        assert found.cached_tokens[0] <= 4000
+        assert found.cached_tokens[0] <= 4000 * (1 + 1e-9)
         assert found.in_flight[0] <= (5 if reserve else 6.7)
         assert found.wait_s.mean[0] > found.tpot_s.mean[0] * 200, "most of the clients wait for a place"
         assert (found.preempted[0] > 0) != reserve

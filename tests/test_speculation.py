@@ -89,7 +89,7 @@ def test_the_draft_reads_the_prompt_too() -> None:
     assert alone.prefill_s is not None
     assert draft.prefill_s is not None
     assert both.prefill_s is not None
-    host_s = ENGINES["vllm"][0].host_step_s
+    host_s = ENGINES[alone.assumed["engine"]][0].host_step_s
     assert both.prefill_s.value == pytest.approx(alone.prefill_s.value + draft.prefill_s.value - host_s, rel=1e-9)
 
 

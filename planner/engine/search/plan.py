@@ -143,7 +143,7 @@ def _rows(workload: Workload, posed: _Posed, sources: Sources, *, simulated: boo
     site_index = owner[index]
     outcome = outcome_of(evaluated, site_index, posed.sites, workload)
     v = Evaluation(evaluated, outcome, site_index, posed.sites, workload, sources.spec_chip)
-    shown = [(v, row, best) for row, best in choose(v)]
+    shown = [(v, row, best) for row, best in choose(_at_any_price(v) if simulated else v)]
     if simulated:
         shown = _simulated(shown)
     scored: list[tuple[PlanRow, float]] = []
@@ -157,6 +157,14 @@ def _rows(workload: Workload, posed: _Posed, sources: Sources, *, simulated: boo
 
 Shown = tuple[Evaluation, int, bool]
 """(what it is a row of, the row, whether it is its GPU's best)."""
+
+
+def _at_any_price(v: Evaluation) -> Evaluation:
+    """`v` judged without its budget: how many replicas a service needs, and so what it costs, is only known once it is simulated."""
+    if v.workload.targets.budget_usd is None:
+        return v
+    free = msgspec.structs.replace(v.workload, targets=msgspec.structs.replace(v.workload.targets, budget_usd=None))
+    return replace(v, outcome=outcome_of(v.evaluated, v.site_index, v.sites, free))
 
 
 def _simulated(shown: list[Shown]) -> list[Shown]:
