@@ -65,12 +65,12 @@ print(json.dumps({"marks": marks, "paces": [(one.taken_at_s, one.interval_s) for
     before, during, after = rate(began, thinned), rate(thinned, again), rate(again, ended)
     assert during < before / 4, (before, during, after)  # ten readings a second against one with all of the slow tier
     assert after > during * 3, (before, during, after)
-    settled = thinned + 0.1  # a reading may be under way
+    settled = thinned + 0.5  # a reading may be under way
     assert not [name for at, name in every if settled < at < again and name in PROCESSES]
     assert sum(settled < at < again and name == "nvmlDeviceGetUtilizationRates" for at, name in every) <= 2 * (3.0 / 1.0 + 1)
     paces = {round(pace, 3) for at, pace in told["paces"] if settled < at < again}
     assert paces == {1.0}  # the rate in force stands in every snapshot
-    assert {round(pace, 3) for at, pace in told["paces"] if at > again + 0.1 or at < thinned} == {0.1}
+    assert {round(pace, 3) for at, pace in told["paces"] if at > again + 0.5 or at < thinned} == {0.1}
     first_again = min(at for at, _ in told["paces"] if at >= again)
     assert first_again - again < 0.9  # read at once, not at the end of the slow interval
 
