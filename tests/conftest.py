@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nvml_stub import ControlFile, build
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -69,3 +70,17 @@ def run_planner(tmp_path: Path) -> RunPlanner:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in for the driver's library, compiled once."""
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> ControlFile:
+    """What the stand-in is told to say; no GPU at first."""
+    file = ControlFile(tmp_path / "control")
+    file.write()
+    return file

@@ -6,14 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from nvml_stub import A100, COMPILER, H100, ControlFile, build, run_python
+from nvml_stub import A100, COMPILER, H100, ControlFile, run_python
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture

@@ -53,18 +53,6 @@ MIG_SLICES = {
 }
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def control(tmp_path: Path) -> ControlFile:
-    file = ControlFile(tmp_path / "control")
-    file.write()
-    return file
-
-
 def read(library: Path, control: ControlFile, code: str = READ_ONCE, **more: str) -> dict[str, Any]:
     done = run_python(code, library, control, **more)
     assert done.returncode == 0, done.stderr

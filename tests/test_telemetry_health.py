@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from nvml_stub import COMPILER, H100, REPOSITORY, ControlFile, build, environment, run_python
+from nvml_stub import COMPILER, H100, REPOSITORY, ControlFile, environment, run_python
 
 from planner.observe.exporter import devices_of
 from planner.observe.exposition import prometheus_text, read_samples
@@ -35,18 +35,6 @@ GEFORCE: dict[str, object] = {
     "gpm": 0,
 }
 FIELDS = (*COUNTS, *FLAGS)
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def control(tmp_path: Path) -> ControlFile:
-    file = ControlFile(tmp_path / "control")
-    file.write()
-    return file
 
 
 def watch(library: Path, control: ControlFile, *options: str, columns: int = 160) -> str:

@@ -12,22 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvml_stub import A100, COMPILER, H100, REPOSITORY, ControlFile, build, environment, run_python
+from nvml_stub import A100, COMPILER, H100, REPOSITORY, ControlFile, environment, run_python
 from terminal_screen import Screen
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def control(tmp_path: Path) -> ControlFile:
-    file = ControlFile(tmp_path / "control")
-    file.write()
-    return file
 
 
 @pytest.fixture

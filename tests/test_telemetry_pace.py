@@ -6,23 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from nvml_stub import A100, COMPILER, H100, ControlFile, build, run_python
+from nvml_stub import A100, COMPILER, H100, ControlFile, run_python
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 
 PROCESSES = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3")
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def control(tmp_path: Path) -> ControlFile:
-    file = ControlFile(tmp_path / "control")
-    file.write()
-    return file
 
 
 def calls_of(path: Path) -> list[tuple[float, str]]:

@@ -10,21 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from nvml_stub import A100, COMPILER, H100, REPOSITORY, ControlFile, build, environment
+from nvml_stub import A100, COMPILER, H100, REPOSITORY, ControlFile, environment
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def control(tmp_path: Path) -> ControlFile:
-    file = ControlFile(tmp_path / "control")
-    file.write()
-    return file
 
 
 def watch(library: Path, control: ControlFile, *options: str) -> subprocess.CompletedProcess[str]:

@@ -21,6 +21,12 @@ COMPONENT_NAMES: Mapping[str, str] = {
     "overhead": "overhead",
 }
 
+VERDICT_WORDS = {
+    "fits": "a solution",
+    "misses-target": "fits, but misses a target",
+    "does-not-fit": "does not fit",
+    "not-supported": "not supported",
+}
 BASIS_WORDS: Mapping[Basis, str] = {
     "measured": "measured here",
     "transferred": "carried over from here",

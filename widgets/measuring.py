@@ -18,7 +18,7 @@ from planner.units import UNKNOWN, bytes_text, si_text
 
 from . import remembered
 from .benchmark import PointLine, Run
-from .formatting import device_name, rate_text, spread_text, throughput
+from .formatting import VERDICT_WORDS, device_name, rate_text, spread_text, throughput
 from .history import Marks
 from .picker import Item
 from .planning import SessionThread
@@ -156,7 +156,7 @@ class Measuring:
                 continue
             place = f"rank {row.rank} stays" if was.rank == row.rank else f"rank {was.rank or UNKNOWN} to {row.rank or UNKNOWN}"
             effects.append(
-                f"{device_name(gpu)}: {rate_text(before.value)} {spread_text(before)} → {rate_text(now.value)} {spread_text(now)} tok/s · {place if row.rank or was.rank else row.verdict}"
+                f"{device_name(gpu)}: {rate_text(before.value)} {spread_text(before)} → {rate_text(now.value)} {spread_text(now)} tok/s · {place if row.rank or was.rank else VERDICT_WORDS[row.verdict]}"
             )
         if effects != self.run.effects:
             self.run.effects = effects

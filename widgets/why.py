@@ -14,7 +14,17 @@ from textual.widgets import Static
 from planner.engine.answers import MEMORY_COMPONENTS, Figure, Lever, Percentiles, Plan, PlanRow
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
 
-from .formatting import BASIS_WORDS, COMPONENT_NAMES, bar_text, device_name, rate_text, spread_text, throughput, throughput_label
+from .formatting import (
+    BASIS_WORDS,
+    COMPONENT_NAMES,
+    VERDICT_WORDS,
+    bar_text,
+    device_name,
+    rate_text,
+    spread_text,
+    throughput,
+    throughput_label,
+)
 from .itemised import lever_lines
 from .overlay import ScrolledOverlay
 from .symbols import Symbols
@@ -23,12 +33,6 @@ LABEL = 22
 VALUE = 12
 BAR = 32
 
-VERDICT_WORDS = {
-    "fits": "a solution",
-    "misses-target": "fits, but misses a target",
-    "does-not-fit": "does not fit",
-    "not-supported": "not supported",
-}
 STYLES = {"fits": "$text-success", "misses-target": "$text-warning", "does-not-fit": "$text-error", "not-supported": "$text-error"}
 STACK = {"kv_cache": "kv"}
 
