@@ -95,7 +95,7 @@ class Session:
     def store(self) -> Store:
         """What was measured here; results of a worker that outlived its planner are taken in first."""
         from planner.hardware.measurements import Store
-        from planner.observe.bench_journal import adopt_journals
+        from planner.observe.benchmark.journal import adopt_journals
 
         store = Store.open(self.state)
         adopt_journals(self.state, store, self.canonical_name)

@@ -52,7 +52,7 @@ QUIET_S = 0.3
 """So long nothing is drawn before a key is pressed."""
 POLLING = """
 import time
-from planner.observe.telemetry import Poller
+from planner.observe.telemetry.poller import Poller
 poller = Poller(interval_s=0.1)
 poller.start()
 time.sleep(1.5)

@@ -15,8 +15,8 @@ from conftest import ROOT, RunPlanner
 from bench.ranks import OPERATIONS, World
 from planner.hardware.measured_collectives import collectives_of
 from planner.hardware.measurements import Store
-from planner.observe.bench_ranks import rank_of
-from planner.observe.interpreter import Interpreter, probe_interpreter
+from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
+from planner.observe.benchmark.ranks import rank_of
 
 TORCHRUN = {"RANK": "9", "LOCAL_RANK": "1", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "GROUP_WORLD_SIZE": "2"}
 

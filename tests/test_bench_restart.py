@@ -20,11 +20,20 @@ from conftest import RunPlanner
 
 from bench.protocol import Hello, Plan, Point, Result, Skip, Start, encode
 from planner.hardware.measurements import Store
-from planner.observe.bench_events import Event, Failed, Finished, PointDone, PointSkipped, PointStarted, Started, WorkerRestarted
-from planner.observe.bench_journal import adopt_journals, journal_path
-from planner.observe.bench_process import BenchRequest, BenchRun
-from planner.observe.bench_restart import MOST_RESTARTS, Ledger, ended
-from planner.observe.interpreter import Interpreter, probe_interpreter
+from planner.observe.benchmark.events import (
+    Event,
+    Failed,
+    Finished,
+    PointDone,
+    PointSkipped,
+    PointStarted,
+    Started,
+    WorkerRestarted,
+)
+from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
+from planner.observe.benchmark.journal import adopt_journals, journal_path
+from planner.observe.benchmark.process import BenchRequest, BenchRun
+from planner.observe.benchmark.restart import MOST_RESTARTS, Ledger, ended
 
 PATCH = """
 import importlib.abc, importlib.util, sys

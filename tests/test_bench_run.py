@@ -16,13 +16,13 @@ import pytest
 
 from bench.protocol import Bye, Hello, Plan, Point, Result, Start, encode
 from planner.hardware.measurements import Store
-from planner.observe.bench_events import Event, Failed, Finished, PointDone, PointStarted, Preparing, Started, WorkerRestarted
-from planner.observe.bench_journal import RunLock, adopt_journals, journal_path
-from planner.observe.bench_process import BenchRequest, BenchRun
-from planner.observe.bench_restart import MOST_RESTARTS
-from planner.observe.bench_watch import Polling, Watch
+from planner.observe.benchmark.events import Event, Failed, Finished, PointDone, PointStarted, Preparing, Started, WorkerRestarted
+from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter
+from planner.observe.benchmark.journal import RunLock, adopt_journals, journal_path
+from planner.observe.benchmark.process import BenchRequest, BenchRun
+from planner.observe.benchmark.restart import MOST_RESTARTS
+from planner.observe.benchmark.watch import Polling, Watch
 from planner.observe.host import cpu_name
-from planner.observe.interpreter import Interpreter, NoInterpreter, probe_interpreter
 
 
 @pytest.fixture
@@ -379,7 +379,7 @@ def test_a_worker_outlives_a_planner_that_is_killed(tmp_path: Path) -> None:
     program = (
         "import asyncio, pathlib, sys\n"
         "from planner.hardware.measurements import Store\n"
-        "from planner.observe.bench_process import BenchRequest, BenchRun\n"
+        "from planner.observe.benchmark.process import BenchRequest, BenchRun\n"
         "async def main():\n"
         "    state = pathlib.Path(sys.argv[1])\n"
         "    run = BenchRun(BenchRequest(state=state, suite='smoke', device='cpu'), Store.open(state))\n"

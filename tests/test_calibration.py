@@ -9,7 +9,7 @@ import pytest
 
 from bench.protocol import Bye, Hello, Message, Plan, Result, encode
 from planner.hardware.ceilings import COLLECTIVE_KNEE
-from planner.observe.bench_journal import journal_path
+from planner.observe.benchmark.journal import journal_path
 from planner.session import Session
 
 pytest.importorskip("torch")

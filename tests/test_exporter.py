@@ -21,12 +21,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from planner.errors import UserError
-from planner.observe.exporter import devices_of, read_exporter
-from planner.observe.exposition import prometheus_text, read_samples
-from planner.observe.prometheus import read_fleet
-from planner.observe.recording import read_demo, read_recording
 from planner.observe.snapshot import DeviceSnapshot, Snapshot
-from planner.observe.window import observe, observe_fleet
+from planner.observe.telemetry.exporter import devices_of, read_exporter
+from planner.observe.telemetry.exposition import prometheus_text, read_samples
+from planner.observe.telemetry.prometheus import read_fleet
+from planner.observe.telemetry.recording import read_demo, read_recording
+from planner.observe.telemetry.window import observe, observe_fleet
 from planner.session import Session
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -11,7 +11,7 @@ import pytest
 from planner.hardware.gpus import Gpu, GpuCatalogue, load_gpus
 from planner.observe import host
 from planner.observe.cpu import clock_hz, flop_per_cycle, last_level_cache_bytes, read_cpu, usable_cores
-from planner.observe.cuda_order import cuda_ordinals
+from planner.observe.driver.cuda_order import cuda_ordinals
 from planner.observe.machine import LocalGpu, Machine, cpu_name, match_gpu, read_machine
 from planner.paths import presets_folder
 

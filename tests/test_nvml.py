@@ -17,13 +17,13 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build
 
 READ_ONCE = """
 import msgspec
-from planner.observe.telemetry import read_once
+from planner.observe.telemetry.poller import read_once
 print(msgspec.json.encode(read_once()).decode())
 """
 READ_TWICE_OPEN = """
 import msgspec, sys, time
-from planner.observe.nvml import Nvml
-from planner.observe.telemetry import read_once
+from planner.observe.driver.nvml import Nvml
+from planner.observe.telemetry.poller import read_once
 with Nvml.open() as nvml:
     for _ in range(2):
         print(msgspec.json.encode(read_once(nvml)).decode(), flush=True)
@@ -202,7 +202,7 @@ def test_counters_read_faster_than_the_hardware_repeat_instead_of_breaking_the_c
     control.devices(H100)
     code = """
 import time
-from planner.observe.nvml import Nvml
+from planner.observe.driver.nvml import Nvml
 with Nvml.open() as nvml:
     device = nvml.devices[0]
     seen = []
@@ -246,7 +246,7 @@ def test_throttled_time_becomes_a_share_of_the_interval(library: Path, control: 
     control.devices(H100)
     code = """
 import sys, time
-from planner.observe.nvml import Nvml
+from planner.observe.driver.nvml import Nvml
 with Nvml.open() as nvml:
     device = nvml.devices[0]
     assert device.snapshot(slow=True).throttled_fraction is None

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from planner.errors import UserError
-from planner.observe.recording import PARTS, Recorder, part_path, read_demo, read_recording
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
-from planner.observe.stream import Due, Stream, replay
+from planner.observe.telemetry.recording import PARTS, Recorder, part_path, read_demo, read_recording
+from planner.observe.telemetry.stream import Due, Stream, replay
 
 ROOT = Path(__file__).resolve().parent.parent
 WINDOWS = ROOT / "tests" / "data" / "windows"

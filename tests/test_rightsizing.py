@@ -18,9 +18,9 @@ from planner.engine.advice.ownership import Owning, break_even
 from planner.engine.advice.rightsizing import Action, Advice, RightSizing
 from planner.engine.advice.slices import SliceNeed, most_of, pack, placed, profiles_of, smallest_for
 from planner.errors import UserError
-from planner.observe.recording import read_recording
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
-from planner.observe.window import observe
+from planner.observe.telemetry.recording import read_recording
+from planner.observe.telemetry.window import observe
 from planner.session import Session
 from planner.units import GIB
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import RunPlanner
 
 from planner.engine.study.answers import StudyAnswer
-from planner.observe.interpreter import Interpreter, probe_interpreter
+from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
 
 
 @pytest.fixture

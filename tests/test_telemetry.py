@@ -13,9 +13,9 @@ import pytest
 from nvml_stub import COMPILER, H100, ControlFile, build, run_python
 
 from planner.cli.telemetry_table import COLUMNS, missing_notes
-from planner.observe.nvml import Nvml, NvmlError
+from planner.observe.driver.nvml import Nvml, NvmlError
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
-from planner.observe.telemetry import Poller, read_once
+from planner.observe.telemetry.poller import Poller, read_once
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 
@@ -138,7 +138,7 @@ def test_a_call_stuck_in_the_driver_goes_stale_and_never_holds_up_the_end(tmp_pa
     code = f"""
 import time
 from pathlib import Path
-from planner.observe.telemetry import Poller
+from planner.observe.telemetry.poller import Poller
 poller = Poller(interval_s=0.1)
 poller.start()
 time.sleep(0.6)
@@ -166,7 +166,7 @@ def test_stopping_frees_everything_before_the_driver_is_closed(tmp_path: Path) -
     control.devices(H100, H100 | {"uuid": "GPU-2"})
     code = """
 import time
-from planner.observe.telemetry import Poller
+from planner.observe.telemetry.poller import Poller
 for _ in range(3):
     poller = Poller(interval_s=0.1)
     poller.start()

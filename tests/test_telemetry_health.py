@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from nvml_stub import COMPILER, H100, REPOSITORY, ControlFile, environment, run_python
 
-from planner.observe.exporter import devices_of
-from planner.observe.exposition import prometheus_text, read_samples
 from planner.observe.health import COUNTS, FLAGS, health_warnings, warning_text
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
+from planner.observe.telemetry.exporter import devices_of
+from planner.observe.telemetry.exposition import prometheus_text, read_samples
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 
@@ -101,7 +101,7 @@ def test_health_is_asked_with_the_slow_tier_and_never_again_where_there_is_none(
     calls = tmp_path / "calls"
     code = """
 import time
-from planner.observe.telemetry import Poller
+from planner.observe.telemetry.poller import Poller
 seen = []
 poller = Poller(seen.append, interval_s=0.1, slow_interval_s=0.5)
 poller.start()

@@ -184,7 +184,7 @@ def test_eight_gpus_at_ten_readings_a_second_take_little_of_a_core(library: Path
     control.devices(*(H100 | {"uuid": f"GPU-{index}"} for index in range(8)))
     code = """
 import time
-from planner.observe.telemetry import Poller
+from planner.observe.telemetry.poller import Poller
 seen = []
 poller = Poller(seen.append, interval_s=0.1)
 poller.start()
@@ -237,7 +237,7 @@ def test_nvitop_reads_the_same_where_it_reads_at_all(library: Path, control: Con
     )
     code = """
 import json, nvitop
-from planner.observe.telemetry import read_once
+from planner.observe.telemetry.poller import read_once
 
 def known(value):
     return None if value is nvitop.NA else value

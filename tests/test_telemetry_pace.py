@@ -24,7 +24,7 @@ def test_while_something_is_timed_the_driver_is_left_alone_but_for_the_slow_tier
     calls = tmp_path / "calls"
     code = """
 import json, time
-from planner.observe.telemetry import Poller
+from planner.observe.telemetry.poller import Poller
 seen, marks = [], []
 poller = Poller(seen.append, interval_s=0.1, slow_interval_s=1.0)
 poller.lists_processes = True
@@ -68,7 +68,7 @@ def test_who_uses_a_gpu_is_asked_only_while_somebody_looks(library: Path, contro
     calls = tmp_path / "calls"
     code = """
 import time
-from planner.observe.telemetry import Poller
+from planner.observe.telemetry.poller import Poller
 seen = []
 poller = Poller(seen.append, interval_s=0.1)
 poller.start()

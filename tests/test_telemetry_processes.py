@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from nvml_stub import A100, COMPILER, H100, REPOSITORY, ControlFile, build, environment
 
-from planner.observe.processes import HOST_PID_NAMESPACE, IN_A_CONTAINER, ProcessTable
+from planner.observe.driver.processes import HOST_PID_NAMESPACE, IN_A_CONTAINER, ProcessTable
 from planner.observe.snapshot import ProcessSnapshot
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
@@ -173,7 +173,7 @@ def test_in_a_container_a_number_is_nobody_s_name(tmp_path: Path) -> None:
 
 
 def test_a_container_that_sees_none_does_not_say_that_there_is_none(tmp_path: Path) -> None:
-    from planner.observe.processes import processes_of
+    from planner.observe.driver.processes import processes_of
 
     assert processes_of(lambda _: [], ProcessTable(fake_proc(tmp_path / "in", "pid:[4026532198]"))) is None
     assert processes_of(lambda _: [], ProcessTable(fake_proc(tmp_path / "out"))) == ()

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from planner.engine.answers import Plan, PlanRow
     from planner.hardware.gpus import Gpu
     from planner.hardware.measurements import Measurement, Store
-    from planner.observe.bench_events import Event
-    from planner.observe.bench_process import BenchRun
+    from planner.observe.benchmark.events import Event
+    from planner.observe.benchmark.process import BenchRun
     from planner.session import Session
 
 SOLID = ("ok", "noisy")
@@ -105,8 +105,8 @@ class Measuring:
 
     async def measure(self, plan: Plan | None, *, suite: str | None = None, model: str | Mapping[str, Any] | None = None) -> None:
         """Run a suite to its end; `plan` is what it will be compared with, `model` the one whose products are measured besides."""
-        from planner.observe.bench_events import BenchRequest
-        from planner.observe.bench_process import BenchRun
+        from planner.observe.benchmark.events import BenchRequest
+        from planner.observe.benchmark.process import BenchRun
 
         suite = suite or self._suite
         self.run = Run(state="running", subject=suite)
@@ -167,7 +167,7 @@ class Measuring:
 
     async def _take(self, event: Event, store: Store) -> None:
         """Write one event into the run."""
-        from planner.observe import bench_events as happened
+        from planner.observe.benchmark import events as happened
 
         run = self.run
         match event:
@@ -249,7 +249,7 @@ def _value_text(value: float, unit: str) -> str:
 
 def _options(session: Session, suite: str, model: str | Mapping[str, Any] | None) -> tuple[str, ...]:
     """What the worker is asked for besides: the products of `model`, where the suite has them and it can be read."""
-    from planner.observe.bench_models import WITH_PRODUCTS, product_options
+    from planner.observe.benchmark.models import WITH_PRODUCTS, product_options
 
     if suite not in WITH_PRODUCTS or not model:
         return ()
@@ -299,7 +299,7 @@ def suites(model: str | Mapping[str, Any] | None) -> list[Item]:
 
 
 def _longest(suite: str) -> str:
-    from planner.observe.bench_models import LONGEST_S
+    from planner.observe.benchmark.models import LONGEST_S
 
     seconds = LONGEST_S[suite]
     return f"≤ {seconds:.0f} s" if seconds < 120 else f"≤ {seconds / 60:.0f} min"

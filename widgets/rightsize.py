@@ -99,7 +99,7 @@ class RightSizeScreen(ScrolledOverlay):
 
 
 def _advice(session: Session, window: Sequence[Snapshot], workload: Mapping[str, Any] | None, where: str) -> Advice:
-    from planner.observe.window import observe
+    from planner.observe.telemetry.window import observe
 
     return session.rightsize(
         observe(window, session.gpus), workload=session.workload(workload, where) if workload is not None else None

@@ -13,8 +13,8 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
-    from planner.observe.stream import Telemetry
-    from planner.observe.telemetry import Poller
+    from planner.observe.telemetry.poller import Poller
+    from planner.observe.telemetry.stream import Telemetry
 
 WINDOW = 300
 """Readings kept for advice: five minutes at one a second."""
@@ -89,12 +89,12 @@ class Watching:
 
     def _opened(self) -> Telemetry:
         if self._demo or self._replay is not None:
-            from planner.observe.recording import read_demo, read_recording
-            from planner.observe.stream import replay
+            from planner.observe.telemetry.recording import read_demo, read_recording
+            from planner.observe.telemetry.stream import replay
 
             path = self._replay
             return replay(read_demo if path is None else lambda: read_recording(path), self._read, again=self._demo)
-        from planner.observe.telemetry import Poller
+        from planner.observe.telemetry.poller import Poller
 
         self._poller = Poller(self._read, interval_s=self._interval_s)
         return self._poller

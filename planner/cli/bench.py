@@ -18,8 +18,8 @@ from planner.cli.invocation import Invocation, json_option, pass_invocation
 if TYPE_CHECKING:
     from planner.cli.bench_narrator import Narrator
     from planner.hardware.measurements import Store
-    from planner.observe.bench_events import Failed, Finished
-    from planner.observe.bench_process import BenchRun
+    from planner.observe.benchmark.events import Failed, Finished
+    from planner.observe.benchmark.process import BenchRun
 
 SUITES = ("quick", "standard", "study", "collectives", "smoke")
 FIRST_GPUS = 3
@@ -105,11 +105,11 @@ def bench(
     if model is not None and preset is not None:
         raise click.UsageError("--model and --preset both name a model; give one of them.")
     from planner.cli.bench_narrator import Narrator
-    from planner.observe.bench_events import BenchRequest
-    from planner.observe.bench_models import WITH_PRODUCTS, product_options
-    from planner.observe.bench_process import BenchRun
-    from planner.observe.bench_ranks import SUITE as COLLECTIVES
-    from planner.observe.bench_ranks import rank_of
+    from planner.observe.benchmark.events import BenchRequest
+    from planner.observe.benchmark.models import WITH_PRODUCTS, product_options
+    from planner.observe.benchmark.process import BenchRun
+    from planner.observe.benchmark.ranks import SUITE as COLLECTIVES
+    from planner.observe.benchmark.ranks import rank_of
     from planner.paths import state_folder
 
     of_study = {"--axis": axis, "--depth-law": depth_law, "--vocabulary": vocabulary}
@@ -187,8 +187,8 @@ def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | N
 
 async def _as_rank(python: Path | None, device: str) -> int:
     """Be one of the ranks that torchrun started beside the first, which measures and keeps the results."""
-    from planner.observe.bench_ranks import follow
-    from planner.observe.interpreter import NoInterpreter, probe_interpreter
+    from planner.observe.benchmark.interpreter import NoInterpreter, probe_interpreter
+    from planner.observe.benchmark.ranks import follow
 
     found = probe_interpreter(python)
     if isinstance(found, NoInterpreter):
@@ -199,7 +199,7 @@ async def _as_rank(python: Path | None, device: str) -> int:
 
 async def _follow(run: BenchRun, narrator: Narrator) -> Finished | Failed:
     """Go through the events to the last; Ctrl+C asks the worker to stop, and the run then ends as cancelled."""
-    from planner.observe.bench_events import Failed, Finished
+    from planner.observe.benchmark.events import Failed, Finished
 
     loop = asyncio.get_running_loop()
     stopping: list[asyncio.Task[None]] = []

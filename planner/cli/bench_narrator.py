@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from planner.hardware.measurement import Measurement, Prediction
-    from planner.observe.bench_events import Event, PointProgress
+    from planner.observe.benchmark.events import Event, PointProgress
 
 
 class Narrator:
@@ -27,7 +27,7 @@ class Narrator:
 
     def tell(self, event: Event) -> None:
         """Say one event."""
-        from planner.observe import bench_events as happened
+        from planner.observe.benchmark import events as happened
 
         match event:
             case happened.Preparing(interpreter):

@@ -105,7 +105,7 @@ def _cpu(session: Session) -> Facts:
 
 
 def _torch(python: Path | None) -> Facts:
-    from planner.observe.interpreter import Interpreter, probe_interpreter
+    from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
 
     found = probe_interpreter(python)
     if isinstance(found, Interpreter):
@@ -180,7 +180,7 @@ def _nvml_lines(facts: Facts) -> list[str]:
 
 
 def _gpm_text(gpu: Facts) -> str:
-    from planner.observe.counters import NO_GPM, NOT_WITH_MIG, REASON_TEXTS
+    from planner.observe.driver.counters import NO_GPM, NOT_WITH_MIG, REASON_TEXTS
 
     if gpu["gpm"] == "ok":
         return "readable"

@@ -115,15 +115,15 @@ def rightsize(
 
 
 def _fleet(session: Session, server: str, seconds: float | None, match: str) -> tuple[list[Observed], str, str]:
-    from planner.observe.prometheus import read_fleet
-    from planner.observe.window import observe_fleet
+    from planner.observe.telemetry.prometheus import read_fleet
+    from planner.observe.telemetry.window import observe_fleet
 
     return observe_fleet(read_fleet(server, seconds or DEFAULT_FLEET_SECONDS, match=match), session.gpus), server, ""
 
 
 def _window(session: Session, origin: Origin, seconds: float | None) -> tuple[list[Observed], str, str]:
     """(what was observed, the badge of where it comes from, why there is nothing)."""
-    from planner.observe.window import observe
+    from planner.observe.telemetry.window import observe
 
     recording = origin.recording()
     if recording is not None:

@@ -14,9 +14,9 @@ import click
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
-    from planner.observe.recording import Recording
     from planner.observe.snapshot import Snapshot
-    from planner.observe.stream import Telemetry
+    from planner.observe.telemetry.recording import Recording
+    from planner.observe.telemetry.stream import Telemetry
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -42,7 +42,7 @@ class Origin:
 
     def recording(self) -> Recording | None:
         """The recording, where it is one; lines of it that cannot be read are told on stderr."""
-        from planner.observe.recording import read_demo, read_recording
+        from planner.observe.telemetry.recording import read_demo, read_recording
 
         if not self.demo and self.replay is None:
             return None
@@ -59,10 +59,10 @@ class Origin:
         if recording is not None:
             return recording.snapshots[-1]
         if self.source is not None:
-            from planner.observe.exporter import read_exporter
+            from planner.observe.telemetry.exporter import read_exporter
 
             return read_exporter(self.source)
-        from planner.observe.telemetry import read_once
+        from planner.observe.telemetry.poller import read_once
 
         return read_once(processes=self.processes)
 
@@ -70,12 +70,12 @@ class Origin:
         """Readings as they come, at `interval_s` (a recording keeps its own pace); `again`: the demonstration has no end."""
         recording = self.recording()
         if recording is not None:
-            from planner.observe.stream import replay
+            from planner.observe.telemetry.stream import replay
 
             return replay(recording, on_snapshot, speed=self.speed, again=again and self.demo)
         if self.source is not None:
             return _exporter_stream(self.source, on_snapshot, interval_s)
-        from planner.observe.telemetry import Poller
+        from planner.observe.telemetry.poller import Poller
 
         poller = Poller(on_snapshot, interval_s=interval_s)
         poller.lists_processes = self.processes
@@ -83,8 +83,8 @@ class Origin:
 
 
 def _exporter_stream(url: str, on_snapshot: Callable[[Snapshot], None], interval_s: float) -> Telemetry:
-    from planner.observe.exporter import read_exporter
-    from planner.observe.stream import Due, Stream
+    from planner.observe.telemetry.exporter import read_exporter
+    from planner.observe.telemetry.stream import Due, Stream
 
     answered = False
 

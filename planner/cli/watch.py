@@ -19,9 +19,9 @@ from planner.errors import Problem, UserError
 from planner.units import MIB
 
 if TYPE_CHECKING:
-    from planner.observe.recording import Recorder
     from planner.observe.snapshot import Snapshot
-    from planner.observe.stream import Telemetry
+    from planner.observe.telemetry.recording import Recorder
+    from planner.observe.telemetry.stream import Telemetry
 
 UNBOUNDED_WIDTH = 200
 """Columns when stdout is no terminal."""
@@ -89,7 +89,7 @@ def watch(
 
 
 def _recorder(path: Path, replayed: Path | None, limit_mib: float) -> Recorder:
-    from planner.observe.recording import Recorder
+    from planner.observe.telemetry.recording import Recorder
 
     if replayed is not None and replayed.resolve() == path.resolve():
         raise UserError(Problem("--record", "", f"{path} is being replayed; record into another file."))
@@ -109,7 +109,7 @@ def _print(snapshot: Snapshot, *, as_json: bool, prometheus: bool = False) -> No
         click.echo(msgspec.json.encode(snapshot))
         return
     if prometheus:
-        from planner.observe.exposition import prometheus_text
+        from planner.observe.telemetry.exposition import prometheus_text
 
         click.echo(prometheus_text(snapshot), nl=False)
         return

@@ -15,9 +15,9 @@ from planner.units import UNKNOWN, bytes_text, si_text
 
 if TYPE_CHECKING:
     from planner.hardware.gpus import GpuCatalogue
-    from planner.observe.counters import CapabilityState
-    from planner.observe.device import NvmlDevice
-    from planner.observe.nvml import NvmlState
+    from planner.observe.driver.counters import CapabilityState
+    from planner.observe.driver.device import NvmlDevice
+    from planner.observe.driver.nvml import NvmlState
 
 __all__ = ["LocalGpu", "Machine", "cpu_name", "match_gpu", "read_machine"]
 
@@ -119,7 +119,7 @@ def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalog
 
 def read_machine(gpus: GpuCatalogue) -> Machine:
     """Look at this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` says why."""
-    from planner.observe.nvml import NVML_DETAILS, Nvml, NvmlError, describe_failure
+    from planner.observe.driver.nvml import NVML_DETAILS, Nvml, NvmlError, describe_failure
 
     cpu = read_cpu()
     try:
@@ -132,7 +132,7 @@ def read_machine(gpus: GpuCatalogue) -> Machine:
 
 
 def _local_gpus(devices: tuple[NvmlDevice, ...], gpus: GpuCatalogue) -> tuple[LocalGpu, ...]:
-    from planner.observe.cuda_order import cuda_ordinals
+    from planner.observe.driver.cuda_order import cuda_ordinals
 
     known = [(device, device.identity) for device in devices if device.identity is not None]
     ordinals = cuda_ordinals([(identity.uuid, identity.name) for _, identity in known], os.environ)

@@ -160,7 +160,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     def why(self, field: str) -> str:
         """Why `field` is None."""
-        from planner.observe.counters import REASON_TEXTS
+        from planner.observe.driver.counters import REASON_TEXTS
 
         if self.state != "ok":
             return next((text for state, text in REASON_TEXTS.items() if state == self.state), self.state)

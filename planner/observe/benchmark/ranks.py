@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import protocol
-from planner.observe.bench_worker import worker_environment
+from planner.observe.benchmark.worker import worker_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from planner.observe.interpreter import Interpreter
+    from planner.observe.benchmark.interpreter import Interpreter
 
 SUITE = "collectives"
 

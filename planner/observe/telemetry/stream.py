@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from planner.observe.recording import Recording
 from planner.observe.snapshot import Snapshot
+from planner.observe.telemetry.recording import Recording
 
 STOP_WAIT_S = 0.3
 LONGEST_GAP_S = 10.0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.observe.counters import (
+from planner.observe.driver.counters import (
     FAST_FIELDS,
     FAST_QUERIES,
     GPM_FIELDS,
@@ -25,11 +25,11 @@ from planner.observe.counters import (
     Field,
     Query,
 )
-from planner.observe.gpm import GpmRing, split_states
+from planner.observe.driver.gpm import GpmRing, split_states
+from planner.observe.driver.mig import MigSlices
+from planner.observe.driver.nvml import Nvml, NvmlError
+from planner.observe.driver.processes import NONE_VISIBLE, ProcessTable, processes_of
 from planner.observe.health import health_warnings
-from planner.observe.mig import MigSlices
-from planner.observe.nvml import Nvml, NvmlError
-from planner.observe.processes import NONE_VISIBLE, ProcessTable, processes_of
 from planner.observe.snapshot import DeviceSnapshot, ListedKind
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from planner.errors import Problem, UserError
-from planner.observe.exporter import DCGM, DCGM_REASONS, devices_of, fetched, snapshot_of
-from planner.observe.exposition import PREFIX, Sample
 from planner.observe.snapshot import Snapshot
+from planner.observe.telemetry.exporter import DCGM, DCGM_REASONS, devices_of, fetched, snapshot_of
+from planner.observe.telemetry.exposition import PREFIX, Sample
 
 HOST_LABELS = ("Hostname", "hostname", "node", "instance")
 """Which label names the host, the most telling first."""

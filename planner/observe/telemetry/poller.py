@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 
 from planner.observe import host
-from planner.observe.cuda_order import cuda_ordinals
-from planner.observe.nvml import NVML_DETAILS, Nvml, NvmlError, NvmlState, describe_failure
-from planner.observe.processes import ProcessTable
+from planner.observe.driver.cuda_order import cuda_ordinals
+from planner.observe.driver.nvml import NVML_DETAILS, Nvml, NvmlError, NvmlState, describe_failure
+from planner.observe.driver.processes import ProcessTable
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 
 __all__ = ["DeviceSnapshot", "HostReader", "HostSnapshot", "MigSnapshot", "Poller", "Snapshot", "read_once"]

@@ -10,7 +10,7 @@ import msgspec
 
 from bench.protocol import Hello, Lines, Message, Plan, Point, Result, Skip, Start, fingerprint
 from planner.hardware.measurements import Measurement, Run, RunState, Store
-from planner.observe.bench_restart import lost_result
+from planner.observe.benchmark.restart import lost_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable

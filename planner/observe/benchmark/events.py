@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from planner.hardware.measurements import Measurement
-    from planner.observe.interpreter import Interpreter
+    from planner.observe.benchmark.interpreter import Interpreter
 
 FailureState = Literal[
     "no-interpreter",

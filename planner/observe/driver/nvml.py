@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from planner.observe.counters import CapabilityState, Field
+from planner.observe.driver.counters import CapabilityState, Field
 
 if TYPE_CHECKING:
-    from planner.observe.device import NvmlDevice
+    from planner.observe.driver.device import NvmlDevice
 
 NvmlState = Literal["ready", "no driver", "driver not loaded", "version mismatch", "no permission", "error"]
 """How NVML as a whole stands on this machine."""
@@ -147,7 +147,7 @@ class Nvml:
     def devices(self) -> tuple[NvmlDevice, ...]:
         """Every GPU the driver counts, in PCI order, found once; one that does not answer is there with its state."""
         if self._devices is None:
-            from planner.observe.device import NvmlDevice
+            from planner.observe.driver.device import NvmlDevice
 
             self._devices = tuple(NvmlDevice(self, index) for index in range(self._count))
         return self._devices

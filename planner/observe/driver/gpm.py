@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from planner.observe.counters import (
+from planner.observe.driver.counters import (
     FIRST_GPM,
     GPM_LONGEST_WINDOW_S,
     GPM_METRICS,
@@ -14,7 +14,7 @@ from planner.observe.counters import (
     REASON_TEXTS,
     CapabilityState,
 )
-from planner.observe.nvml import Nvml, NvmlError
+from planner.observe.driver.nvml import Nvml, NvmlError
 
 
 class GpmRing:

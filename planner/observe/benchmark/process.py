@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from bench import protocol
-from planner.observe.bench_events import (
+from planner.observe.benchmark.events import (
     BenchRequest,
     EndState,
     Event,
@@ -27,11 +27,11 @@ from planner.observe.bench_events import (
     Started,
     WorkerRestarted,
 )
-from planner.observe.bench_journal import Record, RunLock, adopt_journals, adopt_locked, close_journal, journal_path
-from planner.observe.bench_restart import KILLED_FOR_MEMORY, MOST_RESTARTS, Ledger, ended, lost_result, memory_kills
-from planner.observe.bench_watch import Polling, Watch
-from planner.observe.bench_worker import POLITE_S, Worker
-from planner.observe.interpreter import Interpreter, NoInterpreter, probe_interpreter, probe_interpreter_async
+from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter, probe_interpreter_async
+from planner.observe.benchmark.journal import Record, RunLock, adopt_journals, adopt_locked, close_journal, journal_path
+from planner.observe.benchmark.restart import KILLED_FOR_MEMORY, MOST_RESTARTS, Ledger, ended, lost_result, memory_kills
+from planner.observe.benchmark.watch import Polling, Watch
+from planner.observe.benchmark.worker import POLITE_S, Worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from planner.observe.counters import GPM_FIELDS, MEMORY_V2, NOT_WITH_MIG, REASON_TEXTS
-from planner.observe.gpm import GpmRing
-from planner.observe.nvml import Nvml, NvmlError
+from planner.observe.driver.counters import GPM_FIELDS, MEMORY_V2, NOT_WITH_MIG, REASON_TEXTS
+from planner.observe.driver.gpm import GpmRing
+from planner.observe.driver.nvml import Nvml, NvmlError
 from planner.observe.snapshot import MigSnapshot
 
 SLICE_GPM_FIELDS = tuple(name for name in GPM_FIELDS if name in MigSnapshot.__struct_fields__)

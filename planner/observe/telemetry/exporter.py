@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from planner.errors import Problem, UserError
-from planner.observe.counters import GPM_FIELDS, event_reason_names
-from planner.observe.exposition import DEVICE_METRICS, PREFIX, Sample, read_samples
+from planner.observe.driver.counters import GPM_FIELDS, event_reason_names
 from planner.observe.health import health_warnings, typed
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
+from planner.observe.telemetry.exposition import DEVICE_METRICS, PREFIX, Sample, read_samples
 from planner.units import MEGA, MIB
 
 TIMEOUT_S = 5.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bench import protocol
 
 if TYPE_CHECKING:
-    from planner.observe.bench_events import FailureState
+    from planner.observe.benchmark.events import FailureState
 
 MOST_RESTARTS = 3
 """Of one run. A machine that breaks a fourth worker has told enough about itself."""

@@ -1,0 +1,1 @@
+"""What the NVIDIA driver tells of its GPUs, through NVML."""

@@ -1,0 +1,1 @@
+"""Telemetry over time: polled here, recorded, or told by an exporter or a Prometheus server."""
