@@ -26,6 +26,7 @@ from .watching import SnapshotRead, Watching
 
 if TYPE_CHECKING:
     from textual.driver import Driver
+    from textual.notifications import SeverityLevel
 
     from planner.engine.answers import Plan
     from planner.workload.presets import Preset
@@ -220,6 +221,18 @@ class PlannerApp(App[None]):
         """An action as it stands now."""
         keys = self.keymap.get(action.id, action.key_text)
         return KeyState(action, keys, doing.label(self, action), doing.why_not(self, action.id) is None)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Say something in passing; what is said may hold brackets, which are no markup here."""
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Every action, preset and theme by name."""

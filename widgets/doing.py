@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual.app import SystemCommand
+from textual.markup import escape
 from textual.widgets import Input
 
 from . import remembered, theme
@@ -253,12 +254,18 @@ def choose_theme(app: PlannerApp) -> None:
     before = app.theme
 
     def chosen(name: str | None) -> None:
-        app.theme = name or before
         if name:
-            app.choices["theme"] = name
-            remembered.save(app.options.state, app.choices)
+            use_theme(app, name)
+        else:
+            app.theme = before
 
     app.push_screen(theme_picker(before), chosen)
+
+
+def use_theme(app: PlannerApp, name: str) -> None:
+    """Show these colours, now and at the next start."""
+    app.theme = app.choices["theme"] = name
+    remembered.save(app.options.state, app.choices)
 
 
 def theme_picker(current: str) -> PickerScreen:
@@ -358,13 +365,15 @@ DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
 
 
 def palette(app: PlannerApp) -> Iterator[SystemCommand]:
-    """Every action, then every preset, then every theme."""
+    """Every action, then every preset, then every theme; what Textual would read as markup is escaped."""
     for action in ACTIONS:
         if action.scope == "app" and action.id != "back":
             reason = why_not(app, action.id)
-            words = f"{action.description}  [{action.key_text}]" if reason is None else f"not now: {reason}"
-            yield SystemCommand(label(app, action).capitalize(), words, partial(app.action_act, action.id))
+            state = app.key_state(action)
+            words = f"{state.key}: {action.description}" if reason is None else f"not now: {reason}"
+            name = f"go to {action.label}" if action.id.startswith("pane-") else label(app, action)
+            yield SystemCommand(name.capitalize(), escape(words), partial(app.action_act, action.id))
     for item in app.form.presets:
-        yield SystemCommand(f"Preset: {item.value}", item.detail, partial(_open, app, item.value))
+        yield SystemCommand(f"Preset: {item.value}", escape(item.detail), partial(_open, app, item.value))
     for name in theme.NAMES:
-        yield SystemCommand(f"Theme: {name}", "Change the colours", partial(setattr, app, "theme", name))
+        yield SystemCommand(f"Theme: {name}", "Change the colours", partial(use_theme, app, name))
