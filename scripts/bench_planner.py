@@ -152,7 +152,7 @@ def rerank_seconds(home: str, preset: str, repeats: int) -> list[float]:
 
 def telemetry_share(home: str) -> float | None:
     """Share of one core that polling eight GPUs ten times a second takes, without the driver's own time; None without a C compiler."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(ROOT / "tests" / "samples"))
     from nvml_stub import COMPILER, H100, ControlFile, build, run_python
 
     if COMPILER is None:

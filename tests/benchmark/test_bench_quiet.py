@@ -20,7 +20,7 @@ from statistics import median
 
 import pytest
 from conftest import RunPlanner
-from test_tui_benchmark import MeasuredSession, needs_torch, opened
+from measuring_sample import MeasuredSession, needs_torch, opened
 from tui_sample import sample_options
 
 from bench.cpu import visible_cores

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from measuring_sample import app_in, until
 from nvml_stub import A100, COMPILER, H100, ControlFile, build, environment
 from terminal_screen import Screen
-from test_tui_benchmark import app_in, until
 from textual.pilot import Pilot
 from textual.widgets import Static
 from tui_sample import settle

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("nvml_stub.c")
-REPOSITORY = SOURCE.parents[2]
+REPOSITORY = SOURCE.parents[3]
 COMPILER = shutil.which("cc")
 
 H100: dict[str, object] = {

@@ -24,7 +24,7 @@ from planner.observe.telemetry.window import observe
 from planner.session import Session
 from planner.units import GIB
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 WINDOWS = ROOT / "tests" / "data" / "windows"
 H100 = "H100 SXM5 80GB"
 

@@ -19,7 +19,7 @@ from planner.workload.presets import ModelShelf
 torch = pytest.importorskip("torch")
 
 MODELS = ModelShelf(presets_folder() / "models")
-ROWS = json.loads((Path(__file__).parent / "data" / "architectures.json").read_text())["models"]
+ROWS = json.loads((Path(__file__).parents[1] / "data" / "architectures.json").read_text())["models"]
 REMOTE_CODE = {"qwen"}
 """Families whose modelling code is not in the library."""
 CONFIGS: dict[str, dict[str, Any]] = {

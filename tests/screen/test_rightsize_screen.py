@@ -21,7 +21,7 @@ from widgets.options import AppOptions
 from widgets.rightsize import RightSizeScreen
 from widgets.telemetry import MachineView
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 WINDOWS = ROOT / "tests" / "data" / "windows"
 
 

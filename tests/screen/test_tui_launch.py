@@ -21,7 +21,7 @@ from planner.cli import AppOptions as CommandLineOptions
 from widgets import launch
 from widgets.options import AppOptions
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = """
 import pathlib, sys
 sys.path[:0] = [{root!r}, {tests!r}]
@@ -78,7 +78,7 @@ def sample_without_colour(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def _sample(folder: Path, **environment: str) -> Iterator[Terminal]:
-    code = SAMPLE.format(root=str(ROOT), tests=str(ROOT / "tests"), folder=str(folder))
+    code = SAMPLE.format(root=str(ROOT), tests=str(ROOT / "tests" / "samples"), folder=str(folder))
     terminal = Terminal(["-c", code], **environment)
     yield terminal
     terminal.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_tui_benchmark import app_in, needs_torch, opened, until
+from measuring_sample import app_in, needs_torch, opened, until
 
 from widgets import measuring
 from widgets.measuring import Measuring

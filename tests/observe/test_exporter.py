@@ -29,7 +29,7 @@ from planner.observe.telemetry.recording import read_demo, read_recording
 from planner.observe.telemetry.window import observe, observe_fleet
 from planner.session import Session
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 WINDOWS = ROOT / "tests" / "data" / "windows"
 H100 = "H100 SXM5 80GB"
 MIB = 2**20

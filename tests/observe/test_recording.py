@@ -16,7 +16,7 @@ from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
 from planner.observe.telemetry.recording import PARTS, Recorder, part_path, read_demo, read_recording
 from planner.observe.telemetry.stream import Due, Stream, replay
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 WINDOWS = ROOT / "tests" / "data" / "windows"
 
 

@@ -16,7 +16,7 @@ from planner.workload.presets import ModelShelf
 from planner.workload.tasks import LORA_TARGETS
 
 MODELS = ModelShelf(presets_folder() / "models")
-COUNTED = json.loads((Path(__file__).parent / "data" / "architectures.json").read_text())["models"]
+COUNTED = json.loads((Path(__file__).parents[1] / "data" / "architectures.json").read_text())["models"]
 
 CATALOGUE = {
     "bert-base": 109_514_298,

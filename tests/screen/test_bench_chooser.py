@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 from conftest import RunPlanner
-from test_tui_benchmark import MeasuredSession, needs_torch, opened, until
+from measuring_sample import MeasuredSession, needs_torch, opened, until
 from textual.content import Content
 from textual.widgets import OptionList
 from tui_sample import sample_options

@@ -365,7 +365,7 @@ def test_nothing_heavy_is_imported_before_the_first_paint() -> None:
         text=True,
         check=True,
         timeout=60,
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parents[2],
         env={**os.environ},
     )
     assert done.stdout.strip() == "[]"
@@ -379,7 +379,7 @@ def test_the_launcher_imports_neither_textual_nor_click() -> None:
         text=True,
         check=True,
         timeout=60,
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parents[2],
         env={**os.environ},
     )
     assert done.stdout.strip() == "[]"

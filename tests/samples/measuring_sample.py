@@ -1,0 +1,51 @@
+"""The sample planner with a store on disk: what tests of the benchmark pane start and wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from textual.pilot import Pilot
+from tui_sample import SampleSession, sample_options, settle
+
+from planner.hardware.gpus import GpuCatalogue
+from planner.hardware.measurements import Store
+from widgets.app import PlannerApp
+from widgets.benchmark import RunState
+
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is an extra")
+
+
+class MeasuredSession(SampleSession):
+    """The sample with a store on disk and no GPU of the catalogue."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.store = Store.open(folder / "state" / "measurements.sqlite3")
+        self.gpus = GpuCatalogue(())
+        self.machine = SimpleNamespace(gpus=(), devices=())
+
+
+def app_in(folder: Path, **changes: Any) -> PlannerApp:
+    return PlannerApp(sample_options(folder, open_session=lambda: cast("Any", MeasuredSession(folder)), suite="smoke", **changes))
+
+
+async def opened(pilot: Pilot[None]) -> PlannerApp:
+    app = pilot.app
+    assert isinstance(app, PlannerApp)
+    await settle(pilot)
+    return app
+
+
+async def until(app: PlannerApp, *states: RunState, within_s: float = 60) -> float:
+    """Seconds until the run is in one of these states."""
+    began = time.monotonic()
+    while app.measuring is None or app.measuring.run.state not in states:
+        assert time.monotonic() - began < within_s, app.measuring and app.measuring.run
+        await asyncio.sleep(0.02)
+    return time.monotonic() - began
