@@ -228,6 +228,17 @@ class ChipColumns(Columns):
     pcie_latency_8: Floats
     pcie_efficiency_2: Floats
     pcie_efficiency_8: Floats
+    measured_nodes_few: Floats
+    """The fewest nodes that all-reduces were measured over; 0: never."""
+    measured_nodes_many: Floats
+    measured_per_node: Floats
+    """GPUs of a node then."""
+    fabric_efficiency_few: Floats
+    """Of the rate the adapters are taken to have."""
+    fabric_efficiency_many: Floats
+    fabric_latency_few: Floats
+    """Over that of as many ranks inside a node."""
+    fabric_latency_many: Floats
     power_w: Floats
     is_cpu: Floats
     context_bytes: Floats

@@ -17,7 +17,7 @@ from planner.engine.job.gates import barred
 from planner.engine.job.jobs import Job, resolve
 from planner.engine.memory import memory_of
 from planner.engine.search.money import priced
-from planner.engine.speed.chips import Chip, fabric_of, link_of
+from planner.engine.speed.chips import Chip, fabric_of, joined_by, link_of
 from planner.engine.speed.disaggregated import asked_of, settled
 from planner.engine.speed.queueing import queue_of
 from planner.engine.speed.service import LATENCY_COLUMNS, latencies
@@ -70,6 +70,7 @@ def estimate(
             if found is None:
                 answers[position] = _unsupported(request, gpu, job)
                 continue
+            found = found if request.fabric is None else joined_by(found, request.fabric)
             layout, assumed = _layout(request, gpu, job)
             kind = "pools" if job.workload.disaggregated else "train" if job.train else "serve" if job.task == "serve" else "fixed"
             by_kind[kind].append(_Posed(position, request, job, found, layout, assumed))

@@ -25,7 +25,7 @@ from planner.engine.columns import (
 )
 from planner.engine.job.jobs import Job
 from planner.engine.memory import MemoryColumns, memory_of
-from planner.engine.speed.chips import Chip
+from planner.engine.speed.chips import Chip, measured_between
 from planner.engine.speed.disaggregated import asked_of, pooled
 from planner.engine.speed.queueing import Queue
 from planner.engine.speed.serving import ServeColumns, serve_of
@@ -164,7 +164,7 @@ def answer_of(e: Evaluated, row: int) -> Answer:
             embedding=job.architecture.embedding,
             trainable=trainable if job.train else 0,
         ),
-        assumed=job.assumed | _way_of_percentiles(e, row, job),
+        assumed=job.assumed | _way_of_percentiles(e, row, job) | measured_between(chip, layout.nodes),
         layout=layout,
         version=planner.__version__,
         **figures,

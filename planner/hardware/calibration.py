@@ -61,9 +61,19 @@ def _with_parts(gpu: Gpu, found: Ceilings, own: Sequence[Measurement]) -> Ceilin
     """
     from dataclasses import replace
 
-    from planner.hardware.measured_collectives import attention_of, cache_rate_of, collectives_of, with_measured_collectives
+    from planner.hardware.measured_collectives import (
+        attention_of,
+        cache_rate_of,
+        collectives_of,
+        node_collectives_of,
+        with_measured_collectives,
+    )
 
-    found = replace(found, collectives=with_measured_collectives(found.collectives, collectives_of(own, gpu)))
+    found = replace(
+        found,
+        collectives=with_measured_collectives(found.collectives, collectives_of(own, gpu)),
+        node_collectives=node_collectives_of(own, gpu),
+    )
     if gpu.kind != "cpu":
         return found
     return replace(

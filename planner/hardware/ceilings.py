@@ -16,7 +16,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["COLLECTIVE_KNEE", "Basis", "Ceiling", "Ceilings", "Collective", "CollectiveOp", "Link", "TrainPoint"]
+from planner.hardware.fabrics import Fabric
+
+__all__ = ["COLLECTIVE_KNEE", "Basis", "Ceiling", "Ceilings", "Collective", "CollectiveOp", "Link", "NodeCollective", "TrainPoint"]
 
 Basis = Literal["spec", "public", "transferred", "measured"]
 """'spec': the vendor's figure times what is usual; 'public': measured elsewhere on this part; 'transferred': scaled by a measurement of
@@ -60,6 +62,32 @@ class Collective:
     latency_s: Ceiling
     efficiency: Ceiling
     """Share of one direction of the link that one device's traffic reaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCollective:
+    """One operation among `gpus` devices that fill `nodes` machines, as it was measured."""
+
+    op: CollectiveOp
+    nodes: int
+    gpus: int
+    fabric: Fabric
+    """What joins the nodes."""
+    latency_s: Ceiling
+    bytes_per_s: Ceiling
+    """Wire bytes of one device a second."""
+    adapters_bytes_per_s: float
+    """What the adapters of a node are taken to carry where nobody measured, one direction."""
+
+    @property
+    def gpus_per_node(self) -> int:
+        """Devices of one machine."""
+        return self.gpus // self.nodes
+
+    @property
+    def efficiency(self) -> float:
+        """Share of the adapters' assumed rate."""
+        return self.bytes_per_s.value / self.adapters_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +144,8 @@ class Ceilings:
     """Device memory of a process with torch before its first tensor; None: not measured, the engine's record tells."""
     allocator_slack: Ceiling | None = None
     """What the caching allocator keeps above what is allocated in a training step, as a share; None: not measured."""
+    node_collectives: tuple[NodeCollective, ...] = ()
+    """Over several nodes, by measurement alone; without one, the network is taken for what `planner.hardware.fabrics` says."""
 
     def weight_bandwidth(self, stored: str) -> Ceiling:
         """Bytes per second at which weights stored as `stored` are read."""

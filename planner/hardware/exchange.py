@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planner.errors import Problem, UserError
+from planner.hardware.measured_collectives import collective_faults
 from planner.hardware.measurement import UNITS, Measurement, Origin, Run
 from planner.hardware.physics import beyond_physics
 from planner.schema import faults
@@ -155,6 +156,8 @@ def _faults(row: Row, where: str, place: int) -> Iterator[Problem]:
         yield Problem(where, f"{key}.value", f"is missing, though the status is {row.status!r}.")
     if row.value is not None and not (row.low or 0) <= row.value <= (row.high or math.inf):
         yield Problem(where, f"{key}.value", f"{row.value:g} does not lie between low {row.low:g} and high {row.high:g}.")
+    if row.kind == "collective" and row.value is not None:
+        yield from (Problem(where, f"{key}.parameters.{name}", text) for name, text in collective_faults(row.parameters))
     for name in ("point", "device", "fingerprint", "run", "suite"):
         if not getattr(row, name).strip():
             yield Problem(where, f"{key}.{name}", "is empty.")

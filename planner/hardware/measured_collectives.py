@@ -7,11 +7,12 @@ A collective over messages of several sizes gives both of its figures: t^q = lat
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from planner.hardware.ceilings import COLLECTIVE_KNEE, Ceiling, Collective, CollectiveOp, Link
+from planner.hardware.ceilings import COLLECTIVE_KNEE, Ceiling, Collective, CollectiveOp, Link, NodeCollective
+from planner.hardware.fabrics import Fabric, fabric_of, usual_fabric
 from planner.hardware.measured import Product, basis_of, rate_of_products, source_of, spread_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ LEAST_LATENCY_SHARE = 0.2
 """Of the smallest message's time: a line whose latency comes out below has too few small messages to tell."""
 DECODE_SHARE = 0.3
 """Reading has to be this much of the time for a decoding point to tell its rate."""
+FEWEST = 2
+"""Ranks of a collective."""
+PAIR = 2
 
 
 def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective, ...]:
@@ -37,13 +41,10 @@ def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective,
     link, rate = node_link(gpu)
     found: dict[tuple[str, int], Collective] = {}
     for one in points:
-        ranks, series = one.parameters.get("ranks"), one.parameters.get("series")
-        op = next((name for name in OPERATIONS if name == one.parameters.get("op")), None)
-        if one.kind != "collective" or not one.solid or op is None:
+        op, ranks = _operation(one), one.parameters.get("ranks")
+        if op is None or not isinstance(ranks, int) or ranks < FEWEST or one.parameters.get("nodes", 1) != 1:
             continue
-        if not isinstance(ranks, int) or ranks < 2 or not isinstance(series, list) or one.parameters.get("nodes", 1) != 1:
-            continue
-        line = _line(op, ranks, series)
+        line = _line(op, ranks, one.parameters["series"])
         if line is None:
             continue
         latency, per_second = line
@@ -62,6 +63,70 @@ def with_measured_collectives(known: Sequence[Collective], measured: Sequence[Co
     """`known` with those of the same link, operation and count replaced."""
     told = {(one.link, one.op, one.gpus) for one in measured}
     return (*measured, *(one for one in known if (one.link, one.op, one.gpus) not in told))
+
+
+def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCollective, ...]:
+    """Latency and rate of every collective measured among `gpu` filling several machines.
+
+    A point that does not say over which network it was taken holds for the usual one of the part where it is the user's own, and
+    for none where it came from elsewhere.
+    """
+    found: dict[tuple[str, int, int, str], NodeCollective] = {}
+    for one in points:
+        op, ranks, nodes = _operation(one), one.parameters.get("ranks"), one.parameters.get("nodes", 1)
+        fabric = _fabric(one, gpu)
+        if op is None or fabric is None or not isinstance(ranks, int) or not isinstance(nodes, int) or nodes < 2 or ranks % nodes:
+            continue
+        line = _line(op, ranks, one.parameters["series"])
+        if line is None:
+            continue
+        latency, per_second = line
+        own, basis, source = spread_of(one), basis_of([one]), source_of([one], one.point)
+        found[op, nodes, ranks, fabric] = NodeCollective(
+            op=op,
+            nodes=nodes,
+            gpus=ranks,
+            fabric=fabric,
+            latency_s=Ceiling(latency, math.hypot(own, LATENCY_SPREAD), basis, source),
+            bytes_per_s=Ceiling(per_second, math.hypot(own, EFFICIENCY_SPREAD), basis, source),
+            adapters_bytes_per_s=fabric_of(gpu, fabric, ranks // nodes)[1] * (ranks // nodes),
+        )
+    return tuple(found.values())
+
+
+def collective_faults(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(parameter, what is wrong with it) of a collective that has a value."""
+    ranks, nodes, series = given.get("ranks"), given.get("nodes", 1), given.get("series")
+    if given.get("op") not in OPERATIONS:
+        yield "op", f"{given.get('op')!r} is none of {', '.join(OPERATIONS)}."
+    if not isinstance(ranks, int) or ranks < FEWEST:
+        yield "ranks", f"{ranks!r} is no number of ranks from {FEWEST}."
+    elif not isinstance(nodes, int) or nodes < 1:
+        yield "nodes", f"{nodes!r} is no number of nodes."
+    elif ranks % nodes:
+        yield "nodes", f"{ranks} ranks do not fill {nodes} nodes."
+    if "fabric" in given and given["fabric"] not in get_args(Fabric):
+        yield "fabric", f"{given['fabric']!r} is none of {', '.join(get_args(Fabric))}."
+    if not isinstance(series, list) or not series or not all(map(_is_point, series)):
+        yield "series", "is no list of pairs, bytes and seconds, each above 0."
+
+
+def _is_point(pair: object) -> bool:
+    return isinstance(pair, list | tuple) and len(pair) == PAIR and all(isinstance(one, int | float) and one > 0 for one in pair)
+
+
+def _operation(one: Measurement) -> CollectiveOp | None:
+    """What was measured; None where the point is no collective, or cannot be planned with."""
+    if one.kind != "collective" or not one.solid or not isinstance(one.parameters.get("series"), list):
+        return None
+    return next((name for name in OPERATIONS if name == one.parameters.get("op")), None)
+
+
+def _fabric(one: Measurement, gpu: Gpu) -> Fabric | None:
+    told = one.parameters.get("fabric")
+    if told is None:
+        return usual_fabric(gpu) if one.origin == "own" else None
+    return next((kind for kind in get_args(Fabric) if kind == told), None)
 
 
 def node_link(gpu: Gpu) -> tuple[Link, float]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from planner.hardware.ceilings import Basis, Ceilings, Link
+from planner.hardware.ceilings import Basis, Ceilings, Link, NodeCollective
+from planner.hardware.fabrics import FABRIC_EFFICIENCY, FABRIC_LATENCY, fabric_of, usual_fabric
 from planner.hardware.gpus import Gpu
+from planner.units import percent_text, si_text
 
-HOPPER_YEAR = 2022
+__all__ = ["Chip", "chip_of", "fabric_of", "joined_by", "link_of", "measured_between"]
+
 USABLE_SHARE = 0.97
 """Usable ÷ label where no driver figure is known: parts with one range from 0.92 (ECC on GDDR6) to 0.99 (HBM)."""
 GEFORCE_FP16_GAIN = 1.72
@@ -55,6 +58,17 @@ class Chip:
     pcie_latency_8: float
     pcie_efficiency_2: float
     pcie_efficiency_8: float
+    measured_nodes_few: float = 0.0
+    measured_nodes_many: float = 0.0
+    measured_per_node: float = 0.0
+    fabric_efficiency_few: float = FABRIC_EFFICIENCY
+    fabric_efficiency_many: float = FABRIC_EFFICIENCY
+    fabric_latency_few: float = FABRIC_LATENCY
+    fabric_latency_many: float = FABRIC_LATENCY
+    node_collectives: tuple[NodeCollective, ...] = ()
+    """Measured over several nodes, whatever joins them."""
+    joined: tuple[NodeCollective, ...] = ()
+    """Those that the columns above are of, by the number of nodes."""
     power_w: float
     is_cpu: float
     context_bytes: float = math.nan
@@ -76,7 +90,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
     )
     kind = None if stored in _SIXTEEN else _STORED.get(stored, "int4")
     weights = bandwidth if kind is None else ceilings.weight_bandwidth(kind)
-    return Chip(
+    chip = Chip(
         gpu=gpu,
         dtype=dtype,
         capacity_bytes=gpu.usable_memory_bytes or gpu.memory_bytes * (USABLE_SHARE if gpu.kind == "gpu" else 1.0),
@@ -106,7 +120,51 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         allocator_slack=ceilings.allocator_slack.value if ceilings.allocator_slack else math.nan,
         basis=min(compute.basis, bandwidth.basis, key=_ORDER.index),
         sources=tuple(dict.fromkeys((compute.source, bandwidth.source))),
+        node_collectives=ceilings.node_collectives,
+        joined=(),
     )
+    return joined_by(chip, None) if chip.node_collectives else chip
+
+
+def joined_by(chip: Chip, fabric: str | float | None) -> Chip:
+    """`chip` with what was measured over `fabric` (a kind; None: the usual of the part), and nothing measured over another."""
+    wanted = usual_fabric(chip.gpu) if fabric is None else fabric
+    told = {}
+    for one in sorted(chip.node_collectives, key=lambda one: one.gpus):
+        if one.op == "all_reduce" and one.fabric == wanted and math.isfinite(_inside_s(chip, one.gpus)):
+            told[one.nodes] = one
+    joined = tuple(told[nodes] for nodes in sorted(told))
+    if not joined:
+        return replace(chip, joined=(), measured_nodes_few=0.0, measured_nodes_many=0.0, measured_per_node=0.0)
+    few, many = joined[0], joined[-1]
+    return replace(
+        chip,
+        joined=joined,
+        measured_nodes_few=float(few.nodes),
+        measured_nodes_many=float(many.nodes),
+        measured_per_node=float(min(few.gpus_per_node, many.gpus_per_node)),
+        fabric_efficiency_few=few.efficiency,
+        fabric_efficiency_many=many.efficiency,
+        fabric_latency_few=few.latency_s.value / _inside_s(chip, few.gpus),
+        fabric_latency_many=many.latency_s.value / _inside_s(chip, many.gpus),
+    )
+
+
+def measured_between(chip: Chip, nodes: int) -> dict[str, str]:
+    """What the network of `nodes` nodes rests on, for the answer; empty where it is taken to be what such parts have."""
+    if nodes < 2 or not chip.joined:
+        return {}
+    nearest = min(chip.joined, key=lambda one: abs(math.log(one.nodes / nodes)))
+    rate, share = si_text(nearest.bytes_per_s.value, "B/s"), percent_text(nearest.efficiency)
+    told = f"all-reduce of {nearest.gpus} over {nearest.nodes} nodes {rate}, {share} of the adapters"
+    return {"between_nodes": f"{nearest.bytes_per_s.basis}: {told}; {nearest.bytes_per_s.source}"}
+
+
+def _inside_s(chip: Chip, ranks: int) -> float:
+    """Latency of an all-reduce among as many ranks in one node, as `collective_s` has it; NaN where nothing is known of the link."""
+    link, _ = link_of(chip.gpu, None, nvlink=None)
+    low, high = getattr(chip, f"{link}_latency_2"), getattr(chip, f"{link}_latency_8")
+    return float(low * (high / low) ** (math.log2(ranks / 2) / 2))
 
 
 def _collectives(ceilings: Ceilings) -> dict[str, float]:
@@ -135,18 +193,3 @@ def link_of(gpu: Gpu, asked: str | float | None, *, nvlink: bool | None) -> tupl
         return "nvlink", gpu.nvlink_bytes_per_s / 2
     pcie = gpu.pcie_bytes_per_s or 32e9
     return "pcie", pcie / 2
-
-
-def fabric_of(gpu: Gpu, asked: str | float | None, gpus_per_node: int) -> tuple[str, float]:
-    """(name, bytes/s per GPU and direction) between nodes, where nothing was said.
-
-    Baseboards: one 400 Gb/s adapter a GPU since Hopper (AWS p5, Azure ND H100 v5), 200 Gb/s before (Azure ND A100 v4).
-    Other hosts: one 100 Gb/s port shared by the node.
-    """
-    if isinstance(asked, (int, float)):
-        return "given", float(asked)
-    modern = (gpu.release_year or 0) >= HOPPER_YEAR or gpu.architecture.startswith(("CDNA", "Gaudi"))
-    infiniband = (gpu.form_factor or "").upper().startswith(("SXM", "OAM", "SUPERCHIP"))
-    if asked == "infiniband" or (asked is None and infiniband):
-        return ("infiniband 400 Gb/s a GPU", 50e9) if modern else ("infiniband 200 Gb/s a GPU", 25e9)
-    return "ethernet 100 Gb/s a node", 12.5e9 / gpus_per_node

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
+from planner.engine.speed.across import across
 
 SMALL_KERNEL_S = 1.5e-6
 """One short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
@@ -29,8 +30,6 @@ EAGER_READS = 3.0
 multiplied. From the published decline of llama.cpp without flash attention with growing contexts."""
 COMPILED_LAUNCHES = 0.15
 """Share of the launches that torch.compile leaves: fused kernels, guards, no graphs. An assumption."""
-FABRIC_EFFICIENCY = 0.8
-"""Share of the adapters' rate that a ring across nodes reaches: an assumption, no public table of it has been fitted."""
 COLLECTIVE_KNEE = 0.62
 """See `planner.hardware.ceilings`."""
 
@@ -292,8 +291,7 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
     """Seconds of moving `volume_bytes` per rank over a ring of `ranks`, `per_node` of which share a node.
 
     t = (latency^0.62 + (volume/bandwidth)^0.62)^(1/0.62). Latency and efficiency are known for 2 and 8 ranks and follow a power
-    of n between and beyond. Across nodes every GPU brings its own share of the fabric, so a ring that has several ranks in a
-    node uses all their adapters, and latency doubles.
+    of n between and beyond. Beyond a node: see `across`.
     """
     c, s = t.chip, t.layout
     power = np.log2(np.maximum(ranks, 2.0) / 2) / 2  # 0 for 2 ranks, 1 for 8
@@ -302,10 +300,10 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
     few = np.where(s.nvlink > 0, c.nvlink_efficiency_2, c.pcie_efficiency_2)
     many = np.where(s.nvlink > 0, c.nvlink_efficiency_8, c.pcie_efficiency_8)
     inside = s.link_bytes_per_s * few * (many / few) ** np.minimum(power, 1.0)
-    across = np.minimum(inside, s.fabric_bytes_per_s * np.maximum(per_node, 1.0) * FABRIC_EFFICIENCY)
+    outside, later = across(t, ranks, per_node, inside)
     crosses = ranks > per_node
-    bandwidth = np.where(crosses, across, inside)
-    latency = low * (high / low) ** power * np.where(crosses, 2.0, 1.0)
+    bandwidth = np.where(crosses, outside, inside)
+    latency = low * (high / low) ** power * np.where(crosses, later, 1.0)
     transfer = volume_bytes / np.where(bandwidth > 0, bandwidth, np.inf)
     return np.where(ranks > 1, soft_maximum(latency, transfer, COLLECTIVE_KNEE), 0.0)
 
