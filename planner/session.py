@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from planner import paths
 from planner.errors import UserError
@@ -21,17 +21,16 @@ if TYPE_CHECKING:
     from planner.engine.advice.rightsizing import Advice
     from planner.engine.answers import Answer, Lever, MemoryDetail, Plan, PlanRow
     from planner.engine.speed.answers import TimeDetail
-    from planner.engine.speed.chips import Chip
     from planner.engine.study.answers import StudyAnswer
-    from planner.engine.study.price_sets import PriceSet
     from planner.engine.study.sizes import Study
-    from planner.hardware.ceilings import Ceilings, TrainPoint
+    from planner.hardware.ceilings import Ceilings
     from planner.hardware.gpus import Gpu, GpuCatalogue
     from planner.hardware.measurement import Measurement, Prediction
     from planner.hardware.measurements import Store
     from planner.hardware.offers import Offer
     from planner.hardware.priors import Priors
     from planner.observe.machine import Machine
+    from planner.reach import BasisChoice, Reach
     from planner.workload.architecture import Architecture
     from planner.workload.presets import ModelShelf, PresetShelf
     from planner.workload.studies import PublishedStudy
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 
 DEFAULT_PRESET = "llama-3.1-70b-chat-service"
 """What is planned when nothing was asked for."""
-
-BasisChoice = Literal["measured", "spec"]
 
 
 class Session:
@@ -127,26 +124,26 @@ class Session:
         except UserError:
             return None
 
+    @cached_property
+    def reach(self) -> Reach:
+        """What devices reach, as far as it is known now."""
+        from planner.reach import Reach
+
+        return Reach(priors=self.priors, kin=self.gpus.all, measurements=self.measurements, architecture=self.architecture)
+
     def ceilings(self, gpu: Gpu, *, basis: BasisChoice = "measured") -> Ceilings:
         """What `gpu` reaches, by measurements or ("spec") without them."""
-        from planner.hardware.calibration import ceilings_of
-
-        of = (gpu.name, basis == "measured")
-        if of not in self._ceilings:
-            known = self._measured if basis == "measured" else ()
-            self._ceilings[of] = ceilings_of(gpu, self.priors, known, kin=self.gpus.all)
-        return self._ceilings[of]
+        return self.reach.ceilings(gpu, basis)
 
     def log_prediction(self, measured: Measurement) -> Prediction | None:
         """Keep what plans said of a point before its run; None where nothing can be said of it or it is not to be believed."""
         from planner.engine.speed.foresight import predict
-        from planner.hardware.calibration import ceilings_of
 
         part = self.part_named(measured.device) if measured.solid else None
         if part is None:
             return None
-        known = self.measurements(without_run=measured.run)
-        found = predict(measured, part, ceilings_of(part, self.priors, known, kin=self.gpus.all), self.architecture)
+        before = self.reach.ceilings_by(part, self.measurements(without_run=measured.run))
+        found = predict(measured, part, before, self.architecture)
         if found is not None:
             self.store.add_prediction(found)
         return found
@@ -160,10 +157,11 @@ class Session:
 
     def workload(self, fields: Mapping[str, Any], where: str = "") -> Workload:
         """`fields` as a workload whose model is known; raises `UserError` with every problem."""
+        from planner.engine.job.jobs import resolve
         from planner.workload.presets import read_workload
 
         workload = read_workload(fields, where)
-        self._resolved(workload, where)
+        resolve(workload, self.architecture_of(workload, where), where)
         return workload
 
     def architecture(self, model: str | dict[str, Any], where: str = "") -> Architecture:
@@ -206,8 +204,8 @@ class Session:
             machine=self.machine.devices,
             local_counts=self._local_counts(),
             find_gpu=self.gpus.find,
-            chip=self._chips(measured=basis == "measured"),
-            spec_chip=self._chips(measured=False),
+            chip=self.reach.chips(basis),
+            spec_chip=self.reach.chips("spec"),
         )
         return make_plan(workload, self.architecture_of(workload), sources, top=top, levers=levers, hints=hints)
 
@@ -218,8 +216,7 @@ class Session:
         """
         from planner.engine.candidate import memory_detail
 
-        gpu = next((local for local in self.machine.devices if row.here and local.name == row.gpu), None) or self.gpus.find(row.gpu)
-        return memory_detail(workload, self.architecture_of(workload), row, gpu, self._chips(measured=basis == "measured"))
+        return memory_detail(workload, self.architecture_of(workload), row, self._gpu_of(row), self.reach.chips(basis))
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
         """Where the time of `row` of the plan for `workload` goes, operator by operator; None where it cannot be timed.
@@ -228,9 +225,8 @@ class Session:
         """
         from planner.engine.speed.detail import time_detail
 
-        gpu = next((local for local in self.machine.devices if row.here and local.name == row.gpu), None) or self.gpus.find(row.gpu)
-        architecture, chips = self.architecture_of(workload), self._chips(measured=basis == "measured")
-        return time_detail(workload, architecture, row, gpu, self.offers, chips)
+        architecture = self.architecture_of(workload)
+        return time_detail(workload, architecture, row, self._gpu_of(row), self.offers, self.reach.chips(basis))
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
         """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
@@ -247,7 +243,7 @@ class Session:
         """One answer a request, in order."""
         from planner.engine.estimate import estimate
 
-        return estimate(requests, self.gpus.find, self.architecture_of, self._chips(measured=basis == "measured"))
+        return estimate(requests, self.gpus.find, self.architecture_of, self.reach.chips(basis))
 
     def study(
         self,
@@ -264,6 +260,7 @@ class Session:
         """
         import msgspec
 
+        from planner.engine.study.participants import named_parts, usual_parts
         from planner.engine.study.price_sets import price_set
         from planner.engine.study.published import compared
         from planner.engine.study.run import run_study
@@ -272,16 +269,18 @@ class Session:
         named = tuple((self.gpus.find(name).name, usd) for name, usd in (given or {}).items())
         asked = study or Study()
         chosen = price_set(prices or DEFAULT_PRICES, self.offers, named, self.published_study)
-        points = {device.name: self._train_points(device) for device in self.machine.devices} if basis == "measured" else {}
+        local = self.machine.devices
+        points = {device.name: self.ceilings(device).train_points for device in local} if basis == "measured" else {}
         found = run_study(
             asked,
-            self._studied(gpus, chosen, asked, points),
+            named_parts(gpus, self.gpus, local)
+            or usual_parts(asked, chosen, points, catalogue=self.gpus, local=local, architecture=self.architecture),
             prices=chosen.name,
             price_of=chosen.of,
             architecture=self.architecture,
-            chip=self._chips(measured=basis == "measured"),
+            chip=self.reach.chips(basis),
             measured=points,
-            here=frozenset(device.name for device in self.machine.devices),
+            here=frozenset(device.name for device in local),
         )
         return msgspec.structs.replace(found, published=compared(found, self.published_study))
 
@@ -312,7 +311,7 @@ class Session:
         means = Means(
             find_gpu={gpu.name: gpu for gpu in self.gpus.all},
             offers=self.offers,
-            chip=self._chips(measured=True),
+            chip=self.reach.chips("measured"),
             estimate=self.estimate,
             workload=workload,
             tokens_per_s=tokens_per_s,
@@ -324,54 +323,12 @@ class Session:
 
     def refresh(self) -> None:
         """Forget what was read of measurements, so that the next plan sees new ones."""
-        self._ceilings.clear()
-        self._chip_cache.clear()
-        self.__dict__.pop("_measured", None)
+        self.reach.forget()
 
-    def _studied(
-        self, names: Sequence[str], prices: PriceSet, study: Study, points: Mapping[str, Sequence[TrainPoint]]
-    ) -> list[Gpu]:
-        """The GPUs of a study: those named, or the usual ones in the form that has a price, and this machine's.
-
-        Its CPU is one of them where it has measured models of the study's vocabulary.
-        """
-        from planner.engine.study.run import measured_sizes
-        from planner.engine.study.sizes import DEFAULT_GPUS
-
-        local = {device.name: device for device in self.machine.devices}
-        if names:
-            every = [gpu for gpu in self.gpus.all if gpu.kind == "gpu"] if "all" in names else []
-            return every or [local.get(name) or self.gpus.find(name) for name in names]
-        forms = [[self.gpus.find(name) for name in family] for family in DEFAULT_GPUS]
-        usual = [next((gpu for gpu in family if prices.of(gpu).usd_per_gpu_h is not None), family[0]) for family in forms]
-
-        def took_part(device: Gpu) -> bool:
-            sizes = measured_sizes(points.get(device.name, ()), study, self.architecture)
-            return any(vocabulary == study.vocabulary for _, vocabulary in sizes)
-
-        own = [device for device in local.values() if device.kind == "gpu" or took_part(device)]
-        return [*usual, *(device for device in own if device.name not in {gpu.name for gpu in usual})]
-
-    def _train_points(self, gpu: Gpu) -> tuple[TrainPoint, ...]:
-        """Training steps measured on `gpu`."""
-        return self.ceilings(gpu).train_points
-
-    @cached_property
-    def _measured(self) -> tuple[Measurement, ...]:
-        return self.measurements()
-
-    @cached_property
-    def _ceilings(self) -> dict[tuple[str, bool], Ceilings]:
-        return {}
-
-    @cached_property
-    def _chip_cache(self) -> dict[tuple[str, str, str, bool], Chip | None]:
-        return {}
-
-    def _resolved(self, workload: Workload, where: str) -> None:
-        from planner.engine.job.jobs import resolve
-
-        resolve(workload, self.architecture_of(workload, where), where)
+    def _gpu_of(self, row: PlanRow) -> Gpu:
+        """The part that `row` is about: this machine's own where it stands here."""
+        here = next((local for local in self.machine.devices if row.here and local.name == row.gpu), None)
+        return here or self.gpus.find(row.gpu)
 
     def _local_counts(self) -> dict[str, int]:
         counts: dict[str, int] = {self.machine.cpu.name: 1}
@@ -379,21 +336,3 @@ class Session:
             if local.gpu is not None:
                 counts[local.gpu.name] = counts.get(local.gpu.name, 0) + 1
         return counts
-
-    def _chips(self, *, measured: bool) -> Any:
-        """A look-up (gpu, dtype, stored weights) -> Chip, kept for the life of the session or until `refresh`."""
-        from planner.engine.speed.chips import chip_of
-        from planner.engine.speed.measured_steps import with_measured_steps
-
-        basis: BasisChoice = "measured" if measured else "spec"
-
-        def look_up(gpu: Gpu, dtype: str, stored: str) -> Chip | None:
-            key = (gpu.name, dtype, stored, measured)
-            if key not in self._chip_cache:
-                ceilings = self.ceilings(gpu, basis=basis)
-                found = chip_of(gpu, ceilings, dtype, stored)
-                points = ceilings.train_points
-                self._chip_cache[key] = with_measured_steps(found, points, self.architecture) if found and points else found
-            return self._chip_cache[key]
-
-        return look_up

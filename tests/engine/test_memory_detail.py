@@ -93,7 +93,8 @@ def test_formulas_give_the_bytes_they_stand_for(preset: str, task: str) -> None:
     of, found = asked(preset, task)
     for row in [row for row in found.rows if row.answer.memory_bytes and not row.here][::12]:
         job = job_of(of, session().architecture(of.model), row)
-        chip = session()._chips(measured=False)(session().gpus.find(row.gpu), job.dtype, job.stored)
+        chip = session().reach.chips("spec")(session().gpus.find(row.gpu), job.dtype, job.stored)
+        assert chip is not None
         assert row.answer.layout is not None
         for part in terms_of(candidate_of(job, chip, row.answer.layout).table()):
             if cell(part.bytes, 0) > 0:

@@ -29,7 +29,7 @@ def posed(asked: Workload) -> tuple[Any, ...]:
     s = session()
     job = resolve(asked, s.architecture_of(asked), headroom=PLAN_HEADROOM)
     sites = sites_for(asked, s.gpus.all, s.offers, s.machine.devices, {}, set(), asked.max_gpus or 64)
-    found = [(site, s._chips(measured=False)(site.gpu, job.dtype, job.stored)) for site in sites]
+    found = [(site, s.reach.chips("spec")(site.gpu, job.dtype, job.stored)) for site in sites]
     return job, [site for site, chip in found if chip], [chip for _, chip in found if chip]
 
 

@@ -57,7 +57,7 @@ def parts(found: MemoryBytes) -> dict[str, float]:
 
 
 def chip(gpu: str, dtype: str = "bf16", stored: str = "bf16") -> Chip:
-    found: Chip | None = session()._chips(measured=False)(session().gpus.find(gpu), dtype, stored)
+    found: Chip | None = session().reach.chips("spec")(session().gpus.find(gpu), dtype, stored)
     assert found is not None
     return found
 
