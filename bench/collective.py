@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench import adapters
 from bench.points import Bench, UnsupportedError, rounded, utc_now
 from bench.protocol import Point, Result
 from bench.ranks import Group
@@ -66,6 +67,7 @@ def _result(bench: Bench, point: Point, op: str, nodes: int, told: dict[str, Any
             "op": op,
             "ranks": ranks,
             "nodes": nodes,
+            **(adapters.here(told["backend"]) if nodes > 1 else {}),
             "backend": told["backend"],
             "bytes": largest,
             "latency_s": series[0][1],

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, RunPlanner
 
+from bench.adapters import fabric_between
 from bench.ranks import OPERATIONS, World
 from planner.hardware.measured_collectives import collectives_of
 from planner.hardware.measurements import Store
@@ -55,6 +56,7 @@ def test_what_two_nodes_do_together_is_kept_by_the_first(tmp_path: Path) -> None
     assert [one.point for one in found] == [f"collective/{op}/2/2-nodes" for op in OPERATIONS]
     for one in found:
         assert (one.parameters["ranks"], one.parameters["nodes"], one.parameters["backend"]) == (2, 2, "gloo")
+        assert one.parameters["fabric"] == "ethernet"
         assert one.value is not None
         assert one.value > 0
         assert len(one.parameters["series"]) == 3
@@ -99,6 +101,37 @@ def test_the_place_among_ranks_is_read_as_torchrun_says_it() -> None:
     assert World.around({"RANK": "0", "WORLD_SIZE": "1"}) is None
     assert World.around({}) is None
     assert (rank_of(TORCHRUN), rank_of({}), rank_of({"RANK": "0", "WORLD_SIZE": "1"})) == (9, None, None)
+
+
+@pytest.mark.parametrize(
+    ("ports", "backend", "ranks", "environment", "fabric"),
+    [
+        (["4: ACTIVE"] * 8, "nccl", 8, {}, "infiniband"),
+        (["4: ACTIVE"] * 4, "nccl", 8, {}, "infiniband"),
+        (["4: ACTIVE"], "nccl", 8, {}, "ethernet"),
+        (["4: ACTIVE"], "nccl", 1, {}, "infiniband"),
+        (["1: DOWN"] * 8, "nccl", 8, {}, "ethernet"),
+        (["4: ACTIVE"] * 8, "gloo", 8, {}, "ethernet"),
+        (["4: ACTIVE"] * 8, "nccl", 8, {"NCCL_IB_DISABLE": "1"}, "ethernet"),
+        ([], "nccl", 8, {}, "ethernet"),
+    ],
+)
+def test_what_joins_the_nodes_is_kept_with_the_point(
+    tmp_path: Path, ports: list[str], backend: str, ranks: int, environment: dict[str, str], fabric: str
+) -> None:
+    for number, state in enumerate(ports):
+        port = tmp_path / "sys" / "class" / "infiniband" / f"mlx5_{number}" / "ports" / "1"
+        port.mkdir(parents=True)
+        (port / "state").write_text(f"{state}\n")
+        (port / "rate").write_text("400 Gb/sec (4X NDR)\n")
+    found = fabric_between(backend, ranks, environment, tmp_path)
+    assert found["fabric"] == "ethernet"  # a container without the adapters' devices
+    (tmp_path / "dev" / "infiniband").mkdir(parents=True)
+    (tmp_path / "dev" / "infiniband" / "uverbs0").touch()
+    found = fabric_between(backend, ranks, environment, tmp_path)
+    assert found["fabric"] == fabric
+    if fabric == "infiniband":
+        assert found == {"fabric": fabric, "adapters": len(ports), "adapter_bits_per_s": 400e9}
 
 
 @pytest.mark.usefixtures("torch_here")
