@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from planner.hardware.ceilings import Ceiling
+from planner.hardware.fabrics import FABRIC_EFFICIENCY, FABRIC_LATENCY
 from planner.hardware.measured import Product, spread_of
+from planner.hardware.measured_collectives import node_link
 
 if TYPE_CHECKING:
-    from planner.hardware.ceilings import Ceiling, Ceilings
+    from planner.hardware.ceilings import Ceilings
     from planner.hardware.gpus import Gpu
     from planner.hardware.measurement import Measurement
 
@@ -94,10 +97,40 @@ def _lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingLine]:
     yield _line("kernel latency", "s", None, used.kernel_latency_s, spec.kernel_latency_s)
     yield _line("launch", "s", None, used.launch_s, spec.launch_s)
     yield _line("training factor", "", None, used.train_factor, spec.train_factor)
+    yield from _inside_lines(gpu, used, spec)
+    yield from _across_lines(gpu, used, spec)
     if used.context_bytes is not None:
         yield _line("context", "B", None, used.context_bytes, None)
     if used.allocator_slack is not None:
         yield _line("allocator slack", "", None, used.allocator_slack, None)
+
+
+def _inside_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingLine]:
+    """What was measured among several in one machine."""
+    link, rate = node_link(gpu)
+    known = {(one.link, one.op, one.gpus): one for one in spec.collectives}
+    for one in sorted(used.collectives, key=lambda one: (one.op, one.gpus)):
+        before = known.get((one.link, one.op, one.gpus))
+        if one.link != link or one == before:
+            continue
+        name = f"{one.op.replace('_', '-')} of {one.gpus} ({link})"
+        usual = _times(before.efficiency, rate) if before else None
+        yield _line(name, "B/s", rate, _times(one.efficiency, rate), usual)
+        yield _line(f"{name}, latency", "s", None, one.latency_s, before.latency_s if before else None)
+
+
+def _across_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingLine]:
+    """What was measured over several machines, beside what their network is taken for."""
+    for one in sorted(used.node_collectives, key=lambda one: (one.op, one.nodes, one.gpus)):
+        name = f"{one.op.replace('_', '-')} of {one.gpus} over {one.nodes} nodes ({one.fabric})"
+        usual = Ceiling(one.adapters_bytes_per_s * FABRIC_EFFICIENCY, one.bytes_per_s.spread, "spec", "assumed")
+        inside = spec.collective(one.op, one.gpus, node_link(gpu)[0])
+        yield _line(name, "B/s", None, one.bytes_per_s, usual)
+        yield _line(f"{name}, latency", "s", None, one.latency_s, _times(inside.latency_s, FABRIC_LATENCY) if inside else None)
+
+
+def _times(ceiling: Ceiling, factor: float) -> Ceiling:
+    return Ceiling(ceiling.value * factor, ceiling.spread, ceiling.basis, ceiling.source)
 
 
 def _line(name: str, unit: str, spec: float | None, used: Ceiling, before: Ceiling | None) -> CeilingLine:

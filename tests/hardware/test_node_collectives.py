@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from conftest import RunPlanner
 
 from planner.engine.answers import Answer, LayoutAnswer, PlanRow
 from planner.engine.candidate import candidate_of
@@ -247,6 +248,26 @@ def test_what_was_measured_travels(session: Session, tmp_path: Path) -> None:
     for nodes, rate in ((2, RATE), (4, 60e9)):
         assert ring_s(session, list(back), 1e9, nodes=nodes) == pytest.approx(seconds(1e9, LATENCY_S, rate), rel=0.03)
     assert {one.bytes_per_s.basis for one in ceilings_of(gpu, session.priors, back).node_collectives} == {"public"}
+
+
+def test_the_ceilings_in_use_show_it(run_planner: RunPlanner, tmp_path: Path) -> None:
+    inside = measured(nodes=1, rate=300e9, latency_s=20e-6, fabric=None)
+    inside = msgspec.structs.replace(inside, point="collective/all_reduce/8", parameters={**inside.parameters, "nodes": 1})
+    text = export_document([measured(), inside], [], version="0.1.0", exported_at="2026-01-02T00:00:00Z")
+    (tmp_path / "figures.json").write_bytes(text)
+    assert run_planner("measurements", "import", str(tmp_path / "figures.json")).returncode == 0
+    lines = {line["name"]: line for line in json.loads(run_planner("ceilings", H100, "--json").stdout)["lines"]}
+    across = lines["all-reduce of 16 over 2 nodes (infiniband)"]
+    assert (across["basis"], across["unit"]) == ("public", "B/s")
+    assert across["source"] == "benchmark on another machine: collective/all_reduce/16/2-nodes"
+    assert across["value"] == pytest.approx(RATE, rel=0.03)
+    assert across["before"] == pytest.approx(0.8 * 400e9)
+    assert lines["all-reduce of 16 over 2 nodes (infiniband), latency"]["value"] == pytest.approx(LATENCY_S, rel=0.03)
+    assert lines["all-reduce of 8 (nvlink)"]["value"] == pytest.approx(300e9, rel=0.03)
+    assert lines["all-reduce of 8 (nvlink)"]["before"] > lines["all-reduce of 8 (nvlink)"]["value"]
+    people = run_planner("ceilings", H100).stdout
+    assert "all-reduce of 16 over 2 nodes (infiniband): 320 GB/s → 140 GB/s, public" in people
+    assert "over 2 nodes" not in run_planner("ceilings", H100, "--basis", "spec").stdout
 
 
 @pytest.mark.parametrize(
