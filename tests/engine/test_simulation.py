@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from planner.engine.columns import Floats, LayoutColumns, Table
 from planner.engine.speed.operators import forward
 from planner.engine.speed.serving import serve_of
+from planner.engine.speed.simulation import lanes as lanes_module
 from planner.engine.speed.simulation import replica
 from planner.engine.speed.simulation.batching import run
+from planner.engine.speed.simulation.endings import Endings, InSlots, InTurn, endings_of
 from planner.engine.speed.simulation.pace import KNOTS, Pace, between, constant_pace, pace_of
 from planner.engine.speed.simulation.replica import Demand, settled, share_of
 from planner.engine.speed.simulation.replica import simulate as serve_replicas
@@ -246,6 +248,84 @@ def test_it_is_what_one_iteration_after_the_other_gives(case: tuple[Pace, Rules,
         for name in ("sent_s", "admitted_s", "first_s", "end_s"):
             want = [getattr(item, name) for item in items[:-1]]
             np.testing.assert_allclose(getattr(trace, name)[lane, :-1], want, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def in_any_order(traffic: Traffic, slots: int) -> InSlots:
+    """As where outputs differ."""
+    lanes, width = traffic.arrival_s.shape
+    here = np.arange(max(slots, int(traffic.in_flight.max()))) < traffic.in_flight[:, None]
+    at = np.minimum(np.arange(lanes)[:, None] * width + np.arange(here.shape[1]), traffic.output_tokens.size - 1)
+    return InSlots(np.where(here, traffic.output_tokens.ravel()[at], np.inf), np.where(here, at, 0), traffic.in_flight)
+
+
+@st.composite
+def alike(draw: Any) -> tuple[Pace, Rules, Traffic]:
+    """Outputs of one length each lane, some of them on their way at the start; caches that fill."""
+    lanes = draw(st.integers(1, 3))
+    rules = Rules(
+        budget=np.array([draw(st.sampled_from([2.0, 7.0, INFINITE])) for _ in range(lanes)]),
+        sequences=np.array([float(draw(st.integers(2, 9))) for _ in range(lanes)]),
+        capacity=np.array([draw(st.sampled_from([60.0, 90.0, INFINITE])) for _ in range(lanes)]),
+        reserve=np.array([draw(st.booleans()) for _ in range(lanes)]),
+        mixed=np.array([draw(st.booleans()) for _ in range(lanes)]),
+    )
+    loads = [
+        Load(
+            inputs=Length(mean=draw(st.integers(1, 15)), spread=draw(st.sampled_from([0.0, 0.9]))),
+            outputs=Length(mean=draw(st.integers(2, 25))),
+            arrivals=draw(st.sampled_from(["closed", "poisson"])),
+            rate_per_s=draw(st.floats(10, 500)),
+            concurrency=draw(st.integers(2, 6)),
+            in_flight=draw(st.integers(0, 2)),
+        )
+        for _ in range(lanes)
+    ]
+    traffic = traffic_of(loads, [draw(st.integers(0, 99)) for _ in range(lanes)], draw(st.integers(10, 40)))
+    return some_pace(draw, lanes, floor=draw(st.booleans())), rules, traffic.fitted(rules.capacity)
+
+
+def test_who_ends_in_turn_ends_as_in_any_order() -> None:
+    turned_out: list[float] = []
+    searching(given(alike())(lambda case: _ends_alike(case, turned_out)))()
+    assert sum(turned_out) > 10, "also where requests lose their places"
+
+
+def _ends_alike(case: tuple[Pace, Rules, Traffic], turned_out: list[float]) -> None:
+    pace, rules, traffic = case
+    width = traffic.arrival_s.shape[1]
+    span = {"warm": traffic.in_flight, "measured": width - 2 - traffic.in_flight}
+    assert (np.diff(traffic.output_tokens[:, :-1]) >= 0).all(), "who ends first stands first"
+    assert isinstance(endings_of(traffic, 8), InTurn)
+    in_turn = run(pace, rules, traffic, **span)
+    turned_out.append(float(in_turn.preempted.sum()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes_module, "endings_of", in_any_order)
+        slots = run(pace, rules, traffic, **span)
+    for item in fields(Trace):
+        np.testing.assert_array_equal(getattr(in_turn, item.name), getattr(slots, item.name), err_msg=item.name)
+
+
+def test_outputs_that_differ_are_simulated_beside_none_that_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In turn is faster, and a row is the same whatever stands beside it."""
+    blocks = []
+
+    def kept(traffic: Traffic, slots: int) -> Endings:
+        blocks.append((traffic.arrival_s.shape[0], endings_of(traffic, slots)))
+        return blocks[-1][1]
+
+    monkeypatch.setattr(lanes_module, "endings_of", kept)
+    demand = demand_at([2.0, 3.0, 2.5, 4.0])
+    demand = replace(demand, outputs=[Length(mean=200), Length(mean=200, p95=300), Length(mean=100), Length(mean=90, p95=200)])
+    one = table_of()
+    layout = LayoutColumns(**{item.name: np.repeat(getattr(one.layout, item.name), 4) for item in fields(LayoutColumns)})
+    table = replace(one, layout=layout)
+    together = serve_replicas(table, np.full(4, 400.0), demand, seeds=2)
+    assert [(lanes, type(of)) for lanes, of in blocks] == [(4, InTurn), (4, InSlots)]
+    for row in range(4):
+        own = np.array([row])
+        alone = serve_replicas(table.take(own), np.full(1, 400.0), demand.take(own), seeds=2)
+        assert alone.request_s.p95[0] == together.request_s.p95[row]
+        assert alone.ttft_s.mean[0] == together.ttft_s.mean[row]
 
 
 # --- queues whose answer is known -----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.speed.simulation.endings import each
 from planner.engine.speed.simulation.lanes import GAP_BINS, GAP_RATIO, NEVER_S, Lanes
 from planner.engine.speed.simulation.pace import BELOW, KNOTS, Pace, between
 from planner.engine.speed.simulation.preemption import preempt
@@ -257,14 +258,12 @@ def _start(s: Lanes, ended: Rows) -> None:
     if not lane.size:
         return
     count = ended.take(lane)
-    owner, rank, begins = _each(lane, count)
+    owner, rank, begins = each(lane, count)
     r = s.begun.take(owner) + rank
     s.note(s.first, r, s.clock.take(owner))
     inputs, outputs = s.told.take(r, axis=0).T
     end = s.step.take(owner) + outputs - 1
-    row = s.slot_of.take(owner)
-    cell = row + s.free.ravel().take(row + s.running.take(owner).astype(np.int64) + rank)
-    s.ends.ravel()[cell], s.owner.ravel()[cell] = end, r
+    s.endings.begin(owner, r, rank, end)
     soonest = end if begins is None else np.minimum.reduceat(end, begins)
     s.next_end[lane] = np.minimum(s.next_end.take(lane), soonest)
     s.context = s.context + np.bincount(owner, weights=inputs + 1, minlength=s.home.size)
@@ -272,30 +271,12 @@ def _start(s: Lanes, ended: Rows) -> None:
     s.begun = s.begun + ended
 
 
-def _each(lane: Rows, count: Rows) -> tuple[Rows, Rows | int, Rows | None]:
-    """Every lane `count` times: (lanes, numbers from 0 in each, where each begins; None where all are alone)."""
-    if lane.size == count.sum():
-        return lane, 0, None
-    begins = np.cumsum(count) - count
-    owner = lane.repeat(count)
-    return owner, np.arange(owner.size) - begins.repeat(count), begins
-
-
 def _finish(s: Lanes) -> None:
     """Sequences whose last token is out leave, and in a closed loop the next request is on its way."""
     lane = (s.next_end <= s.step).nonzero()[0]
     if not lane.size:
         return
-    ends = s.ends.take(lane, axis=0)
-    over = (ends <= s.step.take(lane)[:, None]).ravel().nonzero()[0]
-    ends.ravel()[over] = np.inf
-    s.next_end[lane] = ends.min(axis=1)
-    place = over // s.slots
-    owner, slot = lane.take(place), over - place * s.slots
-    row = s.slot_of.take(owner)
-    cell = row + slot
-    r = s.owner.ravel().take(cell)
-    s.ends.ravel()[cell] = np.inf
+    owner, r, s.next_end[lane] = s.endings.over(lane, s.step.take(lane))
     who, lanes = s.who(r), s.home.size
     s.end[who] = s.clock.take(owner)
     counted = (who >= s.warm.take(owner)) & (who < s.last.take(owner))
@@ -304,17 +285,15 @@ def _finish(s: Lanes) -> None:
     tokens = np.bincount(owner, weights=s.whole.take(r), minlength=lanes)
     s.running, s.inside = s.running - gone, s.inside - gone
     s.context, s.held = s.context - tokens, s.held - tokens
-    count = gone.take(lane)
-    s.free.ravel()[row + s.running.take(owner).astype(np.int64) + _each(lane, count)[1]] = slot
     if s.looping:
-        _issue(s, lane, count)
+        _issue(s, lane, gone.take(lane))
 
 
 def _issue(s: Lanes, lane: Rows, gone: Rows) -> None:
     """The next request of every one that ended; each takes the front end's time, one after the other."""
     keep = s.closed[lane]
     lane, gone = lane[keep], gone[keep]
-    owner, rank, _ = _each(lane, gone)
+    owner, rank, _ = each(lane, gone)
     r = s.issued[owner] + rank
     arrival = np.maximum(s.clock[owner], s.ready[owner]) + s.turnaround[owner] * (rank + 1)
     fits = r < s.beyond[owner]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.speed.simulation.endings import endings_of
 from planner.engine.speed.simulation.pace import KNOTS, Pace, at_whole
 from planner.engine.speed.simulation.trace import Rules
 from planner.engine.speed.simulation.traffic import Traffic
@@ -86,17 +87,15 @@ class Lanes:
         self.ready = (self.issued - base) * self.turnaround * self.closed
 
     def _begin(self, traffic: Traffic, base: Rows) -> None:
-        """Sequences that run from the start, each in a slot; `free` lists, from `running` on, the slots of a lane that are not taken."""
+        """Sequences that run from the start; there are tables for up to `slots` in a lane."""
         width, in_flight = traffic.arrival_s.shape[1], traffic.in_flight
         begun = np.maximum(in_flight, traffic.concurrency)
         self.slots = int(np.minimum(1.3 * begun + 8, np.maximum(np.minimum(self.rules.sequences, width - 1), begun + 1)).max())
-        place = np.arange(self.slots)
+        self.endings = endings_of(traffic, self.slots)
+        self.next_end = self.endings.soonest()
+        place = np.arange(int(in_flight.max()))
         here = place < in_flight[:, None]
         at = np.minimum(base[:, None] + place, self.whole.size - 1)
-        self.ends = np.where(here, self.outputs[at], np.inf)
-        self.owner = np.where(here, at, 0)
-        self.free = np.tile(place, (base.size, 1))
-        self.next_end = self.ends.min(axis=1)
         self.context = np.where(here, self.inputs[at], 0.0).sum(axis=1)
         full = np.where(here, self.whole[at], 0.0).sum(axis=1)
         self.held = np.where(self.rules.reserve, full, self.context)
@@ -119,7 +118,7 @@ class Lanes:
         """Where each lane's own begin in arrays of two dimensions laid flat; and what need not be looked at, as it is the same for all."""
         pace, rules = self.pace, self.rules
         every = np.arange(self.home.size)
-        self.row_of, self.knot_of, self.slot_of = every * (self.slots + 1), every * KNOTS.size, every * self.slots
+        self.row_of, self.knot_of = every * (self.slots + 1), every * KNOTS.size
         self.mixed, self.reserving = bool(rules.mixed.all()), bool(rules.reserve.any())
         self.by_table = self.integral and bool((pace.row_share == 1).all())
         """Rows of a pass are whole numbers."""
@@ -130,10 +129,7 @@ class Lanes:
     def widen(self) -> None:
         """Room for half as many sequences again."""
         more = self.slots // 2 + 8
-        self.ends = np.pad(self.ends, ((0, 0), (0, more)), constant_values=np.inf)
-        self.owner = np.pad(self.owner, ((0, 0), (0, more)))
-        further = np.broadcast_to(np.arange(self.slots, self.slots + more), (self.home.size, more))
-        self.free = np.concatenate([self.free, further], axis=1)
+        self.endings.widen(more)
         self.slots += more
         self._tables()
 
@@ -174,6 +170,7 @@ class Lanes:
         self.write_down()
         for name in PER_LANE:
             setattr(self, name, getattr(self, name)[keep])
+        self.endings.keep(keep)
         self.pace = self.pace.take(np.flatnonzero(keep))
         self.rules = self.rules.take(keep)
         self._alike()
@@ -181,7 +178,7 @@ class Lanes:
 
 PER_LANE = (
     *("home", "beyond", "at", "begun", "warm", "last", "left", "clock", "step", "stall", "held", "filled", "pairs", "wanted"),
-    *("wanted_pairs", "busy", "area", "cached", "closed", "turnaround", "issued", "ready", "ends", "owner", "free", "next_end"),
+    *("wanted_pairs", "busy", "area", "cached", "closed", "turnaround", "issued", "ready", "next_end"),
     *("context", "running", "inside", "next_arrival", "claimed", "open", "head_s", "decode_s", "rise_s"),
 )
 """Arrays of `Lanes` that shrink with it."""

@@ -42,10 +42,8 @@ def _interrupt(s: Lanes, lane: Rows, r: Rows) -> None:
 
     Those admitted after it have ended, so it takes the last of their places; `origin` remembers which request it is.
     """
-    alive = np.where(np.isfinite(s.ends[lane]), s.owner[lane], -1)
-    slot = np.argmax(alive, axis=1)
-    old = alive[np.arange(lane.size), slot]
-    remaining = s.ends[lane, slot] - s.step[lane]
+    old, end, s.next_end[lane] = s.endings.withdraw(lane, s.begun[lane])
+    remaining = end - s.step[lane]
     s.inputs[r], s.outputs[r] = s.inputs[old] + s.outputs[old] - remaining, remaining
     s.prefix[r], s.origin[r], s.whole[r] = s.prefix[old], s.origin[old], s.whole[old]
     fresh = s.inputs[r] - s.prefix[r]
@@ -57,6 +55,3 @@ def _interrupt(s: Lanes, lane: Rows, r: Rows) -> None:
     s.held[lane] += 1  # its claim counts one token more than it held
     s.running[lane] -= 1
     s.begun[lane] -= 1
-    s.free[lane, s.running[lane].astype(np.int64)] = slot
-    s.ends[lane, slot] = np.inf
-    s.next_end[lane] = s.ends[lane].min(axis=1)

@@ -149,7 +149,8 @@ def serve(
     """What each replica does under `demand`; a row that cannot keep up is `saturated`, its latencies infinite.
 
     `seeds` lanes a row, numbered from `seed`; `measured` requests in each, after those that make it steady. Rows with about as
-    many requests in flight are simulated together, as they take about as many steps.
+    many requests in flight are simulated together, as they take about as many steps; and those whose outputs are alike, as these
+    end in turn (`endings`).
     """
     closed = demand.rate_per_s <= 0
     limit = np.where(demand.concurrency > 0, np.minimum(demand.concurrency, rules.sequences), rules.sequences)
@@ -159,11 +160,12 @@ def serve(
     rows = np.flatnonzero(keeps_up | closed)
     if not rows.size:
         return _with_saturated(None, rows, limit.size)
-    rows = rows[np.argsort(in_flight[rows], kind="stable")]
+    varied = np.array([length.varies for length in demand.outputs])
+    rows = rows[np.lexsort((in_flight[rows], varied[rows]))]
     lane, number = np.repeat(rows, seeds), np.tile(np.arange(seed, seed + seeds), rows.size)
     spans = _spans(demand.take(lane), limit[lane], in_flight[lane], number, measured)
     found = []
-    for block in _blocks(spans.requests, seeds):
+    for block in _blocks(spans.requests, varied[lane], seeds):
         own, load, span = rules.take(lane[block]), demand.take(lane[block]), spans.take(block)
         drawn = traffic_of(_loads(load, own.sequences, span.begun), number[block].tolist(), int(span.requests.max()), span.requests)
         trace = run(
@@ -195,12 +197,13 @@ class _Spans:
         return _Spans(self.begun[index], self.warm[index], self.counted[index], self.requests[index])
 
 
-def _blocks(requests: Rows, seeds: int) -> Iterator[Rows]:
-    """Lanes that are simulated together, `seeds` of a row next to each other: some hundred, fewer of many requests each."""
+def _blocks(requests: Rows, varied: Flags, seeds: int) -> Iterator[Rows]:
+    """Lanes that are simulated together, `seeds` of a row next to each other: some hundred, fewer of many requests each; all `varied` or none."""
     begin = 0
     while begin < requests.size:
         most = np.maximum.accumulate(requests[begin:])
         held = (np.arange(1, most.size + 1) <= LANES_AT_ONCE) & (np.arange(1, most.size + 1) * most <= REQUESTS_AT_ONCE)
+        held &= varied[begin:] == varied[begin]
         count = max(seeds, int(np.count_nonzero(held)) // seeds * seeds)
         yield np.arange(begin, min(begin + count, requests.size))
         begin += count

@@ -42,6 +42,11 @@ class Length:
             return NORMAL_P95 - float(np.sqrt(max(0.0, NORMAL_P95**2 - 2 * ratio)))
         return 0.0
 
+    @property
+    def varies(self) -> bool:
+        """Whether requests differ in it."""
+        return self.sigma > 0 or self.spread > 0
+
     def tokens(self, normal: Floats, even: Floats) -> Floats:
         """Lengths from standard normal and [0, 1) draws; the mean is kept, the spread follows p95 ÷ p50."""
         drawn: Floats = tokens_of([self], normal[None], even[None], np.zeros(1, dtype=np.int64))[0]
@@ -173,9 +178,15 @@ def traffic_of(loads: Sequence[Load], seeds: Sequence[int], requests: int, most:
     prefix = np.minimum(np.floor([[load.prefix_tokens] for load in loads]), inputs - 1)
     rank = np.arange(requests) - running[:, None]
     begun = int(running.max())
-    done = np.where(rank[:, :begun] < 0, np.floor(outputs[:, :begun] * progress[own, :begun]), 0.0)
+    done = np.maximum(np.floor(outputs[:, :begun] * progress[own, :begun]), 1.0)  # the first token came with the prompt
+    done = np.where(rank[:, :begun] < 0, np.minimum(done, outputs[:, :begun] - 1), 0.0)
     inputs[:, :begun] += done
     outputs[:, :begun] -= done
+    order = np.argsort(
+        np.where(rank[:, :begun] < 0, outputs[:, :begun], np.inf), axis=1, kind="stable"
+    )  # who ends first stands first
+    for values in (inputs, outputs, prefix):
+        values[:, :begun] = np.take_along_axis(values[:, :begun], order, axis=1)
     first = np.where(rank < np.maximum(concurrency - running, 0)[:, None], (rank + 1) * turnaround_s[:, None], np.inf)
     arrival = np.where(closed[:, None], first, _open_arrivals(loads, seeds, rank, None if most is None else ever))
     arrival = np.where(rank < 0, 0.0, arrival)
