@@ -26,17 +26,19 @@ _WORDS: dict[type, str] = {
 }
 
 
-def read_struct(kind: type[S], given: Mapping[str, Any], where: str, key: str = "") -> S:
-    """`given` as a `kind`; raises `UserError` with one problem per fault. `key` prefixes the dotted names."""
+def read_struct(kind: type[S], given: Mapping[str, Any], where: str) -> S:
+    """`given` as a `kind`; raises `UserError` with one problem per fault."""
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        problems = faults(kind, given, where, key)
-        raise UserError(problems or Problem(where, key, str(error))) from None
+        raise UserError(faults(kind, given, where) or Problem(where, "", str(error))) from None
 
 
 def faults(kind: type[msgspec.Struct], given: object, where: str, key: str = "") -> list[Problem]:
-    """Everything that keeps `given` from being a `kind`: unknown, missing and unusable keys, nested ones too."""
+    """Everything that keeps `given` from being a `kind`: unknown, missing and unusable keys, nested ones too.
+
+    `key` stands before the dotted names.
+    """
     if not isinstance(given, Mapping):
         return [Problem(where, key, f"{_shown(given)} is not a table.")]
     return list(_faults_of_table(kind, given, where, key))

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 
-KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
+MIB, GIB = 2**20, 2**30
 """Binary multiples of a byte: what memory is made of and what allocators print."""
 
-KILO, MEGA, GIGA, TERA, PETA = 1e3, 1e6, 1e9, 1e12, 1e15
-MICRO, MILLI = 1e-6, 1e-3
+MEGA, GIGA = 1e6, 1e9
 
 HOURS_PER_MONTH = 730.0
 """24 h × 365 days ÷ 12: the convention of cloud price sheets."""
@@ -81,13 +80,13 @@ def count_text(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
-def usd_text(value: float | None, significant: int = 3) -> str:
+def usd_text(value: float | None) -> str:
     """Dollars: 0.0472 -> '0.0472', 11880.2 -> '11,900' (the column or label says $)."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    if abs(value) >= 1 and abs(value) < 100:
+    if 1 <= abs(value) < 100:
         return f"{value:,.2f}"
-    return digits(value, significant)
+    return digits(value)
 
 
 def duration_text(seconds: float | None) -> str:

@@ -85,8 +85,6 @@ class Architecture:
     """Biases of one expert."""
     router_vector: int = 0
     shared_gate: int = 0
-    companions: tuple[Architecture, ...] = ()
-    """Of the further models a workload holds, in its order."""
     dense_layers: int
     """Layers with a dense MLP (all of them without experts)."""
 
@@ -103,6 +101,8 @@ class Architecture:
     """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
     left_out: tuple[str, ...] = ()
     """What the config describes besides and is not counted: 'vision_config', 'num_nextn_predict_layers', …"""
+    companions: tuple[Architecture, ...] = ()
+    """Of the further models a workload holds, in its order."""
 
     @property
     def query(self) -> int:

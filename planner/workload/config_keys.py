@@ -59,7 +59,7 @@ class ConfigKeys:
         if value is None:
             return default
         if not isinstance(value, bool):
-            self._problems.add(f"{self._prefix}{name}", f"{value!r} is not accepted; it has to be true or false.")
+            self.reject(name, f"{value!r} is not accepted; it has to be true or false.")
             return default
         return value
 
@@ -69,17 +69,17 @@ class ConfigKeys:
         if value is None:
             return []
         if not isinstance(value, list):
-            self._problems.add(f"{self._prefix}{name}", f"{value!r} is not accepted; it has to be a list.")
+            self.reject(name, f"{value!r} is not accepted; it has to be a list.")
             return []
         return value
 
     def reject(self, name: str, message: str) -> None:
-        """Note that `name` contradicts another key."""
+        """Note what is wrong with `name`."""
         self._problems.add(f"{self._prefix}{name}", message)
 
     def _whole(self, name: str, value: object, *, least: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             wanted = "a positive whole number" if least else "a whole number from 0 on"
-            self._problems.add(f"{self._prefix}{name}", f"{value!r} is not accepted; it has to be {wanted}.")
+            self.reject(name, f"{value!r} is not accepted; it has to be {wanted}.")
             return 1
         return value

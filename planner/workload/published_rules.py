@@ -22,7 +22,7 @@ from planner.workload.published_names import (
     WEIGHTS_IN_NAMES,
     model_key,
 )
-from planner.workload.tasks import Dtype, KvDtype
+from planner.workload.tasks import LORA_TARGETS, Dtype, KvDtype
 
 Row = Mapping[str, str]
 
@@ -121,14 +121,13 @@ def _lengths(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"batch": batch, "input_tokens": prompt, "output_tokens": whole(row, "osl") or output}
 
 
-def _service(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
     """Lengths, and the load: sequences at once, else a rate, else as many as fit."""
-    if fields.get("task") == "serve" and not (row["isl"] and row["osl"]):
+    if not (row["isl"] and row["osl"]):
         raise NotAsked("token lengths not stated")
-    rate = row.get("request_rate", "")
     load: dict[str, Any] = {"concurrency": whole(row, "concurrency") or "max"}
-    if rate and not row["concurrency"]:
-        load = {"request_rate_per_s": float(rate)}
+    if row["request_rate"] and not row["concurrency"]:
+        load = {"request_rate_per_s": float(row["request_rate"])}
     return {"input_tokens": whole(row, "isl"), "output_tokens": whole(row, "osl"), **load}
 
 
@@ -191,7 +190,7 @@ def _adapters(row: Row) -> dict[str, Any]:
     targets: Any = "all-linear"
     listed = re.search(r"\btarget=\[([^\]]*)\]", note)
     if listed:
-        targets = [name for name in ("q", "k", "v", "o", "gate", "up", "down") if f"'{name}_proj'" in listed[1]]
+        targets = [name for name in LORA_TARGETS if f"'{name}_proj'" in listed[1]]
         if len(targets) != listed[1].count("'") // 2:
             raise NotAsked(f"adapters on {listed[1]}")
     elif "q,v only" in note or "default targets" in note:

@@ -7,7 +7,7 @@ Field names and accepted values are a public contract.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -29,7 +29,8 @@ Market = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
 LATENCY_TARGETS = tuple(f"{share}_{of}_s" for share in ("p50", "p95", "p99") for of in ("request", "ttft", "tpot"))
 """Names of `Targets` that limit a percentile of a latency."""
 
-LORA_TARGETS = ("q", "k", "v", "o", "gate", "up", "down")
+LoraTarget = Literal["q", "k", "v", "o", "gate", "up", "down"]
+LORA_TARGETS: tuple[LoraTarget, ...] = get_args(LoraTarget)
 
 
 def trains(task: object) -> bool:
@@ -41,7 +42,7 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Low-rank adapters; absent from a workload: every parameter is trained."""
 
     rank: int = 8
-    targets: Literal["all-linear"] | list[Literal["q", "k", "v", "o", "gate", "up", "down"]] = "all-linear"
+    targets: Literal["all-linear"] | list[LoraTarget] = "all-linear"
     base: WeightDtype = "bf16"
     """Storage format of the frozen base weights ('nf4': QLoRA)."""
 

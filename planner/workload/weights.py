@@ -81,11 +81,6 @@ class WeightFormat:
     """In a model with experts only these are quantised."""
     mix: gguf.Mix | None = None
 
-    @property
-    def bytes_per_parameter(self) -> float:
-        """Bytes per parameter of a linear layer."""
-        return self.bits / 8
-
     def stored(self, architecture: Architecture) -> StoredWeights:
         """What `architecture` takes in this format."""
         a = architecture

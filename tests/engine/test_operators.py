@@ -21,7 +21,6 @@ from planner.workload.tasks import Lora
 
 PRODUCTS = {"mm", "addmm", "bmm", "embedding"}
 VIEWS = {"view", "_unsafe_view", "t", "transpose", "slice", "expand", "unsqueeze", "detach", "alias", "select", "permute", "split"}
-ON_SCORES = {"_softmax", "_to_copy"}
 
 
 class BytesBetweenProducts(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,6 @@ from widgets.options import AppOptions
 from widgets.picker import PickerScreen
 from widgets.ranking import Ranking
 from widgets.why import WhyScreen
-
-Drive = Callable[..., Any]
 
 
 def app_in(folder: Path, **changes: Any) -> PlannerApp:

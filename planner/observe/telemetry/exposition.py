@@ -57,7 +57,6 @@ DEVICE_METRICS: tuple[tuple[str, str, str], ...] = (
     ("page_retirement_pending", "page_retirement_pending", "Whether pages are to be taken out of use at the next reset"),
 )
 """(field of a snapshot, metric name without the prefix, help)."""
-MIG_METRICS = tuple(metric for metric in DEVICE_METRICS if metric[0] in MigSnapshot.__struct_fields__)
 
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})?\s+(\S+)(?:\s+-?\d+)?\s*(?:#.*)?$")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*,?')

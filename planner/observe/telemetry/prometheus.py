@@ -22,15 +22,13 @@ LEAST_STEP_S = 1.0
 QUERY_TIMEOUT_S = 30.0
 
 
-def read_fleet(
-    server: str, seconds: float, *, match: str = "", end_s: float | None = None, step_s: float | None = None
-) -> dict[str, list[Snapshot]]:
-    """Host -> its snapshots over the last `seconds` (until `end_s`, Unix time), from the server at address `server`.
+def read_fleet(server: str, seconds: float, *, match: str = "", step_s: float | None = None) -> dict[str, list[Snapshot]]:
+    """Host -> its snapshots over the last `seconds`, one each `step_s`, from the server at address `server`.
 
     `match` narrows the query with label matchers, as PromQL writes them between braces: 'cluster="a",job=~"dcgm.*"'.
     Raises `UserError` when the server refuses or knows of no GPU.
     """
-    end = time.time() if end_s is None else end_s
+    end = time.time()
     step = step_s or max(LEAST_STEP_S, seconds / MOST_POINTS)
     names = "|".join([f"DCGM_FI_({'|'.join(sorted([*DCGM, *DCGM_REASONS]))})", f"{PREFIX}.+"])
     selector = f'{{__name__=~"{names}"' + (f",{match}" if match else "") + "}"
