@@ -18,7 +18,9 @@ from .symbols import Symbols
 if TYPE_CHECKING:
     from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, ProcessSnapshot
 
-LABEL = 14
+LABEL, RIGHT_LABEL = 14, 12
+LEFT, RIGHT = LABEL + len("139.8/139.8 GiB "), RIGHT_LABEL + len("1000/1000 W")
+"""Cells that the two columns of a block need; with fewer there is one."""
 ROOMY_LABEL, ROOMY_VALUE = 16, 18
 ROOMY_WIDTH = 60
 """Cells from which every figure has a history of its own."""
@@ -101,33 +103,62 @@ def short_line(device: DeviceSnapshot, history: History, drawing: Drawing) -> Co
 
 
 def block(device: DeviceSnapshot, history: History, drawing: Drawing, *, several: bool) -> list[Content]:
-    """A GPU in six lines or so, two figures on each."""
+    """A GPU in six lines or so, two figures on each; in a narrow pane a line each."""
     if device.state != "ok":
         return [_lost(device)]
-    width = drawing.width
-    left = min(width * 6 // 10, max(LABEL + len("139.8 of 139.8 GiB"), width - LABEL - len("1000/1000 W")))
-    right = width - left
-    (first, busy), *others = activities(device)
-    first = f"{device.index} {first}" if several else first
-    label = max(LABEL, len(first) + 1)
-    room = max(4, left - label - 8)
-    cells = [(name, percent_text(value)) for name, value in others]
-    cells += [
-        ("memory", f"{bytes_text(device.memory_used_bytes, unit=False)} of {bytes_text(device.memory_total_bytes)}"),
+    if drawing.width < LEFT + RIGHT:
+        rows = _narrow(device, history, drawing, several=several)
+    else:
+        rows = _paired(device, history, drawing, several=several)
+    if device.event_reasons:
+        rows.append(_labelled("held back by", ", ".join(device.event_reasons), LABEL, "$text-warning"))
+    return rows + _warnings(device, drawing) + _missing(device, drawing)
+
+
+def _figures(device: DeviceSnapshot) -> list[tuple[str, str]]:
+    """What has a value and no history of its own in a block."""
+    return [
+        ("memory", f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"),
         ("power", power_text(device)),
         ("SM clock", f"{number_text(device.sm_clock_hz and device.sm_clock_hz / MEGA)} MHz"),
         ("temperature", f"{number_text(device.temperature_c)} °C"),
     ]
+
+
+def _paired(device: DeviceSnapshot, history: History, drawing: Drawing, *, several: bool) -> list[Content]:
+    """Two figures a line; the busiest with its history."""
+    left = max(LEFT, min(drawing.width * 6 // 10, drawing.width - RIGHT))
+    right = drawing.width - left
+    (first, busy), *others = activities(device)
+    first = f"{device.index} {first}" if several else first
+    label = max(LABEL, len(first) + 1)
+    room = max(4, left - label - 8)
+    cells = [*((name, percent_text(value)) for name, value in others), *_figures(device)]
     spark = drawing.spark(history, "activity", room)
-    head = Content.assemble((f"{first:<{label}}", "$quiet"), f"{percent_text(busy):<6}", spark, " ")
-    rows = [Content.assemble(head, *_cell(*cells[0], right))]
+    head = Content.assemble((f"{first:<{label}}", "$quiet"), f"{percent_text(busy):<6}", spark, "  ")
+    rows = [Content.assemble(head, *_cell(*cells[0], right, RIGHT_LABEL))]
     rows += _marks(history, drawing, device_of(device), label + 6, room)
-    rows += [Content.assemble(*_cell(*one, left), *_cell(*two, right)) for one, two in zip(cells[1::2], cells[2::2], strict=False)]
+    pairs = zip(cells[1::2], cells[2::2], strict=False)
+    rows += [Content.assemble(*_cell(*one, left, LABEL), *_cell(*two, right, RIGHT_LABEL)) for one, two in pairs]
     if len(cells) % 2 == 0:
-        rows.append(Content.assemble(*_cell(*cells[-1], left)))
-    if device.event_reasons:
-        rows.append(_labelled("held back by", ", ".join(device.event_reasons), LABEL, "$text-warning"))
-    return rows + _warnings(device, drawing) + _missing(device, drawing)
+        rows.append(Content.assemble(*_cell(*cells[-1], left, LABEL)))
+    return rows
+
+
+def _narrow(device: DeviceSnapshot, history: History, drawing: Drawing, *, several: bool) -> list[Content]:
+    """A figure a line, each share of the GPU with its history."""
+    counters = _counters(device)
+    heads = [f"{device.index} {label}" if several and number == 0 else label for number, (label, _) in enumerate(counters)]
+    label = max(LABEL, *(len(head) + 1 for head in heads))
+    room = max(4, drawing.width - label - 6)
+    rows = [
+        Content.assemble(
+            (f"{head:<{label}}", "$quiet"), f"{percent_text(getattr(device, name)):<6}", drawing.spark(history, name, room)
+        )
+        for head, (_, name) in zip(heads, counters, strict=True)
+    ]
+    rows += _marks(history, drawing, device_of(device), label + 6, room)
+    return rows + [_labelled(name, text, label) for name, text in _figures(device)]
 
 
 def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> list[Content]:
@@ -177,8 +208,9 @@ def process_lines(devices: Sequence[DeviceSnapshot], drawing: Drawing) -> list[C
 
 
 def power_text(device: DeviceSnapshot) -> str:
-    """Drawn, of what may be drawn."""
-    return f"{number_text(device.drawn_power_w)}/{number_text(device.power_limit_w)} W"
+    """Drawn, of what may be drawn; without separators, so that 1391/1400 W takes no more room than it needs."""
+    drawn, most = (number_text(watts).replace(",", "") for watts in (device.drawn_power_w, device.power_limit_w))
+    return f"{drawn}/{most} W"
 
 
 def ram_text(host: HostSnapshot) -> str:
@@ -327,6 +359,7 @@ def _folded(label: str, text: str, width: int, style: str) -> list[Content]:
     return [_labelled("" if number else label, line, ROOMY_LABEL, style) for number, line in enumerate(lines)]
 
 
-def _cell(label: str, value: str, width: int) -> tuple[tuple[str, str], str]:
-    """A label and its value in `width` cells."""
-    return (f"{label:<{LABEL}}", "$quiet"), value.ljust(width - LABEL)
+def _cell(label: str, value: str, width: int, label_width: int) -> tuple[tuple[str, str], str]:
+    """A label of at least `label_width` and its value in `width` cells."""
+    head = f"{label} ".ljust(label_width)
+    return (head, "$quiet"), value.ljust(width - len(head))
