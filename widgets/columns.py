@@ -227,20 +227,28 @@ class Fitted:
 
 
 def fit_columns(columns: Sequence[Column], width: int, rows: Sequence[PlanRow]) -> Fitted:
-    """Choose columns for `width` cells; those no row fills are left out, the GPU's name takes what is left over."""
+    """Choose columns for `width` cells; those no row fills are left out, providers and then GPUs take what is left over."""
     filled = [
         replace(column, width=_count_width(rows)) if column.id == "gpus" else column
         for column in columns
         if column.keep >= 10 or any(column.key(row) is not None for row in rows)
     ]
-    longest = max((len(device_name(row.gpu)) for row in rows), default=16)
+    longest = {
+        "provider": max((len(row.offer.provider) for row in rows if row.offer), default=0),
+        "gpu": max((len(device_name(row.gpu)) for row in rows), default=16),
+    }
     wide = _kept(filled, width, GAP_WIDE)
     tight = _kept(filled, width, GAP_TIGHT)
     wanted = [column for column in filled if column.keep >= WANTED]
     kept, gap = (wide, GAP_WIDE) if all(column in wide for column in wanted) else (tight, GAP_TIGHT)
     spare = max(0, width - _width(kept, gap))
-    widths = [column.width + (min(spare, max(0, longest - column.width)) if column.id == "gpu" else 0) for column in kept]
-    return Fitted(tuple(zip(kept, widths, strict=True)), gap)
+    widths = {column.id: column.width for column in kept}
+    for name in ("provider", "gpu"):
+        more = min(spare, max(0, longest[name] - widths.get(name, longest[name])))
+        if more:
+            widths[name] += more
+            spare -= more
+    return Fitted(tuple((column, widths[column.id]) for column in kept), gap)
 
 
 def _count_width(rows: Sequence[PlanRow]) -> int:

@@ -40,11 +40,14 @@ TRAINING = ("train", "finetune")
 
 
 def spread_text(figure: Figure | None) -> str:
-    """The wider side of a figure's range: '±14%'; empty when the figure is exact or absent."""
+    """The wider side of a range: '±14%', or '×÷2.4' where a percentage would reach below zero; empty when exact or absent."""
     if figure is None or not figure.value or figure.low == figure.high:
         return ""
     wider = max(figure.high / figure.value - 1, 1 - figure.low / figure.value)
-    return f"±{wider * 100:.0f}%" if wider < 1.995 else f"×{1 + wider:.0f}"
+    if wider < 0.995:
+        return f"±{wider * 100:.0f}%"
+    factor = max(figure.high / figure.value, figure.value / figure.low if figure.low > 0 else 1.0)
+    return f"×÷{digits(factor, 2)}"
 
 
 def figure_text(figure: Figure | None, text: Callable[[float | None], str] = si_text) -> str:

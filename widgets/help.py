@@ -23,7 +23,7 @@ PANE_TEXTS = {
     "ranking": "Every GPU, count and layout that could run the job: solutions first, ranked by the objective; below them what misses a "
     "target (~), does not fit (✗) or is not supported (–), with the smallest change that would help. f shows compute per dollar over model sizes. enter works a row out, "
     "M itemises its memory, T its time: phases by class of operator, the roofline with the operators on it, and every one of them.",
-    "memory": "The fullest GPU at the moment of its peak. The dotted line is the headroom the workload asks to keep free. Overhead is what "
+    "memory": "The fullest GPU at the moment of its peak. The dotted line is what may be used: an engine that serves takes a part of the GPU (memory_fraction, mostly 90 %), and the workload keeps some of that free (targets.headroom, 10 % unless it says another). Overhead is what "
     "PyTorch's own peak does not count: context, libraries, allocator slack. enter (or M anywhere) itemises it: every byte with its formula, "
     "your numbers put in, and its source.",
     "machine": "What this machine does now. SM, tensor and bandwidth counters need Hopper or newer; older GPUs give shares of time only, "
@@ -69,7 +69,11 @@ class HelpScreen(Overlay[None]):
             for basis, words in BASIS_WORDS.items()
             if basis in self._symbols.basis
         ]
-        lines += [Content.assemble("  ±14% ", ("the range that should hold the truth nine times in ten", "$quiet")), Content("")]
+        lines += [Content.assemble("  ±14%  ", ("the range that should hold the truth nine times in ten", "$quiet"))]
+        lines += [
+            Content.assemble("  ×÷2.4 ", ("the same as a factor: from the figure divided by it to the figure times it", "$quiet"))
+        ]
+        lines += [Content("")]
         groups: dict[str, list[Content]] = {}
         for action in ACTIONS:
             state = self._state_of(action)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -26,6 +27,40 @@ SHORT_NAMES = {
     "buffers": "buf",
     "overhead": "ovh",
 }
+
+MEDIUM_NAMES = {
+    "weights": "weights",
+    "gradients": "grads",
+    "optimizer": "optim",
+    "activations": "activ",
+    "logits": "logits",
+    "kv_cache": "KV cache",
+    "buffers": "buffers",
+    "overhead": "overh",
+}
+
+
+class Naming(NamedTuple):
+    """How a legend names its parts."""
+
+    names: Mapping[str, str]
+    swatch: int
+    """Cells of a pattern beside its name."""
+    unit: str = ""
+    limit: bool = True
+    """Whether it says what may be used."""
+
+
+NAMINGS = (
+    Naming(COMPONENT_NAMES, 2, " GiB"),
+    Naming(COMPONENT_NAMES, 2),
+    Naming(COMPONENT_NAMES, 1),
+    Naming(MEDIUM_NAMES, 1),
+    Naming(MEDIUM_NAMES, 1, limit=False),
+    Naming(SHORT_NAMES, 1),
+    Naming(SHORT_NAMES, 1, limit=False),
+)
+"""The clearest first."""
 
 Part = tuple[str, float, int]
 """Component (or 'free'), bytes, cells."""
@@ -127,28 +162,28 @@ class MemoryBar(Widget):
             position += cells
 
     def _legend(self, width: int) -> Iterator[Segment]:
-        memory = self._memory
-        assert memory is not None
         base, label = self.rich_style, self.rich_style + self._style("label")
-        for naming in ("full", "plain", "short"):
-            items = list(self._legend_items(memory, naming))
-            if sum(len(glyph) + 1 + len(text) + 2 for _, glyph, text in items) <= width + 2:
-                break
-        for name, glyph, text in items:
+        for name, glyph, text in self.legend(width):
             yield Segment(glyph, base + self._style(name))
             yield Segment(f" {text}  ", label)
 
-    def _legend_items(self, memory: MemoryBytes, naming: str) -> Iterator[tuple[str, str, str]]:
-        """Component, glyphs and text of every entry: with its unit, without, or abbreviated."""
-        glyphs, unit = (1, "") if naming == "short" else (2, " GiB" if naming == "full" else "")
-        names = SHORT_NAMES if naming == "short" else COMPONENT_NAMES
+    def legend(self, width: int) -> list[tuple[str, str, str]]:
+        """Component, glyphs and text of every entry, as clear as `width` cells allow."""
+        items: list[tuple[str, str, str]] = []
+        for naming in NAMINGS if self._memory is not None else ():
+            items = list(self._legend_items(self._memory, naming))
+            if sum(len(glyph) + 1 + len(text) + 2 for _, glyph, text in items) <= width + 2:
+                break
+        return items
+
+    def _legend_items(self, memory: MemoryBytes, naming: Naming) -> Iterator[tuple[str, str, str]]:
         for name in MEMORY_COMPONENTS:
             size = float(getattr(memory, name))
             if size > 0:
-                yield name, self._symbols.patterns[name] * glyphs, f"{names[name]} {_gib(size)}{unit}"
+                yield name, self._symbols.patterns[name] * naming.swatch, f"{naming.names[name]} {_gib(size)}{naming.unit}"
         free = memory.capacity - memory.total.value
         if free >= 0:
-            mark = "" if naming == "short" else f"  {self._symbols.headroom} {(1 - self._headroom) * 100:.0f} % limit"
+            mark = f"  {self._symbols.headroom} {(1 - self._headroom) * 100:.0f} % limit" if naming.limit else ""
             yield "headroom", "", f"free {bytes_text(free)}{mark}"
         else:
             yield "over", self._symbols.divider, f"over by {bytes_text(-free)}"

@@ -14,7 +14,17 @@ from textual.widgets import Static
 from planner.units import count_text, duration_text, usd_text
 
 from .entry import Entry
-from .formatting import BASIS_WORDS, SHORT_BASIS_WORDS, device_name, figure_text, memory_heading, shorten_end, throughput
+from .formatting import (
+    BASIS_WORDS,
+    SHORT_BASIS_WORDS,
+    TRAINING,
+    device_name,
+    figure_text,
+    memory_heading,
+    rate_text,
+    shorten_end,
+    throughput,
+)
 from .frame import frame_of
 from .memory_bar import MemoryBar
 from .ranking import Ranking
@@ -35,10 +45,12 @@ OBJECTIVE_WORDS = {
 
 
 def headroom_of(plan: Plan | None) -> float:
-    """The fraction of memory the workload asks to keep free."""
-    targets = plan.task.get("targets", {}) if plan else {}
-    value = targets.get("headroom", DEFAULT_HEADROOM)
-    return float(value) if isinstance(value, int | float) else DEFAULT_HEADROOM
+    """The fraction of memory that stays free: what the workload asks for, and what an engine that serves leaves to others."""
+    task = plan.task if plan else {}
+    value = task.get("targets", {}).get("headroom", DEFAULT_HEADROOM)
+    headroom = float(value) if isinstance(value, int | float) else DEFAULT_HEADROOM
+    engines = task.get("memory_fraction") if task.get("task") not in TRAINING else None
+    return 1 - (float(engines) if isinstance(engines, int | float) else 1.0) * (1 - headroom)
 
 
 def latencies(row: PlanRow, plan: Plan | None) -> str:
@@ -87,7 +99,7 @@ class RankingView(Vertical):
             return Content("")
         figure = throughput(str(plan.task.get("task")), row.answer)
         speed = (
-            f"{figure_text(figure)} tok/s {self._symbols.basis[row.basis]} {SHORT_BASIS_WORDS[row.basis]}"
+            f"{figure_text(figure, rate_text)} tok/s {self._symbols.basis[row.basis]} {SHORT_BASIS_WORDS[row.basis]}"
             if figure and row.answer.fits
             else ""
         )

@@ -1,0 +1,106 @@
+"""What stands on the screen agrees with itself and is whole: limits, ranges, columns, blocks of figures."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+from tui_sample import CHAT, sample_plan
+
+from planner.engine.answers import Figure, MemoryBytes, Plan
+from planner.observe.snapshot import DeviceSnapshot
+from planner.units import GIB
+from planner.workload.presets import read_workload
+from widgets.columns import columns_for, fit_columns
+from widgets.gpu_lines import Drawing, block, history_values
+from widgets.history import History, Marks
+from widgets.memory_bar import MemoryBar
+from widgets.panes import headroom_of
+from widgets.symbols import UNICODE
+
+
+def planned(**task: Any) -> Plan:
+    plan = sample_plan(read_workload(tomllib.loads(CHAT), "chat"), "measured")
+    return msgspec.structs.replace(plan, task={**plan.task, **task})
+
+
+def test_what_stays_free_is_what_the_engine_leaves_and_what_the_workload_asks_for() -> None:
+    headroom = {"headroom": 0.1}
+    assert headroom_of(planned(targets=headroom, memory_fraction=0.9)) == pytest.approx(0.19)
+    assert headroom_of(planned(targets=headroom)) == pytest.approx(0.1)
+    assert headroom_of(planned(targets=headroom, memory_fraction=0.9, task="train")) == pytest.approx(0.1)
+    assert headroom_of(None) == pytest.approx(0.1)
+
+
+def legend_of(width: int) -> str:
+    """The legend of a fine-tuning with seven components."""
+    sizes = {
+        "weights": 1.9,
+        "gradients": 3.7,
+        "optimizer": 11.2,
+        "activations": 24.6,
+        "logits": 6.8,
+        "buffers": 3.7,
+        "overhead": 3.6,
+    }
+    parts = {"kv_cache": 0.0} | {name: size * GIB for name, size in sizes.items()}
+    memory = MemoryBytes(**parts, total=Figure(55.5 * GIB, 50 * GIB, 60 * GIB, "spec"), capacity=79.2 * GIB)
+    bar = MemoryBar()
+    bar.show(memory, 0.1)
+    return "".join(f"{glyph} {text}  " for _, glyph, text in bar.legend(width))
+
+
+def test_components_keep_their_names_as_long_as_there_is_room() -> None:
+    assert "optimizer 11.2 GiB" in legend_of(190)
+    assert "optimizer 11.2  " in legend_of(150)
+    assert "optim 11.2" in legend_of(116)
+    assert "opt 11.2" in legend_of(100)
+    assert all("90 % limit" in legend_of(width) for width in (190, 150, 130))
+    assert all(len(legend_of(width)) <= width + 2 for width in range(94, 190))
+
+
+@pytest.mark.parametrize("width", [20, 39, 52, 53, 54, 77, 120])
+@pytest.mark.parametrize("counters", [True, False])
+def test_figures_of_a_gpu_never_touch_and_never_need_more_than_there_is(width: int, counters: bool) -> None:
+    share = 1.0 if counters else None
+    device = DeviceSnapshot(
+        index=0,
+        state="ok",
+        name="NVIDIA B300 SXM6",
+        sm_active_fraction=share,
+        tensor_active_fraction=share,
+        dram_bandwidth_fraction=share,
+        sm_occupancy_fraction=share,
+        kernel_resident_fraction=1.0,
+        memory_active_fraction=1.0,
+        memory_used_bytes=int(278.6 * GIB),
+        memory_total_bytes=int(278.9 * GIB),
+        power_w=1391.0,
+        power_limit_w=1400.0,
+        sm_clock_hz=1.98e9,
+        temperature_c=71,
+    )
+    history = History()
+    history.note(1.0, 1.0, history_values(device))
+    lines = [str(line) for line in block(device, history, Drawing(UNICODE, width, 1.0, Marks(), recorded=False), several=True)]
+    words = " ".join(lines).split()
+    for word in ("278.6/278.9", "1391/1400", "1,980", "71", "memory", "power", "temperature"):
+        assert word in words, (word, lines)
+    if width >= 30:
+        assert all(cell_len(line.rstrip()) <= width for line in lines), lines
+
+
+@pytest.mark.parametrize(("width", "whole"), [(86, True), (60, False)])
+def test_providers_are_named_whole_where_there_is_room(width: int, whole: bool) -> None:
+    plan = planned()
+    rows = [
+        msgspec.structs.replace(row, offer=row.offer and msgspec.structs.replace(row.offer, provider="digitalocean"))
+        for row in plan.rows[:3]
+    ]
+    fitted = fit_columns(columns_for("serve"), width, rows)
+    shown = {column.id: "".join(text for text, _ in column.cells(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
+    assert ("digitalocean" in shown.get("provider", "")) is whole
+    assert sum(cells for _, cells in fitted.columns) + fitted.gap * (len(fitted.columns) - 1) <= width
