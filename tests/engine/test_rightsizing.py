@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from telemetry_sample import ROOT, WINDOWS, snapshot_of
 
 from planner.engine.advice.judging import judge, zones_of
 from planner.engine.advice.observed import Observed, ObservedSlice
@@ -18,14 +19,12 @@ from planner.engine.advice.ownership import Owning, break_even
 from planner.engine.advice.rightsizing import Action, Advice, RightSizing
 from planner.engine.advice.slices import SliceNeed, most_of, pack, placed, profiles_of, smallest_for
 from planner.errors import UserError
-from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
+from planner.observe.snapshot import DeviceSnapshot, MigSnapshot
 from planner.observe.telemetry.recording import read_recording
 from planner.observe.telemetry.window import observe
 from planner.session import Session
 from planner.units import GIB
 
-ROOT = Path(__file__).resolve().parents[2]
-WINDOWS = ROOT / "tests" / "data" / "windows"
 H100 = "H100 SXM5 80GB"
 
 
@@ -181,7 +180,7 @@ def test_work_is_judged_by_the_time_it_ran_and_pauses_by_themselves(session: Ses
     rest = msgspec.structs.replace(
         work, sm_active_fraction=0.0, dram_bandwidth_fraction=0.0, tensor_active_fraction=0.0, power_w=100.0, sm_clock_hz=345e6
     )
-    (seen,) = observe([snapshot(second, (work, rest, rest, rest)[second % 4]) for second in range(20)], session.gpus)
+    (seen,) = observe([snapshot_of(second, (work, rest, rest, rest)[second % 4]) for second in range(20)], session.gpus)
     assert (seen.sm_active, seen.dram_bandwidth, seen.clock_share, seen.busy) == (0.9, 0.8, 1.0, 0.25)
     assert seen.power_w == pytest.approx((400 + 3 * 100) / 4)
     one = sized(session, seen)
@@ -220,28 +219,15 @@ def test_without_counters_it_says_what_cannot_be_known(session: Session) -> None
         power_limit_w=400.0,
         reasons={"sm_active_fraction": "SM, tensor and bandwidth counters need Hopper or newer"},
     )
-    snapshots = [snapshot(second, device) for second in range(3)]
+    snapshots = [snapshot_of(second, device) for second in range(3)]
     (seen,) = observe(snapshots, session.gpus)
     one = sized(session, seen)
     assert one.judgement.limiter == "unknown"
     assert any("says nothing about how much of the GPU" in words for words in one.judgement.cannot_know)
     assert one.actions[0].kind == "benchmark"
     assert all(found.kind not in {"cheaper", "mig"} for found in one.actions)
-    idle = [snapshot(second, msgspec.structs.replace(device, kernel_resident_fraction=0.0)) for second in range(3)]
+    idle = [snapshot_of(second, msgspec.structs.replace(device, kernel_resident_fraction=0.0)) for second in range(3)]
     assert sized(session, observe(idle, session.gpus)[0]).judgement.limiter == "idle"
-
-
-def snapshot(second: float, *devices: DeviceSnapshot) -> Snapshot:
-    return Snapshot(
-        taken_at="2026-01-01T00:00:00+00:00",
-        taken_at_s=second,
-        collect_s=0.0,
-        interval_s=1.0,
-        nvml_state="ready",
-        nvml_detail="NVML answers",
-        host=HostSnapshot(cpu_name="CPU", cpu_cores=4, cpu_busy_fraction=0.5),
-        devices=devices,
-    )
 
 
 def test_a_window_keeps_gpus_apart_counts_losses_and_takes_the_most_memory(session: Session) -> None:
@@ -253,7 +239,7 @@ def test_a_window_keeps_gpus_apart_counts_losses_and_takes_the_most_memory(sessi
     lost = DeviceSnapshot(index=1, uuid="b", state="lost", name=name)
     fine = DeviceSnapshot(index=1, uuid="b", state="ok", name=name, sm_active_fraction=0.0, event_reasons=("idle", "power cap"))
     seen = observe(
-        [snapshot(n, one, two) for n, (one, two) in enumerate(zip(first, (lost, fine, fine), strict=True))], session.gpus
+        [snapshot_of(n, one, two) for n, (one, two) in enumerate(zip(first, (lost, fine, fine), strict=True))], session.gpus
     )
     assert [one.index for one in seen] == [0, 1]
     assert seen[0].sm_active == pytest.approx(0.3)
@@ -262,7 +248,7 @@ def test_a_window_keeps_gpus_apart_counts_losses_and_takes_the_most_memory(sessi
     assert (seen[1].readings, seen[1].lost, seen[1].busy) == (3, 1, 0.0)
     assert seen[1].held_back == {"power cap": 1.0}
     assert seen[0].seconds == 2.0
-    assert observe([snapshot(0)], session.gpus) == []
+    assert observe([snapshot_of(0)], session.gpus) == []
 
 
 # slices
@@ -348,7 +334,7 @@ def test_slices_that_are_too_large_are_cut_smaller(session: Session) -> None:
         )
         for index in range(2)
     ]  # fmt: skip
-    seen = observe([snapshot(0, *devices), snapshot(1, *devices)], session.gpus)
+    seen = observe([snapshot_of(0, *devices), snapshot_of(1, *devices)], session.gpus)
     assert seen[0].slices[0] == ObservedSlice(
         profile="3g.40gb", uuid="MIG-1", sm_active=0.2, dram_bandwidth=0.1, memory_used_bytes=5 * GIB, memory_total_bytes=39.5 * GIB
     )
@@ -361,7 +347,7 @@ def test_slices_that_are_too_large_are_cut_smaller(session: Session) -> None:
 
 def test_a_gpu_that_does_not_answer_is_handed_back(session: Session) -> None:
     lost = DeviceSnapshot(index=0, state="lost", name="NVIDIA H100 80GB HBM3", uuid="a")
-    (seen,) = observe([snapshot(second, lost) for second in range(3)], session.gpus)
+    (seen,) = observe([snapshot_of(second, lost) for second in range(3)], session.gpus)
     one = sized(session, seen)
     assert "does not answer" in one.judgement.headline
     assert [found.kind for found in one.actions] == ["release"]

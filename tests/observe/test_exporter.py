@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from telemetry_sample import ROOT, WINDOWS, snapshot_of
 
 from planner.errors import UserError
 from planner.observe.snapshot import DeviceSnapshot, Snapshot
@@ -29,8 +30,6 @@ from planner.observe.telemetry.recording import read_demo, read_recording
 from planner.observe.telemetry.window import observe, observe_fleet
 from planner.session import Session
 
-ROOT = Path(__file__).resolve().parents[2]
-WINDOWS = ROOT / "tests" / "data" / "windows"
 H100 = "H100 SXM5 80GB"
 MIB = 2**20
 
@@ -127,8 +126,6 @@ def test_the_text_is_what_the_format_asks_for() -> None:
         index=0, state="ok", name='odd "name" with \\ and\nline', uuid="GPU-1", sm_active_fraction=0.5, power_w=0.0
     )
     lost = DeviceSnapshot(index=1, state="lost", name="NVIDIA H100")
-    from test_rightsizing import snapshot as snapshot_of
-
     text = prometheus_text(snapshot_of(0, device, lost))
     lines = text.splitlines()
     assert "# TYPE gpu_planner_sm_active_ratio gauge" in lines

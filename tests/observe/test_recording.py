@@ -10,14 +10,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from telemetry_sample import ROOT, WINDOWS
 
 from planner.errors import UserError
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
 from planner.observe.telemetry.recording import PARTS, Recorder, part_path, read_demo, read_recording
 from planner.observe.telemetry.stream import Due, Stream, replay
-
-ROOT = Path(__file__).resolve().parents[2]
-WINDOWS = ROOT / "tests" / "data" / "windows"
 
 
 def reading(second: float, sm: float | None = 0.5) -> Snapshot:

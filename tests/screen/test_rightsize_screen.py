@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from telemetry_sample import WINDOWS
 from textual.pilot import Pilot
 from textual.widgets import Static
 from tui_sample import sample_options
@@ -20,9 +21,6 @@ from widgets.app import PlannerApp
 from widgets.options import AppOptions
 from widgets.rightsize import RightSizeScreen
 from widgets.telemetry import MachineView
-
-ROOT = Path(__file__).resolve().parents[2]
-WINDOWS = ROOT / "tests" / "data" / "windows"
 
 
 def options(folder: Path, **changes: object) -> AppOptions:
