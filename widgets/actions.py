@@ -11,7 +11,7 @@ from typing import Literal
 
 from textual.binding import Binding
 
-Scope = Literal["app", "table", "form", "machine"]
+Scope = Literal["app", "table", "form"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +98,8 @@ ACTIONS: tuple[Action, ...] = (
         id="processes",
         keys="P",
         label="processes",
-        description="In the pane of this machine: who uses each GPU, with memory, command and user.",
+        description="List who uses each GPU, with memory, command and user, in the pane of this machine; again: no longer.",
         group="Measure",
-        scope="machine",
-        does="processes",
     ),
     Action(
         id="why",

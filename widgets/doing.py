@@ -44,6 +44,8 @@ def why_not(app: PlannerApp, name: str) -> str | None:
         return "Nothing was changed since the preset was opened."
     if name == "pause" and not app.watching.running:
         return "This machine is not being watched."
+    if name == "processes" and not app.watching.sees_gpus:
+        return "No GPU is watched whose processes could be listed."
     if name == "rightsize" and not app.watching.window:
         return "Nothing was read of a GPU yet."
     if name == "zoom" and app.single and not app.main.has_class("-zoomed"):
@@ -99,6 +101,17 @@ def pause(app: PlannerApp) -> None:
     from .telemetry import MachineView
 
     app.main.query_one(MachineView).set_paused(app.watching.paused)
+
+
+def processes(app: PlannerApp) -> None:
+    """List who uses the GPUs, or no longer; where one pane is shown at a time that one comes first."""
+    from .telemetry import MachineView
+
+    if app.single and app.active_pane != "machine":
+        app.show_pane("machine")
+        if app.main.query_one(MachineView).lists_processes:
+            return
+    app.main.query_one(MachineView).toggle_processes()
 
 
 async def why(app: PlannerApp) -> None:
@@ -341,6 +354,7 @@ DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
     "stop": stop,
     "basis": switch_basis,
     "pause": pause,
+    "processes": processes,
     "why": why,
     "memory": memory,
     "time": time,

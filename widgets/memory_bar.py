@@ -170,7 +170,9 @@ class MemoryBar(Widget):
     def legend(self, width: int) -> list[tuple[str, str, str]]:
         """Component, glyphs and text of every entry, as clear as `width` cells allow."""
         items: list[tuple[str, str, str]] = []
-        for naming in NAMINGS if self._memory is not None else ():
+        if self._memory is None:
+            return items
+        for naming in NAMINGS:
             items = list(self._legend_items(self._memory, naming))
             if sum(len(glyph) + 1 + len(text) + 2 for _, glyph, text in items) <= width + 2:
                 break

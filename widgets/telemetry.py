@@ -6,17 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from planner.units import bytes_text, percent_text
 
-from .actions import bindings
 from .frame import frame_of
 from .gpu_lines import (
     LEGEND_LINES,
@@ -57,8 +55,6 @@ HEIGHTS = ((3, True), (2, True), (1, True), (1, False))
 
 class MachineView(VerticalScroll, can_focus=True):
     """Pane 4."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("machine")]
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(id="machine-view")
@@ -111,7 +107,12 @@ class MachineView(VerticalScroll, can_focus=True):
             self._trouble = trouble
             self._entitle()
 
-    def action_processes(self) -> None:
+    @property
+    def lists_processes(self) -> bool:
+        """Whether it shows who uses each GPU."""
+        return self._processes
+
+    def toggle_processes(self) -> None:
         """Show who uses each GPU, or no longer."""
         self._processes = not self._processes
         self._list_processes(self._processes)
@@ -126,14 +127,6 @@ class MachineView(VerticalScroll, can_focus=True):
     def on_hide(self) -> None:
         """Nobody looks: the driver is not asked who uses the GPUs."""
         self._list_processes(False)
-
-    def on_focus(self) -> None:
-        """Name the keys."""
-        self._entitle()
-
-    def on_blur(self) -> None:
-        """They are others'."""
-        self._entitle()
 
     def set_paused(self, paused: bool) -> None:
         """Say that nothing is read for now."""
@@ -239,8 +232,7 @@ class MachineView(VerticalScroll, can_focus=True):
         paused = "paused, p resumes" if self._paused else ""
         slow = f"every {snapshot.interval_s:g} s while it measures" if self._marks.open and not snapshot.source else ""
         parts = [snapshot.badge or "", self._trouble, paused, slow, f"{count}{name}" if name else ""]
-        keys = ["P processes"] if self.has_focus else []
-        aside = " · ".join([*keys, "R right-sizes"]) if snapshot.devices else ""
+        aside = "P processes · R right-sizes" if snapshot.devices else ""
         frame_of(self).entitle(" · ".join(filter(None, parts)), aside, name="Telemetry" if snapshot.badge else "")
 
 

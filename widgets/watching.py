@@ -64,6 +64,12 @@ class Watching:
             return tuple(self._window)
 
     @property
+    def sees_gpus(self) -> bool:
+        """Whether the last reading tells of a GPU."""
+        with self._window_lock:
+            return bool(self._window and self._window[-1].devices)
+
+    @property
     def polls(self) -> int:
         """How many times the devices of this machine were read; a recording reads none."""
         return 0 if self._demo or self._replay is not None else self._count

@@ -14,7 +14,7 @@ from nvml_stub import A100, COMPILER, H100, ControlFile, build, environment
 from terminal_screen import Screen
 from textual.pilot import Pilot
 from textual.widgets import Static
-from tui_sample import settle
+from tui_sample import first_note, sample_options, settle
 
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, ProcessSnapshot
 from widgets.app import PlannerApp
@@ -288,6 +288,13 @@ def test_who_uses_a_gpu_is_asked_only_while_it_is_on_screen(tmp_path: Path) -> N
         screen.type(b"4")
         screen.read(within_s=2.5)
         assert asked(calls, hidden_s) > 0
+        screen.type(b"2")
+        screen.read(within_s=1.5)
+        screen.type(b"P")  # from another pane: that of this machine comes, with the list
+        screen.read(within_s=1.5)
+        shown_s = time.monotonic()
+        screen.read(within_s=2.5)
+        assert asked(calls, shown_s) > 0
         screen.type(b"P")
         screen.read(within_s=1.5)
         off_s = time.monotonic()
@@ -295,6 +302,30 @@ def test_who_uses_a_gpu_is_asked_only_while_it_is_on_screen(tmp_path: Path) -> N
         assert asked(calls, off_s) == 0
     finally:
         screen.close()
+
+
+async def test_p_lists_who_uses_the_gpus_from_any_pane_and_says_why_where_there_are_none(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, demo=True, telemetry=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        for _ in range(300):
+            await pilot.pause(0.05)
+            if app.watching.sees_gpus:
+                break
+        assert app.focused is app.table
+        await pilot.press("P")
+        await pilot.pause()
+        assert "processes" in str(app.main.query_one("#machine-text", Static).content)
+        assert app.focused is app.table
+        await pilot.press("P")
+        await pilot.pause()
+        assert "processes" not in str(app.main.query_one("#machine-text", Static).content)
+
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        await pilot.press("P")
+        assert "No GPU is watched" in await first_note(pilot)
 
 
 def test_a_history_of_several_rows_grows_from_the_lowest() -> None:
