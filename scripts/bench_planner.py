@@ -41,7 +41,7 @@ ESTIMATED = (("batch", "", 2000), ("concurrency", " of a closed loop", 2000), ("
 """What lines of `estimate` ask for, in words, and how many a second there have to be; services at a request rate are simulated."""
 RERANKED = {
     "llama-3.1-8b-pretrain": 50,
-    "llama-3.1-405b-pretrain": 100,
+    "llama-3.1-405b-pretrain": 50,
     "llama-3.1-70b-qlora": 50,
     "llama-3.1-70b-chat-service": 100,
     "qwen3-30b-a3b-service": 100,

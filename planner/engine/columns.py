@@ -31,16 +31,13 @@ class Columns:
     @classmethod
     def gather(cls, records: Sequence[Any], index: Rows) -> Self:
         """One array a field: the attribute of that name of `records`, taken at `index` (shape [rows], or [1] if shared)."""
-        numbers: dict[int, int] = {}
-        place = [numbers.setdefault(id(record), len(numbers)) for record in records]
-        different = list({id(record): record for record in records}.values())
-        arrays = {}
-        for name in (item.name for item in fields(cls)):  # type: ignore[arg-type]  # every subclass is a dataclass
-            arrays[name] = np.array([getattr(record, name) or 0.0 for record in different], dtype=np.float64)
-        if len(records) == 1:
-            return cls(**arrays)
-        own = np.array(place)[index]
-        return cls(**{name: values[own] for name, values in arrays.items()})
+        different = {id(record): record for record in records}
+        names = [item.name for item in fields(cls)]  # type: ignore[arg-type]  # every subclass is a dataclass
+        values = np.array([[getattr(record, name) or 0.0 for record in different.values()] for name in names], dtype=np.float64)
+        if len(records) > 1:
+            place = dict(zip(different, range(len(different)), strict=True))
+            values = values.take(np.array([place[id(record)] for record in records])[index], axis=1)
+        return cls(**dict(zip(names, values, strict=True)))
 
     def take(self, keep: Flags | Rows) -> Self:
         """The rows `keep`; shared attributes stay shared."""

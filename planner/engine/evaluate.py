@@ -116,15 +116,15 @@ class Evaluated:
         return self.step.step_s if self.step else self.serve.request_s if self.serve else np.empty(0)
 
 
-def evaluate(candidates: Candidates, memory: MemoryColumns | None = None) -> Evaluated:
+def evaluate(candidates: Candidates, memory: MemoryColumns | None = None, alike: Rows | None = None) -> Evaluated:
     """Evaluate candidates of one kind of task (all training, all fixed batches, or all continuous serving).
 
-    `memory`: theirs, where it is known already.
+    `memory`: theirs, where it is known already. `alike`: see `training.step_of`.
     """
     table = candidates.table()
     task = candidates.jobs[0].task
     memory = memory or memory_of(table)
-    step = step_of(table) if task in {"train", "finetune"} else None
+    step = step_of(table, alike) if task in {"train", "finetune"} else None
     serve = None if step else serve_of(table, continuous=task == "serve")
     queue = None
     if serve and candidates.jobs[0].workload.disaggregated and table.layout.prefill.any():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,14 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.engine.candidate import PLAN_HEADROOM
+from planner.engine.columns import added
 from planner.engine.evaluate import Candidates
 from planner.engine.job.jobs import resolve
 from planner.engine.memory import MemoryColumns, memory_of
-from planner.engine.search.choosing import NO_FASTER, best_of_each, choose
-from planner.engine.search.layouts import enumerate_layouts
+from planner.engine.memory.moments import moments_of
+from planner.engine.memory.training import peak_of, terms_at
+from planner.engine.search.choosing import NO_FASTER, choose
+from planner.engine.search.layouts import Layouts, enumerate_layouts
 from planner.engine.search.rows import Evaluation
 from planner.engine.search.screening import screen
 from planner.engine.search.sites import sites_for
+from planner.engine.speed.training import step_of
 from planner.workload.tasks import Workload
 
 
@@ -33,6 +38,11 @@ def posed(asked: Workload) -> tuple[Any, ...]:
     return job, [site for site, chip in found if chip], [chip for _, chip in found if chip]
 
 
+def everywhere(layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
+    """Site and way of every candidate."""
+    return np.repeat(np.arange(len(layouts.of_site)), [own.size for own in layouts.of_site]), np.concatenate(layouts.of_site)
+
+
 @pytest.mark.parametrize(
     ("preset", "change"),
     [
@@ -43,40 +53,69 @@ def posed(asked: Workload) -> tuple[Any, ...]:
         ("qwen3-32b-batch-job", {}),
     ],
 )
-def test_memory_of_what_differs_is_that_of_every_candidate(preset: str, change: dict[str, Any]) -> None:
+def test_candidates_screened_are_those_one_by_one_with_the_same_memory(preset: str, change: dict[str, Any]) -> None:
     job, sites, chips = posed(workload(preset, **{"dtype": "bf16"} | change))
     chips[3] = replace(chips[3], context_bytes=5e8, allocator_slack=0.2)  # as if measured
     layouts = enumerate_layouts(job, sites)
-    owner = layouts.site_index
-    screened = screen([job], np.zeros(len(sites), dtype=np.int64), chips, layouts)
-    assert layouts.ways.gpus.size < owner.size / 3
-    candidates = Candidates([job], np.zeros(owner.size, dtype=np.int64), chips, owner, layouts.columns)
-    expected, every = memory_of(candidates.table()), np.arange(owner.size)
-    found = screened.memory(candidates, every)
+    assert layouts.ways.gpus.size < layouts.candidates / 3
+    site, way = everywhere(layouts)
+    every = memory_of(Candidates([job], np.zeros_like(site), chips, site, layouts.columns(site, way)).table())
+    filled, begins = every.total / every.usable, np.cumsum([0, *(own.size for own in layouts.of_site)])
+    keep = every.fits.copy()
+    for begin, end in pairwise(begins):
+        keep[begin + filled[begin:end].tolist().index(filled[begin:end].min())] = True
+    found = screen([job], np.zeros(len(sites), dtype=np.int64), chips, layouts)
+    np.testing.assert_array_equal(found.site_index, site[keep])
+    np.testing.assert_array_equal(found.way_index, way[keep])
+    assert found.fit == np.count_nonzero(every.fits)
     for name in MemoryColumns.__dataclass_fields__:
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
-    np.testing.assert_array_equal(screened.fits, expected.fits)
-    np.testing.assert_array_equal(screened.filled, expected.total / expected.usable)
+        np.testing.assert_array_equal(getattr(found.memory, name), getattr(every, name)[keep], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("preset", "change"),
+    [
+        ("llama-3.1-405b-pretrain", {"max_gpus": 1024}),
+        ("llama-3.1-8b-pretrain", {"sharding": "hsdp"}),
+        ("mixtral-8x7b-lora", {}),
+        ("qwen3-study-small", {}),
+    ],
+)
+def test_steps_whose_passes_are_timed_once_take_what_each_takes(preset: str, change: dict[str, Any]) -> None:
+    job, sites, chips = posed(workload(preset, **{"dtype": "bf16"} | change))
+    layouts = enumerate_layouts(job, sites)
+    site, way = everywhere(layouts)
+    alike = layouts.alike(site, way)
+    assert np.unique(alike).size < site.size or layouts.ways.gpus.size == 1
+    table = Candidates([job], np.zeros_like(site), chips, site, layouts.columns(site, way)).table()
+    once, each = step_of(table, alike), step_of(table)
+    for name in ("step_s", "tokens", "compute_bound", "model_flop"):
+        np.testing.assert_array_equal(getattr(once, name), getattr(each, name), err_msg=name)
+    for name, seconds in each.by_class.items():
+        np.testing.assert_array_equal(once.by_class[name], seconds, err_msg=name)
+
+
+def test_the_peak_of_a_step_is_its_fullest_moment() -> None:
+    job, sites, chips = posed(workload("llama-3.1-405b-pretrain", dtype="bf16", max_gpus=1024))
+    layouts = enumerate_layouts(job, sites)
+    site, way = everywhere(layouts)
+    t = Candidates([job], np.zeros_like(site), chips, site, layouts.columns(site, way)).table()
+    sums = [np.broadcast_to(added(term.bytes for term in terms_at(t, moment)), (t.rows,)) for moment in moments_of(t)]
+    assert len({int(moment) for moment in np.argmax(sums, axis=0)}) > 1
+    np.testing.assert_array_equal(added(term.bytes for term in terms_at(t, peak_of(t))), np.max(sums, axis=0))
 
 
 def test_ways_are_spread_over_the_gpus_they_name() -> None:
     job, sites, _ = posed(workload("llama-3.1-405b-pretrain", dtype="bf16"))
     found = enumerate_layouts(job, sites)
-    s, per_node = found.columns, np.array([site.per_node for site in sites])[found.site_index]
+    site, way = everywhere(found)
+    s, per_node = found.columns(site, way), np.array([site.per_node for site in sites])[site]
     np.testing.assert_array_equal(s.gpus, s.tp * s.pp * s.dp)
     np.testing.assert_array_equal(s.gpus_per_node, np.minimum(per_node, s.gpus))
-    most = np.array([site.most if site.largest else min(site.most, site.per_node) for site in sites])[found.site_index]
+    most = np.array([site.most if site.largest else min(site.most, site.per_node) for site in sites])[site]
     assert (s.gpus <= most).all()
-    rows = {(int(place), *way) for place, way in zip(found.site_index, zip(*vars(s).values(), strict=True), strict=True)}
-    assert len(rows) == found.site_index.size
-
-
-@given(st.lists(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=1, max_size=6), min_size=1, max_size=6))
-def test_of_every_owner_the_first_smallest_is_marked(scores: list[list[float]]) -> None:
-    owner = np.repeat(np.arange(len(scores)), [len(own) for own in scores])
-    marked = best_of_each(owner, np.array([score for own in scores for score in own]))
-    expected = [place == own.index(min(own)) for own in scores for place in range(len(own))]
-    assert marked.tolist() == expected
+    rows = {(int(place), *way) for place, way in zip(site, zip(*vars(s).values(), strict=True), strict=True)}
+    assert len(rows) == site.size
 
 
 def one_by_one(

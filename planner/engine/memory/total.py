@@ -51,10 +51,15 @@ class MemoryColumns:
     host: Floats
     """Of the host's memory, for each GPU; 0 where nothing is offloaded."""
 
-    def at(self, index: Rows, t: Table) -> MemoryColumns:
-        """Of the candidates `t`, each of which needs what row `index` of these does; only how much its GPU has may differ."""
-        needs = {item.name: getattr(self, item.name)[index] for item in fields(MemoryColumns)}
-        return MemoryColumns(**(needs | _room(t, needs["total"], needs["kv_cache"], needs["kv_per_sequence"])))
+    def at(self, index: Rows, usable: Floats) -> MemoryColumns:
+        """Of candidates each of which needs what row `index` of these does, and may take `usable`."""
+        needs = {name: getattr(self, name)[index] for name in _NEEDS}
+        return MemoryColumns(**needs, **_room(usable, needs["total"], needs["kv_cache"], needs["kv_per_sequence"]))
+
+
+_ROOM = ("usable", "fits", "max_sequences")
+"""Columns that depend on how much the GPUs have."""
+_NEEDS = tuple(item.name for item in fields(MemoryColumns) if item.name not in _ROOM)
 
 
 def terms_of(t: Table) -> list[Term]:
@@ -77,7 +82,8 @@ def memory_of(t: Table) -> MemoryColumns:
     whole = TRAINING_SPREAD if train else np.where(t.engine.cache_grows > 0, INFERENCE_SPREAD, RESERVED_SPREAD)
     spread = np.hypot(parts_spread, whole)
     per_sequence = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens), (t.rows,))
-    columns: dict[str, Any] = parts | _room(t, total, parts["kv_cache"], per_sequence)
+    usable = np.broadcast_to(usable_bytes(t), (t.rows,))
+    columns: dict[str, Any] = parts | _room(usable, total, parts["kv_cache"], per_sequence)
     host = host_bytes(t) if train else np.zeros(t.rows)
     return MemoryColumns(total=total, spread=spread, kv_per_sequence=per_sequence, host=host, **columns)
 
@@ -87,9 +93,8 @@ def usable_bytes(t: Table) -> Floats:
     return t.chip.capacity_bytes * t.job.memory_fraction * (1 - t.job.headroom)
 
 
-def _room(t: Table, total: Floats, kv_cache: Floats, per_sequence: Floats) -> dict[str, Any]:
-    """What depends on how much the GPUs have: `usable`, `fits` and `max_sequences`."""
-    usable = np.broadcast_to(usable_bytes(t), (t.rows,))
+def _room(usable: Floats, total: Floats, kv_cache: Floats, per_sequence: Floats) -> dict[str, Any]:
+    """The columns `_ROOM`."""
     free = usable - (total - kv_cache)
     most = np.where(per_sequence > 0, np.maximum(0, np.floor(free / np.where(per_sequence > 0, per_sequence, 1))), np.nan)
     return {"usable": usable, "fits": total <= usable, "max_sequences": most}

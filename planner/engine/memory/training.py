@@ -30,15 +30,16 @@ def training_terms(t: Table) -> list[Term]:
 
 def peak_of(t: Table) -> Moment:
     """The fullest moment of every candidate."""
-    every = moments_of(t)
-    totals = np.stack([np.broadcast_to(added(term.bytes for term in terms_at(t, moment)), (t.rows,)) for moment in every])
-    fullest: Rows = np.argmax(totals, axis=0)
-    columns = {}
+    moments = moments_of(t)
+    shape = (len(moments), t.rows)
+    every = {}
     for item in fields(Moment):
-        values = [getattr(moment, item.name) for moment in every]
-        stacked = np.stack([np.broadcast_to(value, (t.rows,)) for value in values])
-        columns[item.name] = np.take_along_axis(stacked, fullest[None], axis=0)[0]
-    return Moment(**columns)
+        column = every[item.name] = np.empty(shape)
+        for place, moment in enumerate(moments):
+            column[place] = getattr(moment, item.name)
+    totals = np.broadcast_to(added(term.bytes for term in terms_at(t, Moment(**every))), shape)
+    fullest: Rows = np.argmax(totals, axis=0)
+    return Moment(**{name: np.take_along_axis(column, fullest[None], axis=0)[0] for name, column in every.items()})
 
 
 def terms_at(t: Table, at: Moment) -> list[Term]:

@@ -6,20 +6,11 @@ from collections import defaultdict
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.columns import Floats, Rows
 from planner.engine.search.rows import Evaluation
 
 NO_FASTER = 1.001
 """A candidate has to be this many times as fast as those of its GPU that cost no more, or it teaches nothing."""
-
-
-def best_of_each(owner: Rows, score: Floats) -> Flags:
-    """Marks the first row of the smallest score of every owner, whose rows are next to each other."""
-    begins = np.flatnonzero(np.diff(owner, prepend=-1))
-    smallest = np.flatnonzero(score == np.repeat(np.minimum.reduceat(score, begins), np.diff(begins, append=owner.size)))
-    marked = np.zeros(owner.size, dtype=bool)
-    marked[smallest[np.diff(owner[smallest], prepend=-1) > 0]] = True
-    return marked
 
 
 def choose(v: Evaluation) -> list[tuple[int, bool]]:

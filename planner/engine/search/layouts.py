@@ -7,8 +7,9 @@ parallelism, sharding stages, checkpointing and batch sizes that the architectur
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -61,56 +62,117 @@ class Site:
 
 @dataclass(frozen=True)
 class Layouts:
-    """Candidates of all sites: where each row runs, in which of the ways, and its layout columns."""
+    """The ways to spread a job at each site."""
 
-    site_index: Rows
-    way_index: Rows
     ways: LayoutColumns
-    """Every different way to spread the job once; what depends on the site alone is 0."""
-    columns: LayoutColumns
+    """Every different way once; what depends on the site is 0, `gpus_per_node` the most that it has use for."""
+    of_site: Sequence[Rows]
+    """Of each site those of `ways` there are."""
+    at_sites: dict[str, Floats]
+    """Name of a layout column -> what it is at each site; of `gpus_per_node`, what it is at most."""
+
+    @property
+    def candidates(self) -> int:
+        """How many there are at all sites together."""
+        return sum(own.size for own in self.of_site)
+
+    def columns(self, site: Rows, way: Rows) -> LayoutColumns:
+        """Layout columns of a row for each pair of `site` and `way`."""
+        spread = self.spread(way)
+        placed = {name: values[site] for name, values in self.at_sites.items()}
+        placed["gpus_per_node"] = np.minimum(placed["gpus_per_node"], spread.gpus_per_node)
+        return replace(spread, **placed)
+
+    def spread(self, way: Rows) -> LayoutColumns:
+        """Those of a row for each of `way`, wherever it is."""
+        return LayoutColumns(**{name: getattr(self.ways, name)[way] for name in _NAMES})
+
+    def alike(self, site: Rows, way: Rows) -> Rows:
+        """A number of each pair that is the same where site, tensor and pipeline degree and micro batch are."""
+        w = self.ways
+        pairs, pair = np.unique(w.tp * (1 + w.pp.max(initial=0)) + w.pp, return_inverse=True)
+        sizes, size = np.unique(w.micro_batch, return_inverse=True)
+        kind: Rows = pair * sizes.size + size
+        return site * (pairs.size * sizes.size) + kind[way]
 
 
-_NAMES = [item.name for item in fields(LayoutColumns)]
-_OF_SITE = ("nvlink", "link_bytes_per_s", "fabric_bytes_per_s")
-"""Columns that depend on the site alone."""
-_PLAIN = dict.fromkeys(_NAMES, 0.0) | dict.fromkeys(
-    ("cp", "ep", "virtual_stages", "shard", "micro_batch", "sequences", "dp", "pp"), 1.0
-)
-_PLACE = {name: place for place, name in enumerate(_NAMES)}
+_NAMES = tuple(item.name for item in fields(LayoutColumns))
+_ONE = {"cp", "ep", "virtual_stages"}
+"""Columns that are 1 in all ways."""
+
+
+class _Spread(NamedTuple):
+    """Ways that differ only in the choices `_CHOSEN`; names as of `LayoutColumns`."""
+
+    gpus: float
+    gpus_per_node: float
+    tp: float
+    pp: float = 1
+    dp: float = 1
+    shard: float = 1
+    sequences: float = 1
+
+
+_CHOSEN = ("zero", "checkpointing", "micro_batch")
 
 
 def enumerate_layouts(job: Job, sites: Sequence[Site]) -> Layouts:
     """All candidates of `job` at all sites."""
-    blocks: dict[tuple[int, int], Floats] = {}
-    begins: dict[tuple[int, int], int] = {}
-    per_site = []
+    ways = _Ways(job)
+    of_site = []
     for site in sites:
         most = site.most if site.largest or job.task == "serve" else min(site.most, site.per_node)
-        keys = _counts(job, site.per_node, most) if job.train else [(site.per_node, most)]
-        for key in keys:
-            if key not in blocks:
-                found = list(_training(job, *key) if job.train else _inference(job, *key))
-                begins[key] = sum(len(block) for block in blocks.values())
-                blocks[key] = np.array(found, dtype=np.float64).reshape(-1, len(_NAMES))
-        spans = [np.arange(begins[key], begins[key] + len(blocks[key])) for key in keys]
-        per_site.append(np.concatenate(spans) if spans else np.empty(0, dtype=np.int64))
-    way_index = np.concatenate(per_site)
-    site_index = np.repeat(np.arange(len(sites)), [ways.size for ways in per_site])
-    ways = np.concatenate(list(blocks.values())).T if blocks else np.empty((len(_NAMES), 0))
-    columns = {name: column[way_index] for name, column in zip(_NAMES, ways, strict=True)}
-    for name, values in zip(_OF_SITE, _links(sites), strict=True):
-        columns[name] = values[site_index]
-    unplaced = {name: np.ascontiguousarray(column) for name, column in zip(_NAMES, ways, strict=True)}
-    return Layouts(site_index, way_index, LayoutColumns(**unplaced), LayoutColumns(**columns))
+        of_site.append(ways.among(site.per_node, most))
+    nvlink, link, fabric = _links(sites)
+    inside = np.array([min(site.per_node, site.most) for site in sites], dtype=np.float64)
+    at_sites = {"gpus_per_node": inside, "nvlink": nvlink, "link_bytes_per_s": link, "fabric_bytes_per_s": fabric}
+    return Layouts(ways.columns(), of_site, at_sites)
+
+
+class _Ways:
+    """The different ways to spread a job, numbered as they are found; nodes of several sizes have most of them in common."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.count = 0
+        self.numbers: dict[_Spread, Rows] = {}
+        self.choices: dict[float, Floats] = {}
+        """dp -> rows of `_CHOSEN`."""
+        self.known: dict[tuple[int, int], Rows] = {}
+
+    def among(self, per_node: int, most: int) -> Rows:
+        """Numbers of those over up to `most` GPUs in nodes of `per_node`."""
+        place = per_node, most
+        if place not in self.known:
+            found = (_training if self.job.train else _inference)(self.job, per_node, most)
+            self.known[place] = np.concatenate([self._numbered(spread) for spread in found])
+        return self.known[place]
+
+    def _numbered(self, spread: _Spread) -> Rows:
+        if spread not in self.numbers:
+            if spread.dp not in self.choices:
+                self.choices[spread.dp] = _choices(self.job, spread.dp)
+            begin, self.count = self.count, self.count + len(self.choices[spread.dp])
+            self.numbers[spread] = np.arange(begin, self.count)
+        return self.numbers[spread]
+
+    def columns(self) -> LayoutColumns:
+        """Of all of them."""
+        chosen = [self.choices[spread.dp] for spread in self.numbers]
+        spreads = np.repeat(np.array([*self.numbers], dtype=np.float64).T, [len(rows) for rows in chosen], axis=1)
+        columns = {name: np.full(self.count, 1.0 if name in _ONE else 0.0) for name in _NAMES}
+        columns |= zip(_Spread._fields, spreads, strict=True)
+        columns |= zip(_CHOSEN, np.concatenate(chosen).T.copy(), strict=True)
+        return LayoutColumns(**columns)
 
 
 def _links(sites: Sequence[Site]) -> Floats:
-    """Shape [`_OF_SITE`, sites]."""
+    """Of each site: 1 where NVLink joins its GPUs, bytes/s inside a node, bytes/s between nodes; shape [3, sites]."""
     found = []
     for site in sites:
         link, link_rate = link_of(site.gpu, None, nvlink=site.nvlink)
         found.append((float(link == "nvlink"), link_rate, fabric_of(site.gpu, None, site.per_node)[1]))
-    return np.array(found).reshape(-1, len(_OF_SITE)).T
+    return np.array(found).reshape(-1, 3).T
 
 
 def _powers(most: int) -> Iterator[int]:
@@ -127,13 +189,6 @@ def _tensor_degrees(job: Job, per_node: int) -> list[int]:
     return [tp for tp in _powers(most) if a.heads % tp == 0]
 
 
-def _row(**given: float) -> list[float]:
-    row = list(_PLAIN.values())
-    for name, value in given.items():
-        row[_PLACE[name]] = value
-    return row
-
-
 def _counts(job: Job, per_node: int, most: int) -> list[tuple[int, int]]:
     """(GPUs, those of them in a node) among which training may be spread: one node in powers of two, or whole nodes."""
     a = job.architecture
@@ -145,31 +200,27 @@ def _counts(job: Job, per_node: int, most: int) -> list[tuple[int, int]]:
     ]
 
 
-def _training(job: Job, gpus: int, per_node: int) -> Iterator[list[float]]:
-    a, workload = job.architecture, job.workload
-    large = a.total > LARGE_MODEL_PARAMETERS
-    pipelines = PIPELINES if large and not job.adapters else (1,)
-    for tp, pp in product(_tensor_degrees(job, per_node), pipelines):
-        dp = gpus // (tp * pp)
-        if dp < 1 or dp * tp * pp != gpus or pp > a.layers or (pp > 1 and gpus <= per_node):
-            continue
-        for sharding, checkpointing, micro in product(
-            _stages(job, dp), _checkpointing(workload.checkpointing), _micro_batches(job, dp)
-        ):
-            yield _row(
-                gpus=gpus,
-                gpus_per_node=per_node,
-                tp=tp,
-                pp=pp,
-                dp=dp,
-                zero=sharding,
-                checkpointing=checkpointing,
-                shard=min(dp, per_node) if workload.sharding == "hsdp" else dp,
-                micro_batch=micro,
-            )
+def _training(job: Job, per_node: int, most: int) -> Iterator[_Spread]:
+    a = job.architecture
+    pipelines = PIPELINES if a.total > LARGE_MODEL_PARAMETERS and not job.adapters else (1,)
+    for gpus, inside in _counts(job, per_node, most):
+        for tp, pp in product(_tensor_degrees(job, inside), pipelines):
+            dp = gpus // (tp * pp)
+            if dp < 1 or dp * tp * pp != gpus or pp > a.layers or (pp > 1 and gpus <= inside):
+                continue
+            shard = min(dp, inside) if job.workload.sharding == "hsdp" else dp
+            yield _Spread(gpus, gpus, tp, pp, dp, shard)
 
 
-def _stages(job: Job, dp: int) -> Iterable[float]:
+def _choices(job: Job, dp: float) -> Floats:
+    """Rows of `_CHOSEN`."""
+    if not job.train:
+        return np.array([(0.0, 0.0, 1.0)])
+    stages, recomputed = _stages(job, dp), _checkpointing(job.workload.checkpointing)
+    return np.array([*product(stages, recomputed, _micro_batches(job, dp))], dtype=np.float64).reshape(-1, len(_CHOSEN))
+
+
+def _stages(job: Job, dp: float) -> Iterable[float]:
     if job.workload.sharding is not None:
         return (ZERO_STAGE[job.workload.sharding],)
     if dp == 1:
@@ -181,7 +232,7 @@ def _checkpointing(asked: str | None) -> Iterable[float]:
     return (CHECKPOINTING[asked],) if asked else (0.0, 2.0)
 
 
-def _micro_batches(job: Job, dp: int) -> Iterable[int]:
+def _micro_batches(job: Job, dp: float) -> Iterable[int]:
     if job.micro_batch:
         return (int(job.micro_batch),)
     per_rank = job.global_batch / dp if job.global_batch else float("inf")
@@ -189,18 +240,18 @@ def _micro_batches(job: Job, dp: int) -> Iterable[int]:
     return [size for size in sizes if size <= per_rank and (not job.global_batch or per_rank % size == 0)]
 
 
-def _inference(job: Job, per_node: int, most: int) -> Iterator[list[float]]:
+def _inference(job: Job, per_node: int, most: int) -> Iterator[_Spread]:
     """One replica a row for `serve` (their number follows from the load); a fixed batch runs on one replica."""
     for tp in _tensor_degrees(job, per_node):
         if tp > most:
             continue
-        base = {"gpus": tp, "gpus_per_node": min(per_node, most), "tp": tp}
+        whole = float("inf")  # other replicas take the rest of a node
         if job.task != "serve":
-            yield _row(**base, sequences=job.batch)
+            yield _Spread(tp, whole, tp, sequences=job.batch)
         elif job.concurrency and np.isfinite(job.concurrency) and not job.request_rate_per_s and not job.workload.disaggregated:
             for replicas in _powers(max(1, min(most // tp, int(job.concurrency)))):
                 per_replica = -(-int(job.concurrency) // replicas)
-                yield _row(**base | {"gpus": tp * replicas}, dp=replicas, sequences=per_replica)
+                yield _Spread(tp * replicas, whole, tp, dp=replicas, sequences=per_replica)
         else:
             for sequences in IN_FLIGHT:
-                yield _row(**base, sequences=sequences)
+                yield _Spread(tp, whole, tp, sequences=sequences)

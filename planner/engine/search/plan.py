@@ -15,7 +15,7 @@ from planner.engine.candidate import PLAN_HEADROOM
 from planner.engine.evaluate import Candidates, evaluate
 from planner.engine.job.gates import barred
 from planner.engine.job.jobs import Job, resolve
-from planner.engine.search.choosing import best_of_each, choose
+from planner.engine.search.choosing import choose
 from planner.engine.search.layouts import DEFAULT_MOST_GPUS, Site, enumerate_layouts
 from planner.engine.search.levers import levers_for, with_hints
 from planner.engine.search.outcome import deployed, outcome_of
@@ -135,12 +135,11 @@ def _rows(workload: Workload, posed: _Posed, sources: Sources, *, simulated: boo
     if not posed.sites:
         return [], 0, 0
     layouts = enumerate_layouts(posed.jobs[0], posed.sites)
-    owner, site_job = layouts.site_index, np.array(posed.site_job)
+    site_job = np.array(posed.site_job)
     screened = screen(posed.jobs, site_job, posed.chips, layouts)
-    index = np.flatnonzero(screened.fits | best_of_each(owner, screened.filled))
-    candidates = Candidates(posed.jobs, site_job[owner], posed.chips, owner, layouts.columns).take(index)
-    evaluated = deployed(evaluate(candidates, screened.memory(candidates, index)), workload)
-    site_index = owner[index]
+    place = site_index, _ = screened.site_index, screened.way_index
+    candidates = Candidates(posed.jobs, site_job[site_index], posed.chips, site_index, layouts.columns(*place))
+    evaluated = deployed(evaluate(candidates, screened.memory, layouts.alike(*place)), workload)
     outcome = outcome_of(evaluated, site_index, posed.sites, workload)
     v = Evaluation(evaluated, outcome, site_index, posed.sites, workload, sources.spec_chip)
     shown = [(v, row, best) for row, best in choose(_at_any_price(v) if simulated else v)]
@@ -152,7 +151,7 @@ def _rows(workload: Workload, posed: _Posed, sources: Sources, *, simulated: boo
         scored.append((found, score))
         if best and workload.objective in {"cheapest", "flop-per-usd"}:
             scored += [(other, score * ratio) for other, ratio in elsewhere(of, row, found)]
-    return scored, int(owner.size), int(np.count_nonzero(screened.fits))
+    return scored, layouts.candidates, screened.fit
 
 
 Shown = tuple[Evaluation, int, bool]

@@ -5,12 +5,12 @@ Symbols: M micro batches a step · v virtual stages · n ranks that hold the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from planner.engine.columns import Floats, Table, added
-from planner.engine.memory.stages import micro_batches, stage_parameters
+from planner.engine.columns import Floats, Rows, Table, added
+from planner.engine.memory.stages import Stage, micro_batches, stage_parameters
 from planner.engine.speed.operators import Pass, attended_tokens, collective_s, forward
 
 BACKWARD_LAUNCHES = 113 / 64
@@ -49,12 +49,15 @@ class StepColumns:
     """What the optimizer's step takes."""
 
 
-def step_of(t: Table) -> StepColumns:
-    """Time of one optimizer step of every candidate."""
+def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
+    """Time of one optimizer step of every candidate.
+
+    `alike`: rows with the same number differ in nothing that a forward pass of one micro batch depends on.
+    """
     m, j, s, c = t.model, t.job, t.layout, t.chip
     tokens = s.micro_batch * j.sequence / s.cp
     half = j.sequence / 2
-    one = forward(t, tokens, half, j.sequence, head_rows=tokens)
+    one = _pass(t) if alike is None else _pass_once(t, alike)
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
@@ -75,14 +78,15 @@ def step_of(t: Table) -> StepColumns:
     bubble = (s.pp - 1) / np.maximum(s.virtual_stages, 1) * per_micro
     by_class = {name: value * count for name, value in device.items()}
     stage = stage_parameters(t)
+    trained = _trained(t, stage)
     fetched = (stage.linear * j.linear_bytes + stage.other * j.other_bytes) * 2 / HOST_LINK_BYTES_PER_S * j.offload_parameters
     exposed = {
         "weights from host memory": fetched * count,
-        "gradients and weights between ranks": _gradient_traffic(t, per_micro * count),
+        "gradients and weights between ranks": _gradient_traffic(t, stage, trained, count, per_micro * count),
         "activations between stages": _stage_traffic(t, tokens) * count,
     }
     by_class["communication"] = by_class["communication"] + added(exposed.values())
-    update = update_s(t)
+    update = update_s(t, trained)
     by_class |= {"launch": exposed_host * count, "optimizer": added(update.values()), "bubble": bubble}
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     step = added(by_class.values())
@@ -100,6 +104,27 @@ def step_of(t: Table) -> StepColumns:
         exposed=exposed,
         update=update,
     )
+
+
+def _pass(t: Table) -> Pass:
+    tokens = t.layout.micro_batch * t.job.sequence / t.layout.cp
+    return forward(t, tokens, t.job.sequence / 2, t.job.sequence, head_rows=tokens)
+
+
+def _pass_once(t: Table, alike: Rows) -> Pass:
+    """`_pass` of one row of each number, for all rows of that number."""
+    row = np.empty(alike.max(initial=-1) + 1, dtype=np.int64)
+    row[alike] = np.arange(alike.size)
+    there = np.zeros(row.size, dtype=bool)
+    there[alike] = True
+    one, place = _pass(t.take(row[there])), (np.cumsum(there) - 1)[alike]
+
+    def of(column: Floats) -> Floats:
+        return column if column.size == 1 else column[place]
+
+    rows, context, new, head_rows = map(of, one.shape)
+    seconds = {item.name: of(getattr(one, item.name)) for item in fields(Pass) if item.name != "shape"}
+    return Pass(**seconds, shape=(rows, context, new, head_rows))
 
 
 def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
@@ -126,16 +151,16 @@ def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
     return {"forward": dict.fromkeys(classes, one), "recompute": recompute, "backward": backward}
 
 
-def _trained(t: Table) -> Floats:
-    stage = stage_parameters(t)
+def _trained(t: Table, stage: Stage) -> Floats:
+    """Parameters one GPU trains, before ZeRO."""
     adapters = t.job.adapters / t.model.layers * stage.layers / t.layout.tp
     return np.where(t.job.adapters > 0, adapters, stage.linear + stage.other)
 
 
-def update_s(t: Table) -> dict[str, Floats]:
+def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
     """The optimizer moves its states, the gradients and the weights once; sharded states divide the work."""
     j, s, c = t.job, t.layout, t.chip
-    parameters = _trained(t) / np.where(s.zero >= 1, s.shard, 1.0)
+    parameters = trained / np.where(s.zero >= 1, s.shard, 1.0)
     moved = parameters * (j.state_traffic + j.cast_bytes)
     host_link = np.where(j.offload_optimizer > 0, parameters * 8 / HOST_LINK_BYTES_PER_S, 0.0)
     tensors = 11 * t.model.layers / s.pp * (j.adapters == 0) + 14 * t.model.layers / s.pp * (j.adapters > 0)
@@ -147,8 +172,8 @@ def update_s(t: Table) -> dict[str, Floats]:
     }
 
 
-def _gradient_traffic(t: Table, compute_s: Floats) -> Floats:
-    """Exposed seconds of data-parallel traffic.
+def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, compute_s: Floats) -> Floats:
+    """Exposed seconds of data-parallel traffic beside `compute_s` of `count` micro batches.
 
     Without sharding an all-reduce of the gradients (2(n-1)/n of their bytes); ZeRO 1 and 2 a reduce-scatter and an
     all-gather (the same volume), which waits for the update and hides behind nothing; ZeRO 3 gathers the 16-bit weights twice and scatters the gradients once, every micro batch.
@@ -157,12 +182,11 @@ def _gradient_traffic(t: Table, compute_s: Floats) -> Floats:
     ranks = s.dp * s.cp
     per_node = np.clip(s.gpus_per_node / np.maximum(s.tp, 1), 1, np.maximum(ranks, 1))
     ring = (ranks - 1) / np.maximum(ranks, 1)
-    stage = stage_parameters(t)
-    once = 2 * ring * _trained(t) * np.where(j.gradient_bytes > 0, np.minimum(j.gradient_bytes, 4.0), 0.0)
-    gathered = micro_batches(t) * ring * (2 * (stage.linear * j.linear_bytes + stage.other * j.other_bytes) + 2 * _trained(t))
+    once = 2 * ring * trained * np.where(j.gradient_bytes > 0, np.minimum(j.gradient_bytes, 4.0), 0.0)
+    gathered = count * ring * (2 * (stage.linear * j.linear_bytes + stage.other * j.other_bytes) + 2 * trained)
     volume = np.where(s.zero >= 3, gathered, once)
     seconds = collective_s(t, ranks, volume, per_node=per_node)
-    beside = np.where(s.zero >= 3, compute_s, compute_s / np.maximum(micro_batches(t), 1) * 2 / 3)
+    beside = np.where(s.zero >= 3, compute_s, compute_s / np.maximum(count, 1) * 2 / 3)
     after = np.where((s.zero == 1) | (s.zero == 2), 0.5, 0.0)
     during = seconds * (1 - after)
     left: Floats = np.maximum(0.1 * during, during - OVERLAP * beside) + seconds * after
