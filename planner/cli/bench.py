@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from planner.cli.emit import FORMS, SKY_NAMES, Form, Job, written
+from planner.cli.emit.measuring import FORMS, Form, Job, written
+from planner.cli.emit.names import SKY_NAMES
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 SUITES = ("quick", "standard", "study", "collectives", "smoke")
 FIRST_GPUS = 3
 """Of a plan, to be measured elsewhere."""
+GPUS_A_NODE = 8
+"""Of nodes that are measured together, where nobody says."""
 WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "no-peers"}
 """Failures that another option would have avoided."""
 
@@ -61,10 +64,18 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     "--resume", is_flag=True, help="Leave out what the last run of this suite measured with the same machine and software."
 )
 @click.option(
-    "--emit", type=click.Choice(FORMS), help="Measure elsewhere: write a SkyPilot task, an sbatch script or a Dockerfile."
+    "--emit",
+    type=click.Choice(FORMS),
+    help="Measure elsewhere: write a SkyPilot task, an sbatch script, a Dockerfile or a Kubernetes job.",
 )
 @click.option(
     "--gpu", "gpus", multiple=True, metavar="NAME", help="With --emit: this GPU (repeat for more), not the plan's first ones."
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --emit: what N nodes do together (the suite collectives), of 8 GPUs each or as --ranks says.",
 )
 @click.option(
     "--preset",
@@ -89,6 +100,7 @@ def bench(
     resume: bool,
     emit: Form | None,
     gpus: tuple[str, ...],
+    nodes: int | None,
     preset: str | None,
     as_json: bool,
 ) -> int:
@@ -99,9 +111,14 @@ def bench(
     """
     if emit is not None:
         default = ctx.get_parameter_source("suite") is click.core.ParameterSource.DEFAULT
-        return _emit(invocation, emit, "standard" if default else suite, gpus, preset, model, ranks)
-    if gpus:
-        raise click.UsageError("--gpu goes with --emit; what is measured here is chosen with --device.")
+        over = nodes is not None and nodes > 1
+        if over and not default and suite != "collectives":
+            raise click.UsageError("--nodes measures what nodes do together: the suite collectives, not " + suite + ".")
+        suite = suite if not default else "collectives" if over else "standard"
+        return _emit(invocation, emit, suite, gpus, preset, model, (ranks or (GPUS_A_NODE if over else 1), nodes or 1))
+    if gpus or nodes is not None:
+        wrong = "--gpu" if gpus else "--nodes"
+        raise click.UsageError(f"{wrong} goes with --emit; what is measured here is chosen with --device, nodes by torchrun.")
     if model is not None and preset is not None:
         raise click.UsageError("--model and --preset both name a model; give one of them.")
     from planner.cli.bench_narrator import Narrator
@@ -156,9 +173,9 @@ def _emit(
     gpus: tuple[str, ...],
     preset: str | None,
     model: str | None,
-    ranks: int | None,
+    spread: tuple[int, int],
 ) -> int:
-    """Write a job for the named GPUs, or those the plan ranks first, to stdout."""
+    """Write a job for the named GPUs, or those the plan ranks first, to stdout; `spread`: (GPUs of a node, nodes)."""
     from planner.session import DEFAULT_PRESET
 
     session = invocation.session()
@@ -172,7 +189,16 @@ def _emit(
     if not named:
         print("nothing in the plan to rent: name a GPU with --gpu", file=sys.stderr)
         return ExitCode.NOTHING_FOUND
-    sys.stdout.write(written(form, Job(tuple(named), suite, model, ranks or 1)))
+    parts = [session.gpus.find(name) for name in named]
+    like = [part for part in parts if part.vendor == parts[0].vendor] if form == "kubernetes" else parts
+    if len(like) < len(parts):
+        print(
+            f"left out, of another vendor than {parts[0].name}: {', '.join(p.name for p in parts if p not in like)}",
+            file=sys.stderr,
+        )
+    drivers = tuple(name for part in like for name in part.nvml_names)
+    job = Job(tuple(part.name for part in like), suite, model, *spread, vendor=parts[0].vendor, products=drivers)
+    sys.stdout.write(written(form, job))
     return ExitCode.ANSWERED
 
 

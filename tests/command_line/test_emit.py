@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from conftest import RunPlanner
 
-from planner.cli.emit import SKY_NAMES, Job, written
+from planner.cli.emit.measuring import Job, written
+from planner.cli.emit.names import SKY_NAMES
 from planner.errors import UserError
 from planner.hardware.gpus import load_gpus
 from planner.paths import presets_folder

@@ -1,0 +1,41 @@
+"""Who is who among the nodes of a job, in shell: NODES, NODE_RANK, HEAD and PORT from what each tool tells its nodes."""
+
+from __future__ import annotations
+
+PORT = 29500
+"""Where the first node listens for the others; torchrun's default."""
+SKY = (
+    'NODES="$SKYPILOT_NUM_NODES"',
+    'NODE_RANK="$SKYPILOT_NODE_RANK"',
+    'HEAD="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"',
+    f"PORT={PORT}",
+)
+"""Variables of docs.skypilot.co/en/stable/running-jobs/distributed-jobs.html."""
+SLURM_JOB = (
+    'HEAD="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"',
+    f'PORT="$(({PORT} + SLURM_JOB_ID % 10000))"',
+    "export HEAD PORT",
+)
+"""Once, before srun; jobs that share a node get ports of their own."""
+SLURM_NODE = ('NODES="$SLURM_NNODES"', 'NODE_RANK="$SLURM_NODEID"')
+"""On each node, under srun."""
+
+
+def kubernetes(name: str, nodes: int, rank: str) -> tuple[str, ...]:
+    """In each pod of `name`, whose headless Service has the same name; `rank` is shell for the pod's number.
+
+    Pods may start before the first one has an address.
+    """
+    return (
+        f"NODES={nodes}",
+        f"NODE_RANK={rank}",
+        f"HEAD={name}-0.{name}",
+        f"PORT={PORT}",
+        'until getent hosts "$HEAD" > /dev/null; do sleep 1; done',
+    )
+
+
+def torchrun(gpus: int, program: str) -> str:
+    """One line that starts `program` as a rank for each of the `gpus` GPUs of each node."""
+    where = '--nnodes "$NODES" --node-rank "$NODE_RANK" --master-addr "$HEAD" --master-port "$PORT"'
+    return f"torchrun {where} --nproc-per-node {gpus} {program}"
