@@ -1,4 +1,8 @@
-"""The parameters of the timing formulas as the benchmark points of one device show them."""
+"""The parameters of the timing formulas as the benchmark points of one device show them.
+
+Spreads are half widths of a 90 % range of the logarithm. Where no source stands beside one it is a judgement of how much a single
+kind of point can tell, not a fit; a wider spread only makes ranges wider and lets other knowledge lead.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +24,31 @@ LEAST_SPREAD = 0.05
 """The same board an hour later."""
 ELSEWHERE_SPREAD = 0.10
 """Another board of the same part in another host: two published campaigns on the same six parts differ by a median of 4-9.5 % a shape."""
-NORMAL_90 = 1.645
+NORMAL_90, NORMAL_95 = 1.645, 1.960
+"""Half widths of the 90 % and 95 % ranges of a normal distribution, in standard deviations."""
 COMPUTE_BOUND = 0.5
 """A product tells the compute rate when arithmetic is at least this share of its time (to the power p)."""
 COPY_READ_MOST = 1.5
 """Reading alone may beat a copy by this much: on a CPU a copy also fetches what it overwrites."""
+NONE_LARGE_SPREAD = 0.3
+"""Of a compute rate where arithmetic leads in no product: the fastest one stands for it, and may be far below."""
+LATENCY_MOST = 0.5
+"""Share of a vector product's time that is taken for the launch of its kernel, at most."""
+ONE_KIND_SPREAD = 0.1
+"""Of a bandwidth or a latency that one kind of point tells alone."""
+DISAGREEMENT = 0.25
+"""Spread of the bandwidth for each e-fold by which the best vector product and the copy differ."""
 KNEE_PRIOR_SPREAD = 0.35
 KNEE_FIT_POINTS = 5
+"""Fewer products say nothing of how their compute and memory times add up."""
+KNEE_STEPS = tuple(index / 20 for index in range(-14, 15))
+"""Logarithms of knee ÷ usual knee that are tried: two prior spreads to either side."""
 CONTEXT_POINT, SLACK_POINT = "memory/context", "memory/slack"
 """Bytes a process takes before its first tensor; bytes the allocator keeps and does not use in a training step."""
 SLACK_FLOOR = 1e-3
 """Of what is allocated: an allocator that keeps nothing back."""
+SLACK_SPREAD = 0.3
+"""Of carrying the share one training step kept back over to other jobs."""
 MODEL_ERROR = 0.08
 """Of one product, by the formula."""
 
@@ -99,8 +117,8 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigure
         launch_s=_latency(usable, "launch/eager", prior.launch_s),
         knee=knee,
         train_points=_train_points(usable),
-        context_bytes=_overhead(usable, CONTEXT_POINT),
-        allocator_slack=_overhead(usable, SLACK_POINT),
+        context_bytes=_context_bytes(usable),
+        allocator_slack=_allocator_slack(usable),
     )
 
 
@@ -108,7 +126,7 @@ def spread_of(point: Measurement) -> float:
     """Half width of the 90 % range of one point, by its 95 % interval and its status."""
     interval = 0.0
     if point.value and point.low and point.high:
-        interval = math.log(point.high / point.low) / 2 * NORMAL_90 / 1.96
+        interval = math.log(point.high / point.low) / 2 * NORMAL_90 / NORMAL_95
     board = LEAST_SPREAD if point.origin == "own" else math.hypot(LEAST_SPREAD, ELSEWHERE_SPREAD)
     return math.hypot(max(interval, 0.0), board, WEAK_SPREADS.get(point.status, 0.0))
 
@@ -140,14 +158,17 @@ def _products(points: Iterable[Measurement]) -> list[Product]:
 def rate_of_products(
     products: Sequence[Product], latency: float, bandwidth: float, knee: float, points: Sequence[Measurement] = ()
 ) -> Ceiling | None:
-    """Mean over the products that arithmetic dominates, weighted by FLOP: the largest, most sustained ones lead."""
+    """FLOP/s: geometric mean over the products that arithmetic dominates, weighted by FLOP, so that the most sustained ones lead.
+
+    `latency` in seconds, `bandwidth` in bytes/s; `points`: what the products were measured by. None without products.
+    """
     told = [(one, rate) for one in products if (rate := one.rate(latency, bandwidth, knee)) is not None]
     if not told:
         best = max(products, key=lambda one: one.flop / one.seconds, default=None)
         if best is None:
             return None
         source = source_of(points, "fastest product (none large)")
-        return Ceiling(best.flop / best.seconds, math.hypot(best.spread, 0.3), basis_of(points), source)
+        return Ceiling(best.flop / best.seconds, math.hypot(best.spread, NONE_LARGE_SPREAD), basis_of(points), source)
     total = sum(one.flop for one, _ in told)
     mean = sum(one.flop * math.log(rate) for one, rate in told) / total
     variance = sum(one.flop * (math.log(rate) - mean) ** 2 for one, rate in told) / total
@@ -169,7 +190,7 @@ def _fitted_knee(products: Sequence[Product], latency: float, bandwidth: float, 
         errors = [one.error(ceiling.value, latency, bandwidth, knee) / MODEL_ERROR for one in products]
         return sum(abs(error) for error in errors) + (step / KNEE_PRIOR_SPREAD) ** 2 / 2
 
-    return usual * math.exp(min((index / 20 for index in range(-14, 15)), key=misfit))
+    return usual * math.exp(min(KNEE_STEPS, key=misfit))
 
 
 def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings) -> tuple[dict[str, Ceiling], Ceiling | None]:
@@ -181,14 +202,14 @@ def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings
     for one in _preferred([one for one in points if one.kind == "gemv" and one.parameters.get("cache") != "warm"]):
         if not one.value or not one.bytes or not one.dtype:
             continue
-        seconds = max(one.bytes / one.value - latency.value, 0.5 * one.bytes / one.value)
+        seconds = max(one.bytes / one.value - latency.value, (1 - LATENCY_MOST) * one.bytes / one.value)
         weights[one.dtype] = Ceiling(min(one.bytes / seconds, most), spread_of(one), basis_of([one]), source_of([one], one.point))
     if weights:
         best = max(weights.values(), key=lambda one: one.value)
-        wider = math.hypot(best.spread, 0.25 * abs(math.log(best.value / copy.value)) if copy and copy.value else 0.1)
-        found = Ceiling(best.value, wider, best.basis, best.source)
+        apart = DISAGREEMENT * abs(math.log(best.value / copy.value)) if copy and copy.value else ONE_KIND_SPREAD
+        found = Ceiling(best.value, math.hypot(best.spread, apart), best.basis, best.source)
     elif copy and copy.value:
-        found = Ceiling(copy.value, math.hypot(spread_of(copy), 0.1), basis_of([copy]), source_of([copy], copy.point))
+        found = Ceiling(copy.value, math.hypot(spread_of(copy), ONE_KIND_SPREAD), basis_of([copy]), source_of([copy], copy.point))
     else:
         return {}, None
     streams = [one for one in points if one.kind in {"copy", "gemv"}]
@@ -198,22 +219,32 @@ def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings
 def _latency(points: Sequence[Measurement], point: str, prior: Ceiling) -> Ceiling | None:
     for one in _preferred([one for one in points if one.point == point]):
         if one.value:
-            found = Ceiling(one.value, math.hypot(spread_of(one), 0.1), basis_of([one]), source_of([one], one.point))
+            found = Ceiling(one.value, math.hypot(spread_of(one), ONE_KIND_SPREAD), basis_of([one]), source_of([one], one.point))
             return found if _counts(found, prior, [one]) else None
     return None
 
 
-def _overhead(points: Sequence[Measurement], point: str) -> Ceiling | None:
-    """Bytes of memory that are not tensors; of the allocator's, the share of what was allocated."""
+def _context_bytes(points: Sequence[Measurement]) -> Ceiling | None:
+    """Memory of a process before its first tensor."""
     for one in points:
-        if one.point != point or one.kind != "memory" or not one.value:
-            continue
-        if point == CONTEXT_POINT:
+        if one.point == CONTEXT_POINT and one.kind == "memory" and one.value:
             return Ceiling(one.value, spread_of(one), basis_of([one]), source_of([one], one.point))
+    return None
+
+
+def _allocator_slack(points: Sequence[Measurement]) -> Ceiling | None:
+    """What the allocator kept and did not use, as a share of what was allocated."""
+    for one in points:
         allocated = one.parameters.get("allocated_bytes")
-        if isinstance(allocated, (int, float)) and allocated > 0:
+        if (
+            one.point == SLACK_POINT
+            and one.kind == "memory"
+            and one.value
+            and isinstance(allocated, (int, float))
+            and allocated > 0
+        ):
             share = max(one.value / allocated, SLACK_FLOOR)
-            return Ceiling(share, math.hypot(spread_of(one), 0.3), basis_of([one]), source_of([one], one.point))
+            return Ceiling(share, math.hypot(spread_of(one), SLACK_SPREAD), basis_of([one]), source_of([one], one.point))
     return None
 
 

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 COMPUTE_OVER = 1.05
 """Clocks above the boost clock of the data sheet."""
 BANDWIDTH_OVER = 1.02
+"""Figures of a data sheet are rounded."""
 LINK_OVER = 1.10
 """Switches that add up themselves carry more than the link's rate: 482 of 450 GB/s on 8 × H200 (stas00/ml-engineering)."""
 LEAST_LAUNCH_S = 1e-7
 """No operator is launched faster: a tenth of the fastest seen on CPUs and GPUs alike."""
-MEMORY_KINDS = ("copy", "triad", "read", "gemv", "attention-decode")
+_STREAMING = ("copy", "triad", "read", "gemv", "attention-decode")
+"""Kinds whose value is bytes/s of the device's memory."""
 
 
 def beyond_physics(point: Measurement, gpu: Gpu) -> str:
@@ -28,9 +30,9 @@ def beyond_physics(point: Measurement, gpu: Gpu) -> str:
     if point.kind == "launch":
         return f"{si_text(value, 's')} an operator is less than any device takes" if value < LEAST_LAUNCH_S else ""
     if point.kind == "memory":
-        most, what, text = gpu.memory_bytes * BANDWIDTH_OVER, "its memory", bytes_text(value)
-        return f"{text} is more than {what}, {bytes_text(gpu.memory_bytes)}" if value > most else ""
-    if point.kind in MEMORY_KINDS:
+        over = value > gpu.memory_bytes * BANDWIDTH_OVER
+        return f"{bytes_text(value)} is more than its memory, {bytes_text(gpu.memory_bytes)}" if over else ""
+    if point.kind in _STREAMING:
         warm = point.parameters.get("cache") == "warm"
         return "" if warm else _above(value, gpu.memory_bandwidth_bytes_per_s, BANDWIDTH_OVER, "its memory's", "B/s")
     if point.kind == "decode":

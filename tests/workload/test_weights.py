@@ -117,6 +117,19 @@ def test_rows_that_are_no_multiple_of_256_take_smaller_blocks(name: str, file_by
     assert gguf.type_bits("q4_k", 1000) == 16
 
 
+def test_layers_that_take_more_bits() -> None:
+    """use_more_bits of llama.cpp: the first and the last eighth, and the last of every three between."""
+    taken = [layer for layer in range(32) if gguf._taken("more", layer, 32)]
+    assert taken == [0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31]
+
+
+@pytest.mark.parametrize(("model", "bits"), [("llama-3.1-70b", 5.5), ("llama-3.1-8b", (2 * 5.5 + 30 * 4.5) / 32)])
+def test_values_of_a_70b_that_eight_heads_share_are_never_below_q5_k(model: str, bits: float) -> None:
+    a = architecture(model)
+    (value,) = [matrix for matrix in matrices(a) if matrix.role == "v"]
+    assert gguf.stored_bits(gguf.MIXES["q3_k_m"], value, a) == exact(bits * value.parameters)
+
+
 def test_a_tied_embedding_is_stored_as_a_head() -> None:
     tied, untied = stored("q4_k_m", "llama-3.2-3b"), stored("q4_k_m", "llama-3.1-8b")
     assert (tied.head_bytes, 8 * tied.embedding, 8 * tied.head) == (0, 6.5625, 6.5625)
