@@ -65,7 +65,7 @@ def test_control_groups_limit_cores_and_memory(tmp_path: Path) -> None:
         "proc/meminfo": MEMINFO,
         "proc/self/cgroup": "0::/pod/box\n",
         "sys/fs/cgroup/pod/cpu.max": "250000 100000\n",
-        "sys/fs/cgroup/pod/box/cpu.max": "max 100000\n",
+        "sys/fs/cgroup/pod/box/cpu.max": "400000 100000\n",
         "sys/fs/cgroup/pod/box/memory.max": str(8 * 2**30),
         "sys/fs/cgroup/pod/memory.max": "max\n",
     }
@@ -90,6 +90,14 @@ def test_the_older_control_groups_count_too(tmp_path: Path) -> None:
     root = system(tmp_path, limits)
     assert host.cgroup_cpu_quota(root) == 1.5
     assert host.cgroup_memory_limit_bytes(root) == 2**30
+    (root / "sys/fs/cgroup/memory/box/memory.limit_in_bytes").unlink()
+    assert host.cgroup_memory_limit_bytes(root) is None  # of the other, near 2^63, the kernel means none
+
+
+def test_waiting_for_a_disk_is_idle_and_time_taken_by_a_hypervisor_is_busy(tmp_path: Path) -> None:
+    #                                               user nice system idle iowait irq softirq steal guest
+    root = system(tmp_path, {"proc/stat": "cpu  100 10 50 700 40 5 5 90 60 0\ncpu0 1 1 1 1\n"})
+    assert host.busy_time(root) == host.BusyTime(total_ticks=1000, busy_ticks=260)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +118,14 @@ def test_operations_per_cycle_follow_the_instruction_set(flags: str, fp32: float
     rates = flop_per_cycle(frozenset(flags.split()))
     assert rates.get("fp32") == fp32
     assert rates.get("bf16") == bf16
+
+
+@pytest.mark.parametrize(
+    ("flags", "int8"),
+    [("avx2 fma", None), ("avx2 fma avx_vnni", 128), ("avx512f avx512_vnni", 256), ("avx512f amx_int8", 4096), ("asimd i8mm", 128)],
+)
+def test_whole_numbers_of_a_byte_have_rates_where_there_are_instructions(flags: str, int8: float | None) -> None:
+    assert flop_per_cycle(frozenset(flags.split())).get("int8") == int8
 
 
 def test_zen_4_runs_wide_instructions_on_narrow_pipes() -> None:
@@ -205,6 +221,7 @@ MIXED = [("GPU-aa11", "A"), ("GPU-bb22", "B")]
         (TWO, {"CUDA_VISIBLE_DEVICES": "0,0"}, {}),
         (TWO, {"CUDA_VISIBLE_DEVICES": "GPU-bb"}, {"GPU-bb22": 0}),
         (TWO, {"CUDA_VISIBLE_DEVICES": "GPU-"}, {}),
+        (TWO, {"CUDA_VISIBLE_DEVICES": "MIG-1f,GPU-bb"}, {"GPU-bb22": 1}),
         (MIXED, {}, {}),
         (MIXED, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, {"GPU-aa11": 0, "GPU-bb22": 1}),
         (MIXED, {"CUDA_VISIBLE_DEVICES": "GPU-bb22"}, {"GPU-bb22": 0}),

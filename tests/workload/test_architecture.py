@@ -385,6 +385,8 @@ def test_no_family_crashes_on_an_empty_config(family: str) -> None:
         ("qwen3-8b", {"num_hidden_layers": 36.0}, "num_hidden_layers", "36.0 is not accepted"),
         ("mistral-7b-v0.1", {"sliding_window": -4}, "sliding_window", "a whole number from 0 on"),
         ("qwen3-8b", {"tie_word_embeddings": "yes"}, "tie_word_embeddings", "it has to be true or false"),
+        ("opt-6.7b", {"dropout": 1.0}, "dropout", "a number from 0 to below 1"),
+        ("opt-6.7b", {"dropout": True}, "dropout", "a number from 0 to below 1"),
     ],
 )
 def test_unusable_and_contradictory_values_are_named(name: str, change: dict[str, Any], key: str, words: str) -> None:

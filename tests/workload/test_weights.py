@@ -130,6 +130,22 @@ def test_values_of_a_70b_that_eight_heads_share_are_never_below_q5_k(model: str,
     assert gguf.stored_bits(gguf.MIXES["q3_k_m"], value, a) == exact(bits * value.parameters)
 
 
+def test_keys_values_and_outputs_of_eight_experts_have_more_bits() -> None:
+    """llama_tensor_get_type: with eight experts attn_k and attn_v are Q8_0 and attn_output Q5_K, for a hundredth of the file."""
+    a = architecture("mixtral-8x7b")
+    bits = {
+        matrix.role: gguf.stored_bits(gguf.MIXES["q4_k_m"], matrix, a) / matrix.parameters
+        for matrix in matrices(a)
+        if matrix.part == "attention"
+    }
+    assert bits == {"q": 4.5, "k": 8.5, "v": 8.5, "o": 5.5}
+
+
+def test_the_head_of_a_falcon_is_q8_0() -> None:
+    assert gguf.head_bits(gguf.MIXES["q4_k_m"], architecture("falcon-40b")) == 8.5
+    assert gguf.head_bits(gguf.MIXES["q4_k_m"], architecture("llama-3.1-8b")) == 6.5625
+
+
 def test_a_tied_embedding_is_stored_as_a_head() -> None:
     tied, untied = stored("q4_k_m", "llama-3.2-3b"), stored("q4_k_m", "llama-3.1-8b")
     assert (tied.head_bytes, 8 * tied.embedding, 8 * tied.head) == (0, 6.5625, 6.5625)
@@ -161,6 +177,11 @@ def test_int8_keeps_a_scale_an_output_and_gptq_an_index_an_input() -> None:
     groups = linear / 128
     assert stored("gptq-int4", "llama-3.1-8b").dense_bytes == linear / 2 + groups * (2 + 0.5) + 4 * inputs + norms
     assert stored("awq", "llama-3.1-8b").dense_bytes == linear / 2 + groups * (2 + 0.5) + norms
+
+
+def test_every_expert_has_scales_of_its_own() -> None:
+    a = architecture("mixtral-8x7b")
+    assert stored("int8", "mixtral-8x7b").expert_bytes == 32 * 8 * (a.expert_matrix + 4 * (14336 + 14336 + 4096))
 
 
 def test_mxfp4_is_of_the_experts_where_there_are_some() -> None:
