@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nvml_stub import A100, COMPILER, H100, REPOSITORY, ControlFile, build, environment, run_python
+from nvml_stub import A100, COMPILER, H100, ControlFile, build, run_python, start_python
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 
@@ -141,14 +139,7 @@ def test_a_gpu_that_may_not_be_opened_has_its_state_and_no_values(library: Path,
 def test_a_lost_gpu_leaves_the_others_and_comes_back(library: Path, control: ControlFile) -> None:
     control.devices(H100, A100 | {"lost_after": 90})
     code = READ_TWICE_OPEN.replace("range(2)", "range(3)")
-    with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", code],
-        env=environment(library, control),
-        cwd=REPOSITORY,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with start_python(code, library, control) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         seen = []
@@ -165,14 +156,7 @@ def test_a_lost_gpu_leaves_the_others_and_comes_back(library: Path, control: Con
 
 def test_mig_slices_have_their_own_memory_and_counters_and_may_change(library: Path, control: ControlFile) -> None:
     control.devices(H100 | MIG_SLICES)
-    with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", READ_TWICE_OPEN],
-        env=environment(library, control),
-        cwd=REPOSITORY,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with start_python(READ_TWICE_OPEN, library, control) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         (sliced,) = json.loads(process.stdout.readline())["devices"]
@@ -218,6 +202,25 @@ assert all(window is None or window >= 0.1 for _, _, window in seen)
     assert done.returncode == 0, done.stderr
 
 
+def test_after_a_long_pause_counters_start_anew(library: Path, control: ControlFile) -> None:
+    control.devices(H100)
+    code = """
+import time
+from planner.observe.driver import gpm
+from planner.observe.driver.nvml import Nvml
+gpm.GPM_LONGEST_WINDOW_S = 0.3
+with Nvml.open() as nvml:
+    device = nvml.devices[0]
+    device.snapshot(slow=False)
+    time.sleep(0.35)
+    late = device.snapshot(slow=False)
+assert late.sm_active_fraction is None and late.counter_window_s is None, late
+assert "first sample" in late.why("sm_active_fraction"), late
+"""
+    done = run_python(code, library, control)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_standin_aborts_on_use_after_shutdown(library: Path, control: ControlFile) -> None:
     code = "import pynvml; pynvml.nvmlInit(); pynvml.nvmlShutdown(); pynvml.nvmlDeviceGetCount()"
     done = run_python(code, library, control)
@@ -256,14 +259,7 @@ with Nvml.open() as nvml:
     shares = device.snapshot(slow=True).throttled_fraction
     print(shares["power cap"] * (time.monotonic() - began), shares["hardware thermal"])
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        env=environment(library, control),
-        cwd=REPOSITORY,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with start_python(code, library, control) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "read\n"
         time.sleep(0.5)

@@ -146,3 +146,15 @@ def run_python(code: str, library: Path, control: ControlFile, **more: str) -> s
         timeout=30,
         check=False,
     )
+
+
+def start_python(code: str, library: Path, control: ControlFile) -> subprocess.Popen[str]:
+    """The same, left running with pipes to talk through."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", code],
+        env=environment(library, control),
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
