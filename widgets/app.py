@@ -96,7 +96,7 @@ class PlannerApp(App[None]):
             with Container(id="side", classes="group"):
                 yield Frame("machine")
                 yield Frame("benchmark")
-        yield KeyLine(state_of=self.key_state)
+        yield KeyLine(state_of=self.key_state, note_of=self.note_of_field)
 
     # what the screen is, and where the user is on it
 
@@ -221,6 +221,11 @@ class PlannerApp(App[None]):
         """An action as it stands now."""
         keys = self.keymap.get(action.id, action.key_text)
         return KeyState(action, keys, doing.label(self, action), doing.why_not(self, action.id) is None)
+
+    def note_of_field(self) -> str:
+        """What may be typed where the cursor is; empty outside the form."""
+        forms = self.main.query("#form")
+        return cast("Form", forms.first()).about if forms else ""
 
     def notify(
         self,

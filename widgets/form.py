@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 from textual import events, on
@@ -20,6 +21,7 @@ from textual.widgets import Input, Static
 from planner.errors import Problem
 
 from . import fields as spec
+from . import values
 from .actions import bindings
 from .choice import Choice
 from .entry import Entry
@@ -27,7 +29,7 @@ from .picker import Item
 from .symbols import UNICODE, Symbols
 
 UNDO_DEPTH = 100
-ALWAYS_SET = ("objective", "market")
+ALWAYS_SET = ("objective", "market", "disaggregated")
 """Choices that are never left to the planner; absent means the first."""
 
 
@@ -47,7 +49,7 @@ class FieldLine(Horizontal):
     def compose(self) -> ComposeResult:
         """One line."""
         yield Static(self.field.label, classes="field-label")
-        if self.field.kind == "choice":
+        if self.field.picked:
             yield Choice(self.field.label, symbols=self._symbols, id=field_id(self.field.key))
         else:
             yield Entry(id=field_id(self.field.key))
@@ -130,6 +132,14 @@ class Form(VerticalScroll, can_focus=False):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Remember the field."""
         self._last = event.widget
+
+    @property
+    def about(self) -> str:
+        """What may be typed in the field with the cursor, in words; empty where none has it."""
+        focused = self.screen.focused
+        if not isinstance(focused, Input) or self not in focused.ancestors:
+            return ""
+        return self._field_of(focused).about
 
     @property
     def has_faults(self) -> bool:
@@ -215,16 +225,17 @@ class Form(VerticalScroll, can_focus=False):
             return
         self.query_one("#field-preset", Choice).offer(self._presets, self._preset)
         for line in self.query(FieldLine):
-            field, value = line.field, spec.get(self._workload, line.field.key)
-            chosen = spec.show(field, spec.get(self._filled_in, field.key))
-            if field.kind == "choice":
-                text = spec.show(field, value) or (field.choices[0] if field.key in ALWAYS_SET else "")
+            field, value = line.field, values.get(self._workload, line.field.key)
+            chosen = values.show(field, values.get(self._filled_in, field.key))
+            if field.picked:
+                text = values.show(field, value) or (field.choices[0] if field.key in ALWAYS_SET else "")
                 line.query_one(Choice).offer(self._items(field, text), text, chosen)
                 continue
             editor = line.query_one(Input)
-            editor.placeholder = f"auto {chosen}".strip() if value is None else ""
+            nothing = f"{field.empty} {chosen}".strip() if field.empty == spec.CHOSEN else field.empty
+            editor.placeholder = nothing if value is None else ""
             if not editor.has_focus or field.key not in self._faults:
-                text = spec.show(field, value)
+                text = values.show(field, value)
                 if _differs(field, editor.value, value):
                     with editor.prevent(Input.Changed):
                         editor.value = text
@@ -234,10 +245,10 @@ class Form(VerticalScroll, can_focus=False):
         if field.key == "model":
             known = any(item.value == current for item in self._models)
             return self._models if known or not current else [Item(current, detail="of this preset"), *self._models]
+        listed = [Item(name, detail=words) for name, words in zip_longest(field.choices, field.words, fillvalue="")]
         if field.key == "task":
-            return [Item(name, detail=spec.TASK_WORDS[name]) for name in field.choices]
+            return listed
         optional = field.key not in ALWAYS_SET
-        listed = [Item(name) for name in field.choices]
         extra = [Item(current)] if current and current not in field.choices else []
         return [*([Item("", "auto", "choose for me")] if optional else []), *extra, *listed]
 
@@ -248,20 +259,20 @@ class Form(VerticalScroll, can_focus=False):
             self.post_message(self.PresetChosen(event.value))
             return
         field = self._field_of(event.choice)
-        await self._set(field, event.value or None)
+        await self._set(field, values.parse(field, event.value))
 
     @on(Input.Changed)
     async def _typed(self, event: Input.Changed) -> None:
         event.stop()
         field = self._field_of(event.input)
-        if not _differs(field, event.value, spec.get(self._workload, field.key)):
+        if not _differs(field, event.value, values.get(self._workload, field.key)):
             if field.key in self._faults:
                 del self._faults[field.key]
                 self._fill()
                 self.post_message(self.Changed(self._workload))
             return
         try:
-            value = spec.parse(field, event.value)
+            value = values.parse(field, event.value)
         except ValueError as wrong:
             self._faults[field.key] = str(wrong)
             self._mark(event.input.query_ancestor(FieldLine), str(wrong))
@@ -273,7 +284,7 @@ class Form(VerticalScroll, can_focus=False):
     async def _set(self, field: spec.Field, value: Any) -> None:
         self._history = [*self._history[-UNDO_DEPTH + 1 :], self._workload]
         self._workload = (
-            spec.turned_to(self._workload, value) if field.key == "task" else spec.put(self._workload, field.key, value)
+            values.turned_to(self._workload, value) if field.key == "task" else values.put(self._workload, field.key, value)
         )
         await self._rebuild()
         self.post_message(self.Changed(self._workload))
@@ -292,6 +303,6 @@ class Form(VerticalScroll, can_focus=False):
 def _differs(field: spec.Field, text: str, value: Any) -> bool:
     """Whether what is typed means another value than the workload's; '8,192' and '8192' are the same."""
     try:
-        return bool(spec.parse(field, text) != value) and text != spec.show(field, value)
+        return bool(values.parse(field, text) != value) and text != values.show(field, value)
     except ValueError:
         return True

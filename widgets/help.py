@@ -18,7 +18,7 @@ from .overlay import Overlay
 from .symbols import Symbols
 
 PANE_TEXTS = {
-    "workload": "The job without hardware. Empty fields are chosen for you (the dim value). Numbers take 4k, 1.5B, 15T; lengths take "
+    "workload": "The job without hardware. Where it reads auto, that is chosen for you (the dim value); the form scrolls to what fewer people set. The bottom line says what a field is. Numbers take 4k, 1.5B, 15T; lengths take "
     "mean/p95. Every keystroke makes a new plan; a field that cannot be read says why and the last plan stays.",
     "ranking": "Every GPU, count and layout that could run the job: solutions first, ranked by the objective; below them what misses a "
     "target (~), does not fit (✗) or is not supported (–), with the smallest change that would help. f shows compute per dollar over model sizes. enter works a row out, "

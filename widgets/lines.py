@@ -19,6 +19,8 @@ RIGHT_KEYS = ("help", "quit")
 
 TYPING_KEYS = tuple(BY_ID[name] for name in ("form-next", "form-previous", "back"))
 """In a text field plain keys are text; these are not."""
+NOTED_KEYS = (TYPING_KEYS[0], TYPING_KEYS[-1])
+"""Those that are named beside what is said of the field, the last one always."""
 
 
 class Headline(Static):
@@ -124,10 +126,11 @@ class KeyState:
 class KeyLine(Clickable):
     """The keys that matter now, by priority; what cannot be done now is dim."""
 
-    def __init__(self, *, state_of: Callable[[Action], KeyState]) -> None:
+    def __init__(self, *, state_of: Callable[[Action], KeyState], note_of: Callable[[], str] = str) -> None:
         super().__init__(id="key-line")
-        self._state_of = state_of
-        self._shown: tuple[int, tuple[KeyState, ...]] = (0, ())
+        self._state_of, self._note_of = state_of, note_of
+        """What an action is now; what is said of the field that is typed in, where there is room."""
+        self._shown: tuple[int, str, tuple[KeyState, ...]] = (0, "", ())
 
     def on_mount(self) -> None:
         """Draw for the first time."""
@@ -142,11 +145,13 @@ class KeyLine(Clickable):
         room = self.content_size.width
         right = [self._state_of(BY_ID[name]) for name in RIGHT_KEYS]
         typing = isinstance(self.screen.focused, Input)
-        wanted = TYPING_KEYS if typing else [action for action in key_line() if action.id not in RIGHT_KEYS]
+        note = self._note_of() if typing else ""
+        typing_keys = TYPING_KEYS if not note else NOTED_KEYS if room >= ROOMY else NOTED_KEYS[-1:]
+        wanted = typing_keys if typing else [action for action in key_line() if action.id not in RIGHT_KEYS]
         left = [self._state_of(action) for action in wanted]
-        if not room or self._shown == (room, (*left, *right)):
+        if not room or self._shown == (room, note, (*left, *right)):
             return
-        self._shown = (room, (*left, *right))
+        self._shown = (room, note, (*left, *right))
         right = [PALETTE, *right]
         space = room - sum(_width(state) for state in right)
         kept: list[KeyState] = []
@@ -165,11 +170,16 @@ class KeyLine(Clickable):
                 self._stretches.append((cell, cell + _width(state) - GAP, name))
                 cell += _width(state)
             cell += gap
-        self.update(Content("").join([*map(_key, kept), Content(" " * max(0, space)), *map(_key, right)]), layout=False)
+        between = shorten_end(note, space - GAP).ljust(space) if space > LEAST_NOTE else " " * max(0, space)
+        self.update(
+            Content("").join([*map(_key, kept), Content.styled(between, "italic $foreground"), *map(_key, right)]), layout=False
+        )
 
 
 GAP = 3
 """Cells behind a key and its label."""
+LEAST_NOTE = 24
+"""Cells below which a note is not begun."""
 ROOMY = 100
 """Cells below which only what can be done now is named."""
 PALETTE = KeyState(BY_ID["help"], "^p", "palette", available=True)

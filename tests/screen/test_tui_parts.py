@@ -21,7 +21,7 @@ from widgets import settings
 from widgets.actions import ACTIONS, bindings, key_line
 from widgets.columns import columns_for, fit_columns
 from widgets.exporting import command_line
-from widgets.fields import FIELDS, fields_for, get, number_text, parse, parse_number, put, show, turned_to
+from widgets.fields import FIELDS, fields_for
 from widgets.formatting import load_summary, money_text, rate_text, shorten_middle, spread_text
 from widgets.history import sparkline
 from widgets.memory_bar import split_cells
@@ -30,6 +30,7 @@ from widgets.ranking import matches
 from widgets.symbols import ASCII, UNICODE
 from widgets.textual_quirks import PlainText
 from widgets.theme import NAMES
+from widgets.values import get, number_text, parse, parse_number, put, show, turned_to
 
 
 @pytest.mark.parametrize(
