@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
+from planner.cli.emit.running import FORMS, Form, written
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.levers import AskedPlan
@@ -14,7 +15,10 @@ from planner.cli.settings import fields_of, name_sources, parse_settings
 from planner.engine.answers import MemoryDetail, Plan, PlanRow
 from planner.engine.speed.answers import TimeDetail
 from planner.errors import UserError
-from planner.workload.tasks import Objective
+from planner.workload.tasks import Objective, Workload
+
+if TYPE_CHECKING:
+    from planner.session import Session
 
 DEFAULT_ROWS = 20
 """Rows of a table for people; JSON, CSV and Markdown hold all of them unless `--top` says otherwise."""
@@ -41,6 +45,9 @@ DEFAULT_ROWS = 20
 )
 @click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
 @click.option("--time", "operators", is_flag=True, help="Tell where the time goes, operator by operator: of the same rows.")
+@click.option(
+    "--emit", type=click.Choice(FORMS), help="Write what ranks first as a job: a SkyPilot task, an sbatch script, Kubernetes."
+)
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table.")
@@ -55,6 +62,7 @@ def plan(
     basis: Literal["measured", "spec"],
     memory: bool,
     operators: bool,
+    emit: Form | None,
     form: str | None,
 ) -> int:
     """Rank GPUs, counts and layouts for the workload PRESET: a preset's name, or the path of a .toml file.
@@ -63,6 +71,8 @@ def plan(
     """
     if (memory or operators) and form in {"csv", "markdown"}:
         raise click.UsageError(f"--{'memory' if memory else 'time'} goes with the table or --json, not with --{form}.")
+    if emit and (form or memory or operators):
+        raise click.UsageError("--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory and --time out.")
     changes = parse_settings(settings)
     session = invocation.session()
     from planner.session import DEFAULT_PRESET
@@ -81,6 +91,8 @@ def plan(
             found = session.plan(workload, basis=basis, top=most, hints=True)
     except UserError as wrong:
         raise name_sources(wrong, settings, gpus, where) from wrong
+    if emit:
+        return _emit(session, emit, chosen.name, workload, found)
     if memory or operators:
         from planner.cli.memory import detailed
 
@@ -91,6 +103,21 @@ def plan(
         found = detailed(found, workload, tell, each=form == "json")
     _write(found, form, AskedPlan(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config))
     return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
+
+
+def _emit(session: Session, form: Form, name: str, workload: Workload, found: Plan) -> int:
+    """The row that ranks first as a job, on stdout."""
+    from planner.engine.candidate import job_of
+
+    row = next((row for row in found.rows if row.rank), None)
+    if row is None:
+        print("nothing in the plan fits: there is no job to write", file=sys.stderr)
+        return ExitCode.NOTHING_FOUND
+    architecture = session.architecture(workload.model)
+    gpu = session.part_named(row.gpu) or session.gpus.find(row.gpu)
+    hub_id = session.models.hub_id(workload.model)
+    sys.stdout.write(written(form, name, row, job_of(workload, architecture, row), gpu, hub_id))
+    return ExitCode.ANSWERED
 
 
 def _write(found: Plan, form: str | None, asked: AskedPlan) -> None:

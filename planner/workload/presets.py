@@ -79,6 +79,17 @@ class ModelShelf:
             return _read_json_object(path / "config.json" if path.is_dir() else path)
         return self._from_hub(name.strip()) if is_hub_id(name.strip()) else self.find(name).config
 
+    def hub_id(self, name: object) -> str:
+        """Of the Hugging Face hub; '' for a file, a config, or a name that says none."""
+        if not isinstance(name, str):
+            return ""
+        if is_hub_id(name.strip()):
+            return name.strip()
+        try:
+            return next((alias for alias in self.find(name).aliases if is_hub_id(alias)), "")
+        except UserError:  # the path of a file
+            return ""
+
     def _from_hub(self, name: str) -> dict[str, Any]:
         """Asked once: a stream of requests for one unknown model does not wait for the network at every line."""
         if name not in self._not_fetched:

@@ -3,87 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import RunPlanner
+from job_sample import STAND_IN, block, documents, shell_of, understood
 
 from planner.cli.emit.measuring import Job, written
 from planner.errors import UserError
 
 GPU = "H100 SXM5 80GB"
 JOB = Job((GPU,), "collectives", None, 8, nodes=2, products=("NVIDIA H100 80GB HBM3",))
-STAND_IN = r"""#!/bin/bash
-said="$*"
-echo "$(basename "$0") ${said//$'\n'/ }" >> "$CALLS"
-case "$(basename "$0")" in
-  gpu-planner) [[ "$*" == *export* ]] && { [[ "$*" == *--out* ]] && echo '{}' > "${!#}" || echo '{}'; } ;;
-  scontrol) printf 'node-a\nnode-b\n' ;;
-  srun) for SLURM_NODEID in 0 1; do export SLURM_NODEID; "${@:3}"; done ;;
-  getent) [ -e "$CALLS.asked" ] || { touch "$CALLS.asked"; exit 2; } ;;
-  sleep) true ;;
-esac
-exit 0
-"""
-"""Tools that write down how they were called; `getent` finds the first node the second time."""
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Any:
-    """Runs shell among stand-ins: (script, environment) -> every call, in order."""
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("needs bash")
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for name in ("torchrun", "gpu-planner", "scontrol", "srun", "getent", "sleep", "vllm", "pip"):
-        (tools / name).write_text(STAND_IN)
-        (tools / name).chmod(0o755)
-
-    def run(script: str, **environment: str) -> list[str]:
-        calls = tmp_path / "calls"
-        calls.unlink(missing_ok=True)
-        given = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "CALLS": str(calls), "HOME": str(tmp_path), **environment}
-        for flags in (["-n"], ["-eu"]):
-            done = subprocess.run(
-                [bash, *flags], input=script, env=given, capture_output=True, text=True, cwd=tmp_path, check=False
-            )
-            assert done.returncode == 0, done.stderr
-        return calls.read_text().splitlines()
-
-    return run
-
-
-def understood(call: str) -> Any:
-    """A call of torchrun, as torch reads it."""
-    run = pytest.importorskip("torch.distributed.run")
-    name, *words = call.split()
-    assert name == "torchrun"
-    return run.get_args_parser().parse_args(words)
-
-
-def block(text: str, name: str) -> str:
-    """The shell of a literal block."""
-    (found,) = re.findall(rf"^{name}: \|\n((?:  .*\n)+)", text, re.MULTILINE)
-    return re.sub(r"^  ", "", found, flags=re.MULTILINE)
-
-
-def documents(text: str) -> list[dict[str, Any]]:
-    """Kubernetes objects, against the schema of their kind where that is installed."""
-    yaml = pytest.importorskip("yaml")
-    found: list[dict[str, Any]] = list(yaml.safe_load_all(text))
-    try:
-        import kubernetes_validate
-    except ImportError:
-        return found
-    for one in found:
-        kubernetes_validate.validate(one, "1.34", strict=True)
-    return found
+def shell(tmp_path: Path) -> Callable[..., list[str]]:
+    return shell_of(tmp_path)
 
 
 def check_ranks(calls: list[str], head: str, port: int) -> None:
@@ -99,7 +38,7 @@ def check_ranks(calls: list[str], head: str, port: int) -> None:
     assert exports[0].split()[2] == first.training_script_args[1]
 
 
-def test_sky_starts_the_ranks_of_two_nodes(shell: Any) -> None:
+def test_sky_starts_the_ranks_of_two_nodes(shell: Callable[..., list[str]]) -> None:
     text = written("sky", JOB)
     assert "\nnum_nodes: 2\n" in text
     assert "accelerators: {H100: 8}" in text
@@ -117,7 +56,7 @@ def test_skypilot_itself_accepts_it(tmp_path: Path) -> None:
     assert sky.Task.from_yaml(str(path)).num_nodes == 2
 
 
-def test_slurm_starts_one_task_a_node(shell: Any, tmp_path: Path) -> None:
+def test_slurm_starts_one_task_a_node(shell: Callable[..., list[str]], tmp_path: Path) -> None:
     text = written("slurm", JOB)
     directives = dict(re.findall(r"^#SBATCH --([a-z-]+)=(\S+)$", text, re.MULTILINE))
     assert {name: directives[name] for name in ("nodes", "ntasks", "ntasks-per-node", "gres")} == {
@@ -140,7 +79,7 @@ def test_slurm_starts_one_task_a_node(shell: Any, tmp_path: Path) -> None:
     assert (tmp_path / "gpu-planner-12345.json").exists()
 
 
-def test_kubernetes_runs_a_pod_a_node(shell: Any) -> None:
+def test_kubernetes_runs_a_pod_a_node(shell: Callable[..., list[str]]) -> None:
     text = written("kubernetes", JOB)
     service, job = documents(text)
     assert (service["kind"], service["spec"]["clusterIP"], service["spec"]["selector"]) == (
@@ -164,7 +103,7 @@ def test_kubernetes_runs_a_pod_a_node(shell: Any) -> None:
     assert calls[:3] == ["getent hosts gpu-planner-0.gpu-planner", "sleep 1", "getent hosts gpu-planner-0.gpu-planner"]
 
 
-def test_one_pod_needs_no_names(shell: Any) -> None:
+def test_one_pod_needs_no_names(shell: Callable[..., list[str]]) -> None:
     (job,) = documents(written("kubernetes", Job((GPU,), "standard", "qwen3-8b", products=("NVIDIA H100 80GB HBM3",))))
     assert (job["kind"], job["spec"]["completions"]) == ("Job", 1)
     assert "podAntiAffinity" not in job["spec"]["template"]["spec"]["affinity"]

@@ -92,11 +92,11 @@ def indexed_job(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str
     }
 
 
-def stateful_set(pod: Pod, nodes: int) -> dict[str, Any]:
-    """A service whose one replica needs all of `nodes` pods."""
+def stateful_set(pod: Pod, nodes: int, service: str) -> dict[str, Any]:
+    """A service whose one replica needs all of `nodes` pods; `service` gives them names."""
     labels = {"app": pod.name}
     template = {"metadata": {"labels": labels}, "spec": _template(pod, labels, {})}
-    spec = {"serviceName": pod.name, "replicas": nodes, "podManagementPolicy": "Parallel", "selector": {"matchLabels": labels}}
+    spec = {"serviceName": service, "replicas": nodes, "podManagementPolicy": "Parallel", "selector": {"matchLabels": labels}}
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": pod.name}, "spec": spec | {"template": template}}
 
 

@@ -178,7 +178,7 @@ def _docker(job: Job) -> str:
 
 def _kubernetes(job: Job) -> str:
     """An Indexed Job, a pod a node, whose first pod prints the result."""
-    who = nodes.kubernetes(NAME, job.nodes, '"$JOB_COMPLETION_INDEX"') if job.nodes > 1 else ()
+    who = nodes.kubernetes(NAME, job.nodes, '"$JOB_COMPLETION_INDEX"', NAME) if job.nodes > 1 else ()
     script = [*who, *_measuring(job, "")]
     pod = manifests.Pod(
         name=NAME, image=IMAGE, script=script, gpus=job.count, vendor=job.vendor, products=job.products, environment={}

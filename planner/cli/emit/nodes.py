@@ -21,15 +21,15 @@ SLURM_NODE = ('NODES="$SLURM_NNODES"', 'NODE_RANK="$SLURM_NODEID"')
 """On each node, under srun."""
 
 
-def kubernetes(name: str, nodes: int, rank: str) -> tuple[str, ...]:
-    """In each pod of `name`, whose headless Service has the same name; `rank` is shell for the pod's number.
+def kubernetes(name: str, nodes: int, rank: str, service: str) -> tuple[str, ...]:
+    """In each pod of `name`, with the headless Service `service`; `rank` is shell for the pod's number.
 
     Pods may start before the first one has an address.
     """
     return (
         f"NODES={nodes}",
         f"NODE_RANK={rank}",
-        f"HEAD={name}-0.{name}",
+        f"HEAD={name}-0.{service}",
         f"PORT={PORT}",
         'until getent hosts "$HEAD" > /dev/null; do sleep 1; done',
     )

@@ -1,0 +1,245 @@
+"""`gpu-planner plan --emit`: what the plan ranks first, as a job: ranks of a training program, or a service of vLLM."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from planner.cli.emit import manifests, nodes, vllm
+from planner.cli.emit.measuring import on_every_node, slurm_directives
+from planner.cli.emit.names import accelerators, site_name
+from planner.errors import Problem, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.engine.answers import LayoutAnswer, PlanRow
+    from planner.engine.job.jobs import Job
+    from planner.hardware.gpus import Gpu
+
+Form = Literal["sky", "slurm", "kubernetes"]
+FORMS: tuple[Form, ...] = get_args(Form)
+TRAINING_IMAGE = "pytorch/pytorch:latest"
+PROGRAM = '"${TRAIN:-train.py}"'
+DAY_S = 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One kind of machine, how many, and what each of them does."""
+
+    name: str
+    """Of the job: letters, digits and dashes."""
+    told: tuple[str, ...]
+    """What it is, for people, a line each."""
+    gpu: Gpu
+    gpus: int
+    """Of one machine."""
+    nodes: int
+    """Machines that work together."""
+    replicas: int
+    """Times that; more than one have a balancer before them."""
+    lines: tuple[str, ...]
+    """Shell for each machine; several find each other by NODES, NODE_RANK, HEAD and PORT."""
+    installed: tuple[str, ...]
+    """What pip installs there."""
+    image: str
+    port: int | None = None
+    """Of a service."""
+    limit_s: float | None = None
+
+
+def written(form: Form, plan_name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str) -> str:
+    """`row` as a file of `form`; raises `UserError` with what of it no form here can say. `hub_id`: '' where the model has none."""
+    name = _job_name(plan_name)
+    assert row.answer.layout is not None
+    running = _training(name, row, job, gpu) if job.train else _service(name, row, job, gpu, hub_id)
+    return {"sky": _sky, "slurm": _slurm, "kubernetes": _kubernetes}[form](running)
+
+
+def _job_name(plan_name: str) -> str:
+    """As all three accept it: a letter first, then lower-case letters, digits and dashes."""
+    plain = re.sub(r"[^a-z0-9]+", "-", plan_name.casefold()).strip("-")[:40].strip("-")
+    return plain if plain[:1].isalpha() else f"plan-{plain}".strip("-")
+
+
+def _heading(name: str, row: PlanRow, gpu: Gpu) -> tuple[str, ...]:
+    layout = row.answer.layout
+    assert layout is not None
+    machines = f"{layout.nodes} nodes of {layout.gpus_per_node}" if layout.nodes > 1 else f"{layout.gpus}"
+    return (f"{name}: rank {row.rank} of the plan, {machines} × {gpu.name}, layout {layout.text}.",)
+
+
+def _training(name: str, row: PlanRow, job: Job, gpu: Gpu) -> Running:
+    layout = row.answer.layout
+    assert layout is not None
+    per_node = layout.gpus // layout.nodes
+    if per_node * layout.nodes != layout.gpus:
+        raise _not_written(f"{layout.gpus} GPUs do not fill {layout.nodes} nodes evenly")
+    start = (
+        nodes.torchrun(per_node, PROGRAM) if layout.nodes > 1 else f"torchrun --standalone --nproc-per-node {per_node} {PROGRAM}"
+    )
+    told = (
+        *_heading(name, row, gpu),
+        "The program is yours: TRAIN names it (train.py). What it has to do for the plan to hold stands in GPU_PLANNER_LAYOUT.",
+    )
+    wanted = row.job_h.high * 3600 if row.job_h else None
+    export = f"export GPU_PLANNER_LAYOUT={shlex.quote(_layout_text(layout, job))}"
+    lines = (export, start)
+    return Running(name, told, gpu, per_node, layout.nodes, 1, lines, ("torch",), TRAINING_IMAGE, limit_s=wanted)
+
+
+def _layout_text(layout: LayoutAnswer, job: Job) -> str:
+    import json
+
+    degrees = {name: getattr(layout, name) for name in ("tp", "pp", "dp", "cp", "ep", "virtual_stages")}
+    steps = {"micro_batch": layout.micro_batch, "global_batch": int(job.global_batch) or None, "sequence": int(job.sequence)}
+    ways = {"sharding": layout.sharding, "checkpointing": layout.checkpointing, "dtype": job.dtype, "weights": job.stored}
+    return json.dumps(degrees | steps | ways)
+
+
+def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str) -> Running:
+    layout = row.answer.layout
+    assert layout is not None
+    if reasons := list(vllm.left_out(job, layout, hub_id)):
+        raise _not_written("; ".join(reasons))
+    spread = vllm.spread_of(job, layout)
+    if spread is None:
+        replica = layout.tp * layout.pp
+        raise _not_written(
+            f"{layout.dp} replicas over nodes, each of {replica} GPUs over several itself, or GPUs that do not fill their nodes; "
+            "of services over nodes one replica is written (targets or max_gpus that leave dp = 1)"
+        )
+    told = (*_heading(name, row, gpu), *vllm.notes(job))
+    lines = tuple(vllm.lines(job, row, spread, hub_id))
+    image = vllm.IMAGES.get(gpu.vendor, "")
+    installed = (vllm.PACKAGE,) if gpu.vendor == "NVIDIA" else ()
+    return Running(name, told, gpu, spread.gpus, spread.nodes, spread.replicas, lines, installed, image, port=vllm.PORT)
+
+
+def _not_written(why: str) -> UserError:
+    return UserError(Problem("--emit", "", f"no job is written of this plan: {why}."))
+
+
+def _sky(run: Running) -> str:
+    (accelerator,) = accelerators([run.gpu.name])
+    served = run.port is not None
+    balanced = served and run.replicas > 1
+    start = (
+        f"sky serve up --service-name {run.name} {run.name}.yaml"
+        if balanced
+        else f"sky launch --cluster {run.name} {run.name}.yaml"
+    )
+    end = f"sky serve down {run.name}" if balanced else f"sky down {run.name}"
+    probe = ["service:", "  readiness_probe: /v1/models", f"  replicas: {run.replicas}"] if balanced else []
+    lines = [
+        *(f"# {line}" for line in run.told),
+        f"# Save it as {run.name}.yaml beside what it runs, then: {start}{' --env HF_TOKEN' if served else ''}",
+        f"# It costs money until: {end}",
+        f"name: {run.name}",
+        *([] if served else ["workdir: ."]),
+        *probe,
+        f"num_nodes: {run.nodes}",
+        "resources:",
+        f"  accelerators: {{{accelerator}: {run.gpus}}}",
+        "  disk_size: 512",
+        *([f"  ports: {run.port}"] if served else []),
+        *(["  # network_tier: best   # adapters of the GPUs' own, on the clouds that have them"] if run.nodes > 1 else []),
+        "envs:",
+        "  HF_TOKEN: ''" if served else "  TRAIN: train.py",
+        "setup: |",
+        "  set -e",
+        *(f"  {line}" for line in _installing(run, "~/job-venv")),
+        "run: |",
+        "  set -e",
+        '  export PATH="$HOME/job-venv/bin:$PATH"',
+        *(f"  {line}" for line in (nodes.SKY if run.nodes > 1 else ())),
+        *(f"  {line}" for line in run.lines),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _installing(run: Running, folder: str) -> list[str]:
+    """Lines of shell; raises `UserError` where pip's package is of another vendor's GPUs."""
+    if not run.installed:
+        raise _not_written(
+            f"vLLM as pip installs it is for GPUs of NVIDIA, not of {run.gpu.vendor}; kubernetes has an image for AMD"
+        )
+    extra = [f"if [ -f requirements.txt ]; then {folder}/bin/pip install --quiet --requirement requirements.txt; fi"]
+    install = f"{folder}/bin/pip install --quiet {shlex.join(run.installed)}"
+    return [f"python3 -m venv {folder}", install, *(extra if run.port is None else [])]
+
+
+def _slurm(run: Running) -> str:
+    if run.replicas > 1:
+        raise _not_written(f"{run.replicas} replicas need a balancer before them, which Slurm has not; sky and kubernetes have one")
+    install = [f"  {line}" for line in _installing(run, '"$VENV"')]
+    lines = [
+        "#!/bin/bash",
+        *(f"# {line}" for line in run.told),
+        f"# What your site calls the GPU is its own: sbatch --gres=gpu:{site_name(run.gpu.name)}:{run.gpus} {run.name}.sbatch",
+        *slurm_directives(run.name, run.gpus, run.nodes, _limit(run.limit_s)),
+        "set -eu",
+        f'VENV="${{VENV:-$HOME/.cache/{run.name}-venv}}"',
+        'if [ ! -d "$VENV" ]; then',
+        *install,
+        "fi",
+        'export PATH="$VENV/bin:$PATH"',
+        *(on_every_node(run.lines) if run.nodes > 1 else run.lines),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _limit(seconds: float | None) -> str | None:
+    """'2-06:00:00': whole hours, up; None leaves it to the site."""
+    if seconds is None or not math.isfinite(seconds):
+        return None
+    hours = max(1, math.ceil(seconds / 3600))
+    days, hours = divmod(hours, DAY_S // 3600)
+    return f"{days}-{hours:02d}:00:00"
+
+
+def _kubernetes(run: Running) -> str:
+    several, served = run.nodes > 1, run.port is not None
+    if served and not run.image:
+        raise _not_written(f"no image of vLLM for GPUs of {run.gpu.vendor} is known")
+    rank = '"${HOSTNAME##*-}"' if served else '"$JOB_COMPLETION_INDEX"'
+    peers = f"{run.name}-peers" if served else run.name
+    who: Sequence[str] = nodes.kubernetes(run.name, run.nodes, rank, peers) if several else ()
+    pod = manifests.Pod(
+        name=run.name,
+        image=run.image,
+        script=[*who, *run.lines],
+        gpus=run.gpus,
+        vendor=run.gpu.vendor,
+        products=run.gpu.nvml_names,
+        environment={},
+        port=run.port,
+        token=served,
+    )
+    return "\n".join([*_kubernetes_head(run), manifests.text_of(_objects(run, pod, peers))])
+
+
+def _kubernetes_head(run: Running) -> list[str]:
+    head = [*(f"# {line}" for line in run.told), f"# kubectl apply --filename {run.name}.k8s.yaml"]
+    if run.port is None:
+        head.append(f"# The image has to hold the program, in its working folder: put its name for {run.image}.")
+    else:
+        head.append("# A model behind a token: kubectl create secret generic hugging-face --from-literal=token=hf_…")
+    if run.nodes > 1:
+        head.append("# Adapters of the GPUs reach a pod by their own device plugin: add its resource to the limits.")
+    return head
+
+
+def _objects(run: Running, pod: manifests.Pod, peers: str) -> list[dict[str, object]]:
+    if run.port is None:
+        own = [manifests.headless(peers, {"job-name": run.name})] if run.nodes > 1 else []
+        return [*own, manifests.indexed_job(pod, run.nodes)]
+    if run.nodes > 1:
+        first = {"statefulset.kubernetes.io/pod-name": f"{run.name}-0"}
+        named = manifests.headless(peers, {"app": run.name})
+        return [named, manifests.balanced(run.name, first, run.port), manifests.stateful_set(pod, run.nodes, peers)]
+    return [manifests.balanced(run.name, {"app": run.name}, run.port), manifests.deployment(pod, run.replicas)]

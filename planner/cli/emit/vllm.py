@@ -1,0 +1,114 @@
+"""A service of vLLM by its command line (docs.vllm.ai: serving/parallelism_scaling, cli/serve)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from planner.units import digits
+
+if TYPE_CHECKING:
+    from planner.engine.answers import LayoutAnswer, PlanRow
+    from planner.engine.job.jobs import Job
+
+PACKAGE = "vllm>=0.13"
+"""From 0.13 on its manual has services over nodes without Ray: --nnodes, --node-rank, --master-addr."""
+PORT = 8000
+IMAGES = {"NVIDIA": "vllm/vllm-openai:latest", "AMD": "rocm/vllm:latest"}
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+ROUNDED = {"fp8": "fp8", "nf4": "bitsandbytes"}
+"""Storage format -> what vLLM rounds weights of 16 bits to as it loads them; the others have to be in the checkpoint."""
+CACHES = {"bf16": "auto", "fp16": "auto", "fp8": "fp8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Over machines."""
+
+    gpus: int
+    """Of one machine."""
+    nodes: int
+    """Machines of one replica; more than one where it does not fit one of them."""
+    replicas: int
+    """Separate servers."""
+    local: int = 1
+    """Replicas within one server."""
+
+
+def left_out(job: Job, layout: LayoutAnswer, hub_id: str) -> Iterator[str]:
+    """What of a service cannot be said to vLLM, or not here; each a sentence without its end."""
+    asked = job.workload
+    if job.task != "serve":
+        yield f"the task {job.task!r} is no service (jobs are written of train, finetune and serve)"
+    if job.engine.name != "vllm":
+        yield f"the engine is {job.engine.name}; of engines, vllm is written"
+    if layout.prefill_replicas:
+        yield "replicas that only read prompts are not written"
+    for name, given in (("companions", asked.companions), ("adapters", asked.adapters)):
+        if given:
+            yield f"{name} are not written"
+    if asked.offload not in {None, "none"}:
+        yield f"offload = {asked.offload!r} is not written"
+    if layout.cp > 1:
+        yield "vLLM has no context parallelism in this form"
+    if layout.ep > 1 and layout.ep != layout.tp:
+        yield f"vLLM's experts are spread over tp = {layout.tp} GPUs, not over ep = {layout.ep}"
+    if (asked.kv_dtype or "bf16") not in CACHES:
+        yield f"vLLM has no cache of {asked.kv_dtype}"
+    if not hub_id:
+        yield "the model has no id on the Hugging Face hub, which vLLM loads it by"
+
+
+def spread_of(job: Job, layout: LayoutAnswer) -> Spread | None:
+    """Machines of a service; None where a replica over several is one of many, or does not fill them.
+
+    Replicas of a dense model that share a machine are one server, which balances between them; a model with experts would tie them
+    together, so each of its replicas is a server.
+    """
+    replica, room = layout.tp * layout.pp, layout.gpus_per_node
+    if replica > room:
+        whole = layout.dp == 1 and replica % room == 0
+        return Spread(room, replica // room, 1) if whole else None
+    local = min(layout.dp, room // replica)
+    if job.architecture.experts or layout.dp % local:
+        local = 1
+    return Spread(replica * local, 1, layout.dp // local, local)
+
+
+def notes(job: Job) -> Iterator[str]:
+    """For people, before it is started."""
+    if job.stored not in DTYPES and job.stored not in ROUNDED:
+        yield f"MODEL has to be a checkpoint whose weights are stored as {job.stored}; the one named here is its original."
+
+
+def lines(job: Job, row: PlanRow, spread: Spread, hub_id: str) -> Iterator[str]:
+    """Shell that serves until it is stopped."""
+    layout = row.answer.layout
+    assert layout is not None
+    words = ["--host", "0.0.0.0", "--port", str(PORT)]  # noqa: S104  # inside its own machine or pod
+    words += ["--tensor-parallel-size", str(layout.tp), "--pipeline-parallel-size", str(layout.pp)]
+    words += ["--data-parallel-size", str(spread.local)] if spread.local > 1 else []
+    words += ["--enable-expert-parallel"] if layout.ep > 1 else []
+    words += ["--gpu-memory-utilization", digits(job.memory_fraction)]
+    words += ["--max-model-len", str(length)] if (length := _longest(job, row)) else []
+    words += ["--dtype", DTYPES[job.dtype]] if job.dtype in DTYPES else []
+    words += ["--quantization", ROUNDED[job.stored]] if job.stored in ROUNDED else []
+    cache = CACHES[job.workload.kv_dtype or "bf16"]
+    words += ["--kv-cache-dtype", cache] if cache != "auto" else []
+    yield f'MODEL="${{MODEL:-{hub_id}}}"'
+    if spread.nodes == 1:
+        yield f'exec vllm serve "$MODEL" {shlex.join(words)}'
+        return
+    yield 'HEADLESS=""; if [ "$NODE_RANK" != 0 ]; then HEADLESS=--headless; fi'
+    across = '--nnodes "$NODES" --node-rank "$NODE_RANK" --master-addr "$HEAD" --master-port "$PORT" --distributed-executor-backend mp $HEADLESS'
+    yield f'exec vllm serve "$MODEL" {shlex.join(words)} {across}'
+
+
+def _longest(job: Job, row: PlanRow) -> int | None:
+    """Tokens of the longest request where all are alike, else what the cache of a replica can hold; None: the model's own."""
+    asked = (job.workload.prefix_tokens or 0, job.workload.input_tokens, job.workload.output_tokens)
+    if all(isinstance(one, int | float) for one in asked):
+        return round(job.input_tokens + job.output_tokens)
+    return row.answer.max_context

@@ -1,0 +1,79 @@
+"""Jobs that are written for other tools, run among stand-ins of those tools: who was called, on which node, with what."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STAND_IN = r"""#!/bin/bash
+said="$*"
+echo "$(basename "$0") ${said//$'\n'/ }" >> "$CALLS"
+case "$(basename "$0")" in
+  gpu-planner) [[ "$*" == *export* ]] && { [[ "$*" == *--out* ]] && echo '{}' > "${!#}" || echo '{}'; } ;;
+  scontrol) printf 'node-a\nnode-b\n' ;;
+  srun) for SLURM_NODEID in $(seq 0 $((SLURM_NNODES - 1))); do export SLURM_NODEID; "${@:3}"; done ;;
+  getent) [ -e "$CALLS.asked" ] || { touch "$CALLS.asked"; exit 2; } ;;
+  sleep) true ;;
+esac
+exit 0
+"""
+"""Tools that write down how they were called; `getent` finds the first node the second time."""
+
+
+def shell_of(tmp_path: Path) -> Callable[..., list[str]]:
+    """Runs shell among stand-ins: (script, environment) -> every call, in order."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("needs bash")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("torchrun", "gpu-planner", "scontrol", "srun", "getent", "sleep", "vllm", "pip"):
+        (tools / name).write_text(STAND_IN)
+        (tools / name).chmod(0o755)
+
+    def run(script: str, **environment: str) -> list[str]:
+        calls = tmp_path / "calls"
+        calls.unlink(missing_ok=True)
+        given = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "CALLS": str(calls), "HOME": str(tmp_path), **environment}
+        for flags in (["-n"], ["-eu"]):
+            done = subprocess.run(
+                [bash, *flags], input=script, env=given, capture_output=True, text=True, cwd=tmp_path, check=False
+            )
+            assert done.returncode == 0, done.stderr
+        return calls.read_text().splitlines()
+
+    return run
+
+
+def understood(call: str) -> Any:
+    """A call of torchrun, as torch reads it."""
+    run = pytest.importorskip("torch.distributed.run")
+    name, *words = call.split()
+    assert name == "torchrun"
+    return run.get_args_parser().parse_args(words)
+
+
+def block(text: str, name: str) -> str:
+    """The shell of a literal block."""
+    (found,) = re.findall(rf"^{name}: \|\n((?:  .*\n)+)", text, re.MULTILINE)
+    return re.sub(r"^  ", "", found, flags=re.MULTILINE)
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    """Kubernetes objects, against the schema of their kind where that is installed."""
+    yaml = pytest.importorskip("yaml")
+    found: list[dict[str, Any]] = list(yaml.safe_load_all(text))
+    try:
+        import kubernetes_validate
+    except ImportError:
+        return found
+    for one in found:
+        kubernetes_validate.validate(one, "1.34", strict=True)
+    return found
