@@ -227,14 +227,18 @@ class ChipColumns(Columns):
     pcie_efficiency_8: Floats
     measured_nodes_few: Floats
     """The fewest nodes that all-reduces were measured over; 0: never."""
+    measured_nodes_mid: Floats
+    """Between them, where three counts or more were; else the most."""
     measured_nodes_many: Floats
     measured_per_node: Floats
     """GPUs of a node then."""
     fabric_efficiency_few: Floats
     """Of the rate the adapters are taken to have."""
+    fabric_efficiency_mid: Floats
     fabric_efficiency_many: Floats
     fabric_latency_few: Floats
     """Over that of as many ranks inside a node."""
+    fabric_latency_mid: Floats
     fabric_latency_many: Floats
     power_w: Floats
     is_cpu: Floats

@@ -125,6 +125,11 @@ def test_measured_counts_of_nodes_hold_and_others_lean_on_them(session: Session)
     assert ring_s(session, points, wire, nodes=2) < between < ring_s(session, points, wire, nodes=8)
     assert between == pytest.approx(wire / 100e9, rel=0.03)  # half way in the logarithm of the count
 
+    third = [*points, measured(nodes=4, rate=180e9, latency_s=500e-6)]
+    for nodes, latency_s, rate in ((2, LATENCY_S, 200e9), (4, 500e-6, 180e9), (8, 300e-6, 50e9)):
+        for moved in (1e4, 1e12):
+            assert ring_s(session, third, moved, nodes=nodes) == pytest.approx(seconds(moved, latency_s, rate), rel=0.03)
+
     slow = [measured(rate=20e9)]
     off = [ring_s(session, slow, 1e11, nodes=nodes) / ring_s(session, [], 1e11, nodes=nodes) for nodes in (2, 4, 8, 64)]
     assert off[1] == pytest.approx(off[0] ** 0.5, rel=0.02)
@@ -211,6 +216,19 @@ def test_estimates_over_nodes_follow_and_those_of_one_node_do_not(session: Sessi
     assert told.startswith("measured: all-reduce of 16 over 2 nodes")
     assert "benchmark: collective/all_reduce/16/2-nodes" in told
     assert "between_nodes" not in before["two"].assumed
+
+
+def test_a_row_is_the_same_alone_and_among_rows_that_were_not_measured(session: Session) -> None:
+    session.store.add(measured(rate=20e9))
+    session.refresh()
+    asked: list[dict[str, Any]] = [{}, {"gpu": "H200 SXM"}, {"dp": 4}, {"fabric": 50e9}, {"dp": 1}, {"gpu": L40S, "tp": 4}]
+    requests = [msgspec.convert({**TRAINING, **changes}, Request) for changes in asked]
+    for together, request in zip(session.estimate(requests), requests, strict=True):
+        (alone,) = session.estimate([request])
+        assert isinstance(together, Answer)
+        assert isinstance(alone, Answer)
+        assert together.step_s == alone.step_s
+        assert together.seconds_by_class == alone.seconds_by_class
 
 
 def test_a_plan_ranks_by_what_the_nodes_were_measured_to_do(session: Session) -> None:

@@ -59,11 +59,14 @@ class Chip:
     pcie_efficiency_2: float
     pcie_efficiency_8: float
     measured_nodes_few: float = 0.0
+    measured_nodes_mid: float = 0.0
     measured_nodes_many: float = 0.0
     measured_per_node: float = 0.0
     fabric_efficiency_few: float = FABRIC_EFFICIENCY
+    fabric_efficiency_mid: float = FABRIC_EFFICIENCY
     fabric_efficiency_many: float = FABRIC_EFFICIENCY
     fabric_latency_few: float = FABRIC_LATENCY
+    fabric_latency_mid: float = FABRIC_LATENCY
     fabric_latency_many: float = FABRIC_LATENCY
     node_collectives: tuple[NodeCollective, ...] = ()
     """Measured over several nodes, whatever joins them."""
@@ -135,17 +138,23 @@ def joined_by(chip: Chip, fabric: str | float | None) -> Chip:
             told[one.nodes] = one
     joined = tuple(told[nodes] for nodes in sorted(told))
     if not joined:
-        return replace(chip, joined=(), measured_nodes_few=0.0, measured_nodes_many=0.0, measured_per_node=0.0)
+        return replace(
+            chip, joined=(), measured_nodes_few=0.0, measured_nodes_mid=0.0, measured_nodes_many=0.0, measured_per_node=0.0
+        )
     few, many = joined[0], joined[-1]
+    mid = min(joined[1:-1], key=lambda one: abs(math.log(one.nodes**2 / few.nodes / many.nodes)), default=many)
     return replace(
         chip,
         joined=joined,
         measured_nodes_few=float(few.nodes),
+        measured_nodes_mid=float(mid.nodes),
         measured_nodes_many=float(many.nodes),
-        measured_per_node=float(min(few.gpus_per_node, many.gpus_per_node)),
+        measured_per_node=float(min(one.gpus_per_node for one in (few, mid, many))),
         fabric_efficiency_few=few.efficiency,
+        fabric_efficiency_mid=mid.efficiency,
         fabric_efficiency_many=many.efficiency,
         fabric_latency_few=few.latency_s.value / _inside_s(chip, few.gpus),
+        fabric_latency_mid=mid.latency_s.value / _inside_s(chip, mid.gpus),
         fabric_latency_many=many.latency_s.value / _inside_s(chip, many.gpus),
     )
 
