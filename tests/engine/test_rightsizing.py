@@ -230,6 +230,21 @@ def test_without_counters_it_says_what_cannot_be_known(session: Session) -> None
     assert sized(session, observe(idle, session.gpus)[0]).judgement.limiter == "idle"
 
 
+def test_links_are_as_busy_as_both_directions_of_the_busier_one(session: Session) -> None:
+    part = session.gpus.find(H100)
+    assert part.pcie_bytes_per_s
+    assert part.nvlink_bytes_per_s
+    device = DeviceSnapshot(
+        index=0, uuid="a", state="ok", name=part.nvml_names[0], memory_total_bytes=part.usable_memory_bytes, sm_active_fraction=0.9,
+        pcie_tx_bytes_per_s=0.1 * part.pcie_bytes_per_s, pcie_rx_bytes_per_s=0.2 * part.pcie_bytes_per_s,
+        nvlink_tx_bytes_per_s=0.05 * part.nvlink_bytes_per_s, nvlink_rx_bytes_per_s=0.05 * part.nvlink_bytes_per_s,
+    )  # fmt: skip
+    (seen,) = observe([snapshot_of(second, device) for second in range(2)], session.gpus)
+    assert seen.link_share == pytest.approx(0.3)
+    (alone,) = observe([snapshot_of(0, msgspec.structs.replace(device, pcie_rx_bytes_per_s=None))], session.gpus)
+    assert alone.link_share == pytest.approx(0.1)
+
+
 def test_a_window_keeps_gpus_apart_counts_losses_and_takes_the_most_memory(session: Session) -> None:
     name = "NVIDIA H100 80GB HBM3"
     first = [
