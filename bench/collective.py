@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import adapters
-from bench.points import Bench, UnsupportedError, rounded, utc_now
-from bench.protocol import Point, Result
+from bench.points import Bench, UnsupportedError, rounded
+from bench.protocol import Point, Result, utc_now
 from bench.ranks import Group
 from bench.timing import Stopped, judge, median, median_interval
 

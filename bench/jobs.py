@@ -10,8 +10,13 @@ from bench.environment import Device
 from bench.points import Bench
 from bench.protocol import Point, Result
 from bench.ranks import JOIN_S
-from bench.transformer import BATCH, SEQUENCE, Qwen3Shape
+from bench.transformer import BATCH, QWEN3_06B, SEQUENCE, Qwen3Shape
 
+HEADS, KV_HEADS, HEAD_DIM = QWEN3_06B.heads, QWEN3_06B.kv_heads, QWEN3_06B.head_dim
+"""Of attention by itself."""
+STEP_CAP_S, PASS_CAP_S = 4.0, 3.0
+"""Of a training step, and of a pass of a whole decoder."""
+STEP_TOKENS = f"{BATCH}x{SEQUENCE}"
 COMPILING_S = 240.0
 """A compiler on few cores; beyond it the worker counts as hung."""
 
@@ -29,58 +34,42 @@ class Job:
 def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0) -> Job:
     """One matrix product."""
     size = f"{m:,}³" if m == n == k else f"{m:,}×{n:,}×{k:,}"
-    point = Point(
-        id=f"gemm/{dtype}/{m}x{n}x{k}",
-        kind="gemm",
-        label=f"GEMM {dtype} {size}",
-        device=device.torch_name,
-        expected_s=0.7 * cap_s,
-        cap_s=cap_s,
-    )
+    point = _point(f"gemm/{dtype}/{m}x{n}x{k}", "gemm", f"GEMM {dtype} {size}", device, cap_s, expected_s=0.7 * cap_s)
     return Job(point, lambda bench: matmul.measure_gemm(bench, point, dtype, m, n, k))
 
 
-def gemv(device: Device, dtype: str, rows: int, columns: int, cap_s: float = 1.0) -> Job:
+def gemv(device: Device, dtype: str, rows: int, columns: int) -> Job:
     """One token through a linear layer."""
-    label = f"GEMV {dtype} {rows:,}×{columns:,}"
-    point = Point(
-        id=f"gemv/{dtype}/{rows}x{columns}", kind="gemv", label=label, device=device.torch_name, expected_s=1.5, cap_s=cap_s
-    )
+    point = _point(f"gemv/{dtype}/{rows}x{columns}", "gemv", f"GEMV {dtype} {rows:,}×{columns:,}", device, 1.0, expected_s=1.5)
     return Job(point, lambda bench: bandwidth.measure_gemv(bench, point, dtype, rows, columns))
 
 
 def copy(device: Device, total_bytes: int, cap_s: float = 1.0) -> Job:
     """A copy of half of `total_bytes` onto the other half."""
     label = f"copy {total_bytes / 2**21:,.0f} MiB"
-    point = Point(id="copy/memory", kind="copy", label=label, device=device.torch_name, expected_s=1.5 * cap_s, cap_s=cap_s)
+    point = _point("copy/memory", "copy", label, device, cap_s, expected_s=1.5 * cap_s)
     return Job(point, lambda bench: bandwidth.measure_copy(bench, point, total_bytes))
 
 
 def eager(device: Device) -> Job:
     """Host time of an operator."""
-    point = Point(
-        id="launch/eager", kind="launch", label="launch of an operator", device=device.torch_name, expected_s=0.5, cap_s=0.6
-    )
+    point = _point("launch/eager", "launch", "launch of an operator", device, 0.6, expected_s=0.5)
     return Job(point, lambda bench: launch.measure_eager(bench, point))
 
 
 def kernel(device: Device) -> Job:
     """Device time of the smallest operator."""
     label = "smallest parallel operator" if device.is_cpu else "smallest kernel"
-    point = Point(id="launch/kernel", kind="launch", label=label, device=device.torch_name, expected_s=0.5, cap_s=0.6)
+    point = _point("launch/kernel", "launch", label, device, 0.6, expected_s=0.5)
     return Job(point, lambda bench: launch.measure_kernel(bench, point))
 
 
-def train(device: Device, shape: Qwen3Shape, dtype: str, batch: int = BATCH, sequence: int = SEQUENCE, cap_s: float = 4.0) -> Job:
+def train(
+    device: Device, shape: Qwen3Shape, dtype: str, batch: int = BATCH, sequence: int = SEQUENCE, cap_s: float = STEP_CAP_S
+) -> Job:
     """One training step."""
-    point = Point(
-        id=f"train/{shape.name}/{dtype}/{batch}x{sequence}",
-        kind="train",
-        label=f"Qwen3 step w{shape.width} {dtype}",
-        device=device.torch_name,
-        expected_s=1.4 * cap_s,
-        cap_s=cap_s,
-    )
+    name = f"train/{shape.name}/{dtype}/{batch}x{sequence}"
+    point = _point(name, "train", f"Qwen3 step w{shape.width} {dtype}", device, cap_s)
     return Job(point, lambda bench: training.measure_step(bench, point, shape, dtype, batch, sequence))
 
 
@@ -103,60 +92,62 @@ def move(device: Device, way: str) -> Job:
     return Job(point, lambda bench: transfer.measure_transfer(bench, point, way))
 
 
-def attend(device: Device, dtype: str, batch: int, sequence: int, heads: int = 16, kv_heads: int = 8, head_dim: int = 128) -> Job:
+def attend(device: Device, dtype: str, batch: int, sequence: int) -> Job:
     """Causal attention over whole prompts."""
-    name = f"attention/{dtype}/{batch}x{heads}:{kv_heads}x{sequence}x{head_dim}"
+    name = f"attention/{dtype}/{batch}x{HEADS}:{KV_HEADS}x{sequence}x{HEAD_DIM}"
     point = _point(name, "attention", f"attention {dtype} {batch}×{sequence:,}", device, 1.0)
     return Job(
         point,
-        lambda bench: attention.measure_prefill_attention(bench, point, dtype, batch, heads, kv_heads, head_dim, sequence),
+        lambda bench: attention.measure_prefill_attention(bench, point, dtype, batch, HEADS, KV_HEADS, HEAD_DIM, sequence),
     )
 
 
-def attend_cache(
-    device: Device, dtype: str, batch: int, context: int, heads: int = 16, kv_heads: int = 8, head_dim: int = 128
-) -> Job:
+def attend_cache(device: Device, dtype: str, batch: int, context: int) -> Job:
     """Attention of one new token over a cache."""
-    name = f"attention-decode/{dtype}/{batch}x{heads}:{kv_heads}x{context}x{head_dim}"
+    name = f"attention-decode/{dtype}/{batch}x{HEADS}:{KV_HEADS}x{context}x{HEAD_DIM}"
     point = _point(name, "attention-decode", f"cache read {dtype} {batch}×{context:,}", device, 1.0)
     return Job(
         point,
-        lambda bench: attention.measure_decode_attention(bench, point, dtype, batch, heads, kv_heads, head_dim, context),
+        lambda bench: attention.measure_decode_attention(bench, point, dtype, batch, HEADS, KV_HEADS, HEAD_DIM, context),
     )
 
 
-def prefill(device: Device, shape: Qwen3Shape, dtype: str, batch: int, sequence: int, cap_s: float = 3.0) -> Job:
+def prefill(device: Device, shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> Job:
     """Prompts through the decoder."""
     name = f"prefill/{shape.name}/{dtype}/{batch}x{sequence}"
-    point = _point(name, "prefill", f"prefill {_short(shape)} {batch}×{sequence:,}", device, cap_s)
+    point = _point(name, "prefill", f"prefill {_short(shape)} {batch}×{sequence:,}", device, PASS_CAP_S)
     return Job(point, lambda bench: inference.measure_prefill(bench, point, shape, dtype, batch, sequence), 2.5 * shape.parameters)
 
 
-def decode(device: Device, shape: Qwen3Shape, dtype: str, batch: int, context: int, cap_s: float = 3.0) -> Job:
+def decode(device: Device, shape: Qwen3Shape, dtype: str, batch: int, context: int) -> Job:
     """One token more for every sequence."""
     name = f"decode/{shape.name}/{dtype}/{batch}x{context}"
-    point = _point(name, "decode", f"decode {_short(shape)} {batch} at {context:,}", device, cap_s)
+    point = _point(name, "decode", f"decode {_short(shape)} {batch} at {context:,}", device, PASS_CAP_S)
     return Job(point, lambda bench: inference.measure_decode(bench, point, shape, dtype, batch, context), 2.5 * shape.parameters)
 
 
-def compiled(
-    device: Device, shape: Qwen3Shape, dtype: str, batch: int = BATCH, sequence: int = SEQUENCE, cap_s: float = 4.0
-) -> Job:
+def compiled(device: Device, shape: Qwen3Shape, dtype: str) -> Job:
     """A compiled training step; a minute or more of compiling may come first."""
-    name = f"train-compiled/{shape.name}/{dtype}/{batch}x{sequence}"
+    name = f"train-compiled/{shape.name}/{dtype}/{STEP_TOKENS}"
     label = f"compiled step {_short(shape)} {dtype}"
     point = Point(
-        id=name, kind="train-compiled", label=label, device=device.torch_name, expected_s=60.0, cap_s=cap_s, grace_s=COMPILING_S
+        id=name,
+        kind="train-compiled",
+        label=label,
+        device=device.torch_name,
+        expected_s=60.0,
+        cap_s=STEP_CAP_S,
+        grace_s=COMPILING_S,
     )
-    return Job(point, lambda bench: variants.measure_compiled(bench, point, shape, dtype, batch, sequence), 18.0 * shape.parameters)
+    return Job(point, lambda bench: variants.measure_compiled(bench, point, shape, dtype, BATCH, SEQUENCE), 18.0 * shape.parameters)
 
 
-def lora(device: Device, shape: Qwen3Shape, batch: int = BATCH, sequence: int = SEQUENCE, cap_s: float = 4.0) -> Job:
+def lora(device: Device, shape: Qwen3Shape) -> Job:
     """A training step of adapters alone."""
     point = _point(
-        f"train-lora/{shape.name}/bf16/{batch}x{sequence}", "train-lora", f"LoRA step {_short(shape)} bf16", device, cap_s
+        f"train-lora/{shape.name}/bf16/{STEP_TOKENS}", "train-lora", f"LoRA step {_short(shape)} bf16", device, STEP_CAP_S
     )
-    return Job(point, lambda bench: variants.measure_lora(bench, point, shape, batch, sequence), 6.0 * shape.parameters)
+    return Job(point, lambda bench: variants.measure_lora(bench, point, shape, BATCH, SEQUENCE), 6.0 * shape.parameters)
 
 
 def perceptron(device: Device, dtype: str, width: int, depth: int, batch: int) -> Job:
@@ -203,10 +194,10 @@ def context(device: Device) -> Job:
     return Job(point, lambda bench: overheads.measure_context(bench, point))
 
 
-def slack(device: Device, batch: int = BATCH, sequence: int = SEQUENCE) -> Job:
+def slack(device: Device) -> Job:
     """What the allocator keeps in a training step."""
     point = _point("memory/slack", "memory", "memory the allocator keeps", device, 5.0)
-    return Job(point, lambda bench: overheads.measure_slack(bench, point, batch, sequence))
+    return Job(point, lambda bench: overheads.measure_slack(bench, point, BATCH, SEQUENCE))
 
 
 def _point(name: str, kind: str, label: str, device: Device, cap_s: float, expected_s: float | None = None) -> Point:

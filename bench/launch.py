@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from bench.points import Bench, rounded, utc_now
-from bench.protocol import Point, Result
+from bench.points import Bench, rounded
+from bench.protocol import Point, Result, utc_now
 from bench.timing import CpuTimer, Timed
 
 OPERATORS = 200

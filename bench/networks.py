@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from bench.matmul import refuse_unsupported
 from bench.points import Bench, rate_result
 from bench.protocol import Point, Result
 from bench.timing import CpuTimer
-from bench.training import finished, peak_memory_bytes
+from bench.training import autocast, finished, peak_memory_bytes
 
 CLASSES = 1000
 KERNEL = 3
@@ -82,13 +81,8 @@ def _measure(bench: Bench, point: Point, dtype: str, network: Any, inputs: Any, 
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
     targets = torch.randint(CLASSES, (inputs.shape[0],), device=device.torch_name)
 
-    def precision() -> AbstractContextManager[Any]:
-        if dtype == "fp32":
-            return nullcontext()
-        return torch.autocast("cpu" if device.is_cpu else "cuda", dtype=torch.bfloat16)  # type: ignore[no-any-return]  # torch is not followed
-
     def step() -> None:
-        with precision():
+        with autocast(device.torch_name, dtype):
             scores = network(inputs)
         F.cross_entropy(scores.float(), targets).backward()
         optimizer.step()

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from bench.points import Bench, UnsupportedError, utc_now
-from bench.protocol import Point, Result
+from bench.points import Bench, UnsupportedError
+from bench.protocol import Point, Result, utc_now
 from bench.training import training_step
 from bench.transformer import GPU_SHAPE
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench import nvml
 from bench.environment import Device
-from bench.protocol import Point, Result
+from bench.protocol import Point, Result, utc_now
 from bench.ranks import Group
 from bench.timing import CpuTimer, Timed, Timer, measure
 
@@ -122,28 +121,6 @@ def rate_result(
     )
 
 
-def failed_result(point: Point, status: str, detail: str) -> Result:
-    """A point without a value, and why."""
-    return Result(
-        point=point.id,
-        kind=point.kind,
-        dtype=None,
-        parameters={},
-        value=None,
-        low=None,
-        high=None,
-        unit="",
-        status=status,
-        detail=detail,
-        taken_at=utc_now(),
-    )
-
-
 def rounded(samples_s: tuple[float, ...]) -> tuple[float, ...]:
     """Samples to six digits: beyond the clock's resolution, and half the length on the wire."""
     return tuple(float(f"{sample:.6g}") for sample in samples_s)
-
-
-def utc_now() -> str:
-    """The time of a result, ISO 8601."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

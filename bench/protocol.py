@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
@@ -126,6 +127,23 @@ class Result:
     """UTC, ISO 8601."""
 
 
+def without_value(point: Point, status: str, detail: str) -> Result:
+    """What a point is that was begun and gave no value, and why."""
+    return Result(
+        point=point.id,
+        kind=point.kind,
+        dtype=None,
+        parameters={},
+        value=None,
+        low=None,
+        high=None,
+        unit="",
+        status=status,
+        detail=detail,
+        taken_at=utc_now(),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
     """A point is not measured, and why."""
@@ -229,6 +247,11 @@ def fingerprint(machine: Mapping[str, Any], software: Mapping[str, Any]) -> str:
 def hidden(identifier: str) -> str:
     """A serial number as a short hash that cannot be read back ('GPU-…' and '…' give the same)."""
     return hashlib.sha256(identifier.lower().removeprefix("gpu-").encode()).hexdigest()[:16]
+
+
+def utc_now() -> str:
+    """The time of a result, ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _digest(parts: Mapping[str, Any]) -> str:

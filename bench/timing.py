@@ -27,6 +27,8 @@ LONG_CALL_S = 0.005
 """Below this the waking of threads is a part of the call, and running time says nothing about others."""
 PRECISION = 0.01
 """Sampling ends when the half width of the interval is this share of the median."""
+CONFIDENCE = 0.95
+"""That the median of all calls lies in the interval."""
 FEWEST, MOST = 10, 200
 """Samples of a cheap call."""
 LONG_ENOUGH_S = 0.3
@@ -80,13 +82,13 @@ def quantile(samples: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def median_interval(samples: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """Order-statistic interval of the median: exact for any distribution; the extremes when there are few samples."""
+def median_interval(samples: Sequence[float]) -> tuple[float, float]:
+    """95 % order-statistic interval of the median: exact for any distribution; the extremes when there are few samples."""
     ordered = sorted(samples)
     count = len(ordered)
     rank, tail = 0, 0.5**count
     # P(the median lies below the (rank+1)-th smallest) = sum of C(n, i) / 2^n for i ≤ rank
-    while rank + 1 < count - rank - 1 and tail + math.comb(count, rank + 1) * 0.5**count <= (1 - confidence) / 2:
+    while rank + 1 < count - rank - 1 and tail + math.comb(count, rank + 1) * 0.5**count <= (1 - CONFIDENCE) / 2:
         rank += 1
         tail += math.comb(count, rank) * 0.5**count
     return ordered[rank], ordered[count - 1 - rank]
@@ -110,7 +112,6 @@ def measure(
     cap_s: float,
     stopping: Callable[[], bool],
     progress: Callable[[float], None],
-    fewest: int = FEWEST,
     threads: int | None = None,
     settled: Callable[[], None] = lambda: None,
 ) -> Timed:
@@ -134,7 +135,7 @@ def measure(
         progress(min(1.0, max(elapsed / cap_s, len(samples) / MOST)))
         low, high = median_interval(samples)
         middle = median(samples)
-        known = len(samples) >= fewest and elapsed >= LONG_ENOUGH_S and (high - low) / 2 <= PRECISION * middle
+        known = len(samples) >= FEWEST and elapsed >= LONG_ENOUGH_S and (high - low) / 2 <= PRECISION * middle
         if known or len(samples) >= MOST or elapsed >= cap_s:
             break
     status, detail, spread = judge(samples)

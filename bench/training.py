@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 from torch import nn
 
-from bench.matmul import refuse_unsupported
+from bench.matmul import FLOAT_TYPES, refuse_unsupported
 from bench.points import Bench, rate_result
 from bench.protocol import Point, Result
 from bench.timing import CpuTimer
@@ -118,15 +118,9 @@ def training_step(
     optimizer = _adamw(model)
     tokens = torch.randint(shape.vocabulary, (batch, sequence), device=device)
     targets = torch.randint(shape.vocabulary, (batch, sequence), device=device)
-    kind = torch.device(device).type
-
-    def precision() -> AbstractContextManager[Any]:
-        if dtype == "fp32":
-            return nullcontext()
-        return torch.autocast(kind, dtype=torch.bfloat16 if dtype == "bf16" else torch.float16)  # type: ignore[no-any-return]  # see RmsNorm
 
     def step() -> None:
-        with precision():
+        with autocast(device, dtype):
             logits = model(tokens)
         loss = F.cross_entropy(logits.float().view(-1, shape.vocabulary), targets.view(-1))
         loss.backward()
@@ -134,6 +128,13 @@ def training_step(
         optimizer.zero_grad(set_to_none=True)
 
     return step
+
+
+def autocast(device: str, dtype: str) -> AbstractContextManager[Any]:
+    """Matrices in `dtype`, 'bf16' or 'fp16', weights as they are; nothing for 'fp32'."""
+    if dtype == "fp32":
+        return nullcontext()
+    return torch.autocast(torch.device(device).type, dtype=FLOAT_TYPES[dtype])  # type: ignore[no-any-return]  # see RmsNorm
 
 
 def _adamw(model: Any) -> Any:

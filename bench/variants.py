@@ -74,29 +74,29 @@ class LoraLinear(nn.Module):  # type: ignore[misc]  # torch is not followed by t
         return self.frozen(x) + self.up(self.down(x))
 
 
-def with_adapters(model: Any, rank: int = RANK) -> Any:
-    """`model` with every weight frozen, matrices in bf16, and adapters of `rank` on those of the layers."""
+def with_adapters(model: Any) -> Any:
+    """`model` with every weight frozen, matrices in bf16, and adapters of `RANK` on those of the layers."""
     model.requires_grad_(requires_grad=False)
     for layer in model.layers:
         for name in ADAPTED:
             linear = getattr(layer, name)
             linear.to(torch.bfloat16)
-            setattr(layer, name, LoraLinear(linear, rank))
+            setattr(layer, name, LoraLinear(linear, RANK))
     return model
 
 
-def adapter_parameters(shape: Qwen3Shape, rank: int = RANK) -> int:
+def adapter_parameters(shape: Qwen3Shape) -> int:
     """Trained numbers of `with_adapters`."""
     inner, key_inner = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     ends = 2 * (shape.width + inner) + 2 * (shape.width + key_inner) + 3 * (shape.width + shape.ffn)
-    return shape.depth * rank * ends
+    return shape.depth * RANK * ends
 
 
-def adapter_step_flop(shape: Qwen3Shape, batch: int, sequence: int, rank: int = RANK) -> float:
+def adapter_step_flop(shape: Qwen3Shape, batch: int, sequence: int) -> float:
     """Of one step: frozen matrices twice (forward, and the gradient of their input), attention and adapters three times."""
     attention = 4.0 * batch * sequence * shape.heads * shape.head_dim * sequence * shape.depth
     matrices = shape.forward_flop(batch, sequence) - attention
-    return 2 * matrices + 3 * attention + 6.0 * batch * sequence * adapter_parameters(shape, rank)
+    return 2 * matrices + 3 * attention + 6.0 * batch * sequence * adapter_parameters(shape)
 
 
 def measure_lora(bench: Bench, point: Point, shape: Qwen3Shape, batch: int, sequence: int) -> Result:

@@ -7,34 +7,38 @@ loaded. The run survives the terminal it was started from, up to the wall-time c
 from __future__ import annotations
 
 import argparse
-import contextlib
 import gc
 import os
 import signal
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from bench.channel import Channel
 from bench.options import options as parse
-from bench.protocol import METHOD, SCHEMA, Bye, Error, Heartbeat, Hello, Plan, Point, Progress, Skip, Start, fingerprint
-from bench.study import Wish as StudyWish
+from bench.protocol import (
+    METHOD,
+    SCHEMA,
+    Bye,
+    Error,
+    Hello,
+    Plan,
+    Point,
+    Skip,
+    Start,
+    fingerprint,
+    without_value,
+)
+from bench.run import FAILED, Run
 
 if TYPE_CHECKING:
     from bench.environment import Device
     from bench.jobs import Job
     from bench.points import Bench
     from bench.rounds import Rounds
+    from bench.suite import Wish
 
-FAILED = 3
-"""Exit status when nothing could be measured; the last message says why."""
-GRACE_S = 60.0
-"""After the wall cap a point in progress may take this long; then the process ends itself."""
-QUIET_S = 0.2
-"""Least time between two progress messages."""
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 BROKEN_DEVICE = (
     "CUDA error",
@@ -50,64 +54,6 @@ BROKEN_DEVICE = (
 """After one of these a CUDA context answers nothing but errors: the process has to end."""
 KEPT_BYTES = 256 * 2**20
 """More than this still allocated after a point that failed, and the points after it would not have the memory they need."""
-
-
-class Run:
-    """One run of a suite: its orders, its clock, its signs of life."""
-
-    def __init__(self, channel: Channel, wall_cap_s: float, die_with_ui: bool, elapsed_s: float = 0.0) -> None:
-        """`elapsed_s`: what earlier workers took of the run's time."""
-        self.channel = channel
-        self.wall_cap_s = wall_cap_s
-        self.die_with_ui = die_with_ui
-        self.begun = time.monotonic() - elapsed_s
-        self.reason = ""
-        """Why the run has to end; empty: it goes on."""
-        self._last_progress = 0.0
-
-    def stopping(self) -> bool:
-        """Whether to end at the next sample."""
-        return bool(self.reason)
-
-    def stop(self, reason: str) -> None:
-        """End at the next sample; the first reason counts."""
-        self.reason = self.reason or reason
-
-    def on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        """SIGTERM and SIGINT: an orderly end."""
-        self.stop("stopped")
-
-    def beat(self) -> None:
-        """Say 'alive' every second, and keep the wall-time cap. Runs in its own thread."""
-        while True:
-            elapsed = time.monotonic() - self.begun
-            self.channel.send(Heartbeat(elapsed_s=round(elapsed, 1)))
-            if elapsed > self.wall_cap_s or not self.channel.heard:
-                self.stop("wall-cap")
-            if elapsed > self.wall_cap_s + GRACE_S:
-                os._exit(FAILED)
-            time.sleep(1.0)
-
-    def listen(self) -> None:
-        """Obey 'stop' on standard input; its end means the planner is gone. Runs in its own thread.
-
-        Reads the bare descriptor: a buffered reader blocked at exit would hold its lock.
-        """
-        rest = b""
-        with contextlib.suppress(OSError):
-            while chunk := os.read(0, 4096):
-                *lines, rest = (rest + chunk).split(b"\n")
-                if b"stop" in (line.strip() for line in lines):
-                    self.stop("stopped")
-        if self.die_with_ui:
-            self.stop("stopped")
-
-    def progress(self, point: Point, fraction: float, eta_s: float, note: str = "") -> None:
-        """Say how far a point is, a few times a second at most."""
-        now = time.monotonic()
-        if now - self._last_progress >= QUIET_S:
-            self._last_progress = now
-            self.channel.send(Progress(point=point.id, fraction=round(fraction, 3), eta_s=round(max(0.0, eta_s), 1), note=note))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -139,7 +85,7 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         import torch
     except ImportError as missing:
         return Error(name="NoTorch", message=f"this interpreter cannot load torch: {missing}")
-    from bench import earlier, environment, nvml, overheads, ranks, suite
+    from bench import earlier, environment, nvml, overheads, suite
     from bench.rounds import Rounds
 
     resident_bytes, in_use = overheads.resident_bytes(), nvml.memory_in_use()
@@ -153,27 +99,10 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         return Error(name="NoDevice", message=str(missing))
     if device.is_cpu:
         device = environment.within_quota(device)
-    machine, software = environment.machine_parts(device), environment.software_parts(device)
-    run.channel.send(
-        Hello(
-            schema=SCHEMA,
-            method=METHOD,
-            pid=os.getpid(),
-            device=device.torch_name,
-            device_name=device.name,
-            machine=machine,
-            software=software,
-            environment=environment.describe(device),
-        )
-    )
+    hello = _hello(device)
+    run.channel.send(hello)
     torch.manual_seed(0)
-    wish = suite.Wish(
-        study=StudyWish(axis=options.axis, depth_law=options.depth_law, vocabulary=options.vocabulary),
-        shapes=tuple(options.shapes),
-        ranks=options.ranks or environment.local_ranks(device),
-        world=ranks.World.around(os.environ),
-    )
-    planned = suite.jobs(suite_name, device, wish)
+    planned = suite.jobs(suite_name, device, _wish(options, device))
     if suite_name == "collectives" and not planned:
         return Error(name="NoPeers", message="a collective needs two GPUs, or two processes of a CPU")
     jobs = earlier.to_come(planned, options.done, options.never)
@@ -181,7 +110,7 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
     soak_s = 0.0 if device.is_cpu else suite.SOAK_S[suite_name]
     points = {job.point.id: replace(job.point, grace_s=job.point.grace_s + soak_s) for job in jobs}
     run.channel.send(Plan(suite=suite_name, points=tuple(points.values())))
-    same = options.skip_if in {None, fingerprint(machine, software)}
+    same = options.skip_if in {None, fingerprint(hello.machine, hello.software)}
     bench = _bench(run, device, resident_bytes, in_use)
     bench.best_flop_per_s |= earlier.best_rates(before)
     rounds = Rounds((job.point.id for job in jobs), before)
@@ -193,6 +122,35 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
             bench.group.end()
         if bench.meter is not None:
             bench.meter.close()
+
+
+def _hello(device: Device) -> Hello:
+    """Who measures, and on what."""
+    from bench import environment
+
+    return Hello(
+        schema=SCHEMA,
+        method=METHOD,
+        pid=os.getpid(),
+        device=device.torch_name,
+        device_name=device.name,
+        machine=environment.machine_parts(device),
+        software=environment.software_parts(device),
+        environment=environment.describe(device),
+    )
+
+
+def _wish(options: argparse.Namespace, device: Device) -> Wish:
+    """What beyond the suite's own points is asked for."""
+    from bench import environment, ranks, study
+    from bench.suite import Wish
+
+    return Wish(
+        study=study.Wish(axis=options.axis, depth_law=options.depth_law, vocabulary=options.vocabulary),
+        shapes=tuple(options.shapes),
+        ranks=options.ranks or environment.local_ranks(device),
+        world=ranks.World.around(os.environ),
+    )
 
 
 def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[str, float]) -> Bench:
@@ -279,7 +237,7 @@ def _soak(run: Run, device: Device, point: Point, soak_s: float, later_s: float)
 
 def _one(run: Run, job: Job, bench: Bench, rounds: Rounds) -> Error | str:
     """Measure one point, say what came of it and give its status; an error only when the process cannot go on."""
-    from bench.points import TooSlowError, UnsupportedError, failed_result
+    from bench.points import TooSlowError, UnsupportedError
     from bench.timing import Stopped
 
     point = job.point
@@ -295,12 +253,12 @@ def _one(run: Run, job: Job, bench: Bench, rounds: Rounds) -> Error | str:
         run.channel.send(Skip(point=point.id, reason=str(slow)))
     except UnsupportedError as refused:
         status = "unsupported"
-        run.channel.send(rounds.add(failed_result(point, status, str(refused))))
+        run.channel.send(rounds.add(without_value(point, status, str(refused))))
     except Exception as failure:  # noqa: BLE001  # whatever torch raises is this point's result, and the others go on
         text = f"{type(failure).__name__}: {(str(failure).splitlines() or [''])[0]}"
         memory = isinstance(failure, MemoryError) or any(mark in str(failure).lower() for mark in OUT_OF_MEMORY)
         status = "oom" if memory else "error"
-        run.channel.send(rounds.add(failed_result(point, status, text)))
+        run.channel.send(rounds.add(without_value(point, status, text)))
         if not memory and any(mark in str(failure) for mark in BROKEN_DEVICE):
             return Error(name=type(failure).__name__, message=text, retryable=True, point=point.id)
     return _cleared(bench, point, failed=status in {"oom", "error", "unsupported"}, held_bytes=held_bytes) or status

@@ -251,8 +251,8 @@ def jobs(suite, device, wish):
     told = [text for text in texts if text["type"] == "result" and text["kind"] == "gemm"]
     assert [(text["round"], text["rounds"]) for text in told] == [(1, 3), (2, 3), (3, 3)]
     assert found["gemm"].samples == len(told[-1]["samples_s"])
-    if all(text["status"] in {"ok", "noisy"} for text in told):
-        assert len(told[0]["samples_s"]) < len(told[1]["samples_s"]) < len(told[2]["samples_s"])
+    counts = [len(text["samples_s"]) for text in told]
+    assert counts == sorted(counts)  # a round that others disturbed adds none
 
 
 def test_the_command_says_which_point_broke_and_goes_on(run_planner: RunPlanner, python_with: Callable[[str, str], Path]) -> None:

@@ -93,21 +93,7 @@ class Ledger:
 
 def lost_result(point: protocol.Point, detail: str, *, for_memory: bool) -> protocol.Result:
     """What stands for a point whose worker did not live to tell."""
-    import datetime as dt
-
-    return protocol.Result(
-        point=point.id,
-        kind=point.kind,
-        dtype=None,
-        parameters={},
-        value=None,
-        low=None,
-        high=None,
-        unit="",
-        status="oom" if for_memory else "error",
-        detail=detail,
-        taken_at=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    )
+    return protocol.without_value(point, "oom" if for_memory else "error", detail)
 
 
 def ended(status: int | None) -> tuple[FailureState, str]:

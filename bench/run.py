@@ -1,0 +1,76 @@
+"""One run of a suite from inside the worker: the orders it obeys, its clock, its signs of life."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from types import FrameType
+
+from bench.channel import Channel
+from bench.protocol import Heartbeat, Point, Progress
+
+FAILED = 3
+"""Exit status when nothing could be measured; the last message says why."""
+GRACE_S = 60.0
+"""After the wall cap a point in progress may take this long; then the process ends itself."""
+QUIET_S = 0.2
+"""Least time between two progress messages."""
+
+
+class Run:
+    """One run of a suite: its orders, its clock, its signs of life."""
+
+    def __init__(self, channel: Channel, wall_cap_s: float, die_with_ui: bool, elapsed_s: float = 0.0) -> None:
+        """`elapsed_s`: what earlier workers took of the run's time."""
+        self.channel = channel
+        self.wall_cap_s = wall_cap_s
+        self.die_with_ui = die_with_ui
+        self.begun = time.monotonic() - elapsed_s
+        self.reason = ""
+        """Why the run has to end; empty: it goes on."""
+        self._last_progress = 0.0
+
+    def stopping(self) -> bool:
+        """Whether to end at the next sample."""
+        return bool(self.reason)
+
+    def stop(self, reason: str) -> None:
+        """End at the next sample; the first reason counts."""
+        self.reason = self.reason or reason
+
+    def on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        """SIGTERM and SIGINT: an orderly end."""
+        self.stop("stopped")
+
+    def beat(self) -> None:
+        """Say 'alive' every second, and keep the wall-time cap. Runs in its own thread."""
+        while True:
+            elapsed = time.monotonic() - self.begun
+            self.channel.send(Heartbeat(elapsed_s=round(elapsed, 1)))
+            if elapsed > self.wall_cap_s or not self.channel.heard:
+                self.stop("wall-cap")
+            if elapsed > self.wall_cap_s + GRACE_S:
+                os._exit(FAILED)
+            time.sleep(1.0)
+
+    def listen(self) -> None:
+        """Obey 'stop' on standard input; its end means the planner is gone. Runs in its own thread.
+
+        Reads the bare descriptor: a buffered reader blocked at exit would hold its lock.
+        """
+        rest = b""
+        with contextlib.suppress(OSError):
+            while chunk := os.read(0, 4096):
+                *lines, rest = (rest + chunk).split(b"\n")
+                if b"stop" in (line.strip() for line in lines):
+                    self.stop("stopped")
+        if self.die_with_ui:
+            self.stop("stopped")
+
+    def progress(self, point: Point, fraction: float, eta_s: float, note: str = "") -> None:
+        """Say how far a point is, a few times a second at most."""
+        now = time.monotonic()
+        if now - self._last_progress >= QUIET_S:
+            self._last_progress = now
+            self.channel.send(Progress(point=point.id, fraction=round(fraction, 3), eta_s=round(max(0.0, eta_s), 1), note=note))
