@@ -26,7 +26,8 @@ from fitting import loss
 from planner.engine.answers import Answer
 from planner.engine.candidate import candidate_of
 from planner.engine.columns import Table
-from planner.engine.job.engines import Engine, find_engine
+from planner.engine.job.engine import Engine
+from planner.engine.job.engines import find_engine
 from planner.engine.job.jobs import resolve
 from planner.engine.memory import memory_of
 from planner.engine.speed.chips import chip_of
@@ -44,7 +45,7 @@ TRIED = np.arange(1.0, 10.01, 0.25)
 
 @dataclass(frozen=True)
 class Loop:
-    """One published mean time to first token, and the replica it is of."""
+    """One published mean time, and the replica it is of."""
 
     source: str
     engine: Engine
@@ -82,15 +83,15 @@ class Loop:
         return float((trace.first_s - trace.sent_s)[0, :count].mean())
 
 
-def loops(session: Session, folder: Path) -> Iterator[Loop]:
-    """The closed loops of fixed lengths."""
+def loops(session: Session, folder: Path, quantity: str = "ttft_s") -> Iterator[Loop]:
+    """The closed loops of fixed lengths, each with its published `quantity`."""
     shelf = frozenset(session.models.names())
     gpus = frozenset(name.casefold() for name in session.gpus.names())
     published = read_published(folder, gpus, lambda key: session.models.config(key) if key in shelf else None)
     kept = [one for one in published.experiments if isinstance(one.request.concurrency, int) and one.request.task == "serve"]
     answers = session.estimate([one.request for one in kept], basis="spec")
     for one, answer in zip(kept, answers, strict=True):
-        measured = [value.value for value in one.values if value.quantity == "ttft_s"]
+        measured = [value.value for value in one.values if value.quantity == quantity]
         lengths = (one.request.input_tokens, one.request.output_tokens)
         if not measured or not isinstance(answer, Answer) or not all(isinstance(length, int) for length in lengths):
             continue
@@ -106,7 +107,7 @@ def _loop(session: Session, one: Experiment, answer: Answer, measured_s: float) 
     assert chip is not None
     assert answer.layout is not None
     table = candidate_of(job, chip, answer.layout).table()
-    source = f"{one.source}: {' '.join(one.framework.split())} on {one.gpu}"
+    source = f"{one.source}: {' '.join(one.framework.split())} on {one.gpu}, {one.model}"
     return Loop(source, job.engine, math.ceil(job.concurrency / answer.layout.dp), table, measured_s)
 
 

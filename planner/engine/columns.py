@@ -168,6 +168,9 @@ class EngineColumns(Columns):
     launches_per_expert: Floats
     kernels_per_layer: Floats
     host_step_s: Floats
+    host_sequence_s: Floats
+    mixed_launches_per_layer: Floats
+    mixed_factor: Floats
     context_bytes: Floats
     communicator_bytes: Floats
     slack: Floats
@@ -180,6 +183,7 @@ class EngineColumns(Columns):
     unpacks: Floats
     fp32_between: Floats
     fp16_accumulate: Floats
+    rounds_apart: Floats
     hbm_share: Floats
     hop_s: Floats
     pipelined_prompt: Floats

@@ -32,8 +32,8 @@ from planner.engine.speed.serving import ServeColumns, serve_of
 from planner.engine.speed.training import StepColumns, step_of
 from planner.units import bytes_text
 
-MODEL_SPREAD = {"train": 0.10, "finetune": 0.48, "generate": 0.65, "prefill": 0.35, "serve": 0.13}
-FIRST_TOKEN_SPREAD = 0.91
+MODEL_SPREAD = {"train": 0.10, "finetune": 0.48, "generate": 0.66, "prefill": 0.38, "serve": 0.10}
+FIRST_TOKEN_SPREAD = 0.81
 """Half width (90 %) of ln(measured ÷ predicted) that remains whatever the ceilings are, by task: `scripts/fit_spreads.py` on
 2,167 published experiments (2026-11-21; it prints the coverage with each source left out), never below 0.1. `FIRST_TOKEN_SPREAD` is
 the further one of the time to first token under load, which depends on how requests happen to arrive."""

@@ -1,98 +1,16 @@
-"""What runs the model: how each engine launches kernels, keeps its cache and takes memory, as records with sources."""
+"""The engines that are known, as records with sources, and how one is found by name and release."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from planner.engine.job.engine import Engine
 from planner.errors import Problem, UserError, nearest_names
 from planner.units import GIB
 
 ALL_LAYERS = 1e9
 """More layers than any model has."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """One inference or training engine, as it is from one of its releases on."""
-
-    name: str
-    since: tuple[int, ...] = ()
-    """First release this record holds for; (): any earlier one."""
-    trains: bool = False
-    """It runs training and fine-tuning, too."""
-    launches_per_layer: float
-    """Operators the host launches for one layer of one forward pass; 0: replayed as a CUDA graph."""
-    launches_per_expert: float = 0.0
-    """And for each routed expert there is, whether a token goes to it or not."""
-    kernels_per_layer: float
-    """Kernels the device runs for one layer of one forward pass."""
-    host_step_s: float
-    """Host time of one decoding step outside the model: scheduling, sampling, detokenising."""
-    context_bytes: float
-    """CUDA context, libraries, captured graphs."""
-    communicator_bytes: float
-    """What two or more GPUs add: NCCL buffers and other memory outside PyTorch's pool."""
-    slack: float
-    """Fraction the caching allocator reserves above what is allocated, of everything that comes and goes in training."""
-    cache_slack: float = 0.0
-    """The same of a cache that grows token by token, which leaves blocks behind that are too small for the next one."""
-    kept_activations: float = 0.0
-    """Largest forward pass's temporaries that stay reserved when the logits are made, as a fraction."""
-    cache_grows: bool = False
-    """The cache holds the tokens there are; else room for whole requests is taken at once."""
-    expands_latent: bool = False
-    """The cache of multi-head latent attention holds full keys and values, not the latent."""
-    copied_layers: float = 0.0
-    """Layers whose cache stands twice while a token is appended to it."""
-    prompt_logits: bool = False
-    """Logits are made of every token of the prompt, not of the last one alone."""
-    eager_attention: bool = False
-    """Attention scores go through memory unless flash attention is asked for."""
-    eager_families: frozenset[str] = frozenset()
-    """Architectures it does so for, whatever it does for others."""
-    packed_keep_inputs: bool = False
-    """Products of bitsandbytes' weights keep their inputs for backward."""
-    unpacks: bool = False
-    """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
-    fp32_between: bool = False
-    """Activations are FP32 between products, whose inputs and outputs are converted."""
-    fp16_accumulate: bool = False
-    """FP16 products add up in FP16, which GeForce parts do at twice the rate."""
-    hbm_share: float = 1.0
-    """Of the bandwidth of HBM that its products of a few rows reach, over that of GDDR."""
-    hop_s: float = 0.0
-    """Handing a token to the next GPU where layers are split."""
-    pipelined_prompt: float = 0.0
-    """Share of the overlap there could be when the chunks of a prompt follow each other through the GPUs that hold the layers."""
-    device_factor: float = 1.0
-    """Device time over that of the formulas: gaps, clocks under load, products that no one tuned."""
-    gptq_scratch_tokens: int = 0
-    """Tokens the scratch of the GPTQ kernels is laid out for, in FP32 at the width of the widest layer."""
-    layer_split: bool = False
-    """Several GPUs hold layers one after the other, unless tensor parallelism is asked for."""
-    release: str = ""
-    """Releases the record holds for, in words; said when none was named."""
-    cache_block_tokens: int = 1
-    """Tokens the cache is given out in."""
-    pool_fraction: float | None
-    """Share of the GPU's memory it claims at start; None: it grows as needed."""
-    prefill_chunk: int
-    """Most prompt tokens in one forward pass; 0: the whole prompt of the whole batch."""
-    prompts_first: bool
-    """Running sequences wait while prompts are computed; else both share an iteration."""
-    prompts_together: float = 3.0
-    """Where prompts share iterations: those that end up waiting for each other, one's own included, in a closed loop of requests of
-    one length after its first round; 3: between the engines it is known of (scripts/fit_first_token.py)."""
-    reserves_output: bool
-    """A request is admitted only if the cache has room for its whole output."""
-    fused_elementwise: bool
-    """Norms, rotary embedding and activation are fused kernels."""
-    source: str
-    memory_source: str
-    """Where what it holds beside the model comes from, in a line."""
-
-
 _ATEN = "64 forward ATen operators a Qwen3 layer outside views, counted with PyTorch 2.13; one host launch each"
 _CONTEXT = "CUDA context 0.3-0.6 GB (driver 535 and later)"
 BARE_CONTEXT_BYTES = 0.5 * GIB
@@ -215,7 +133,8 @@ _RECORDS: dict[str, Engine] = {
             name="vllm",
             launches_per_layer=0,
             kernels_per_layer=11,
-            host_step_s=0.5e-3,
+            host_step_s=0.3e-3,
+            host_sequence_s=36e-6,
             context_bytes=1.4 * GIB,
             communicator_bytes=2.1 * GIB,
             slack=0.02,
@@ -223,19 +142,19 @@ _RECORDS: dict[str, Engine] = {
             pool_fraction=0.9,
             prefill_chunk=8192,
             prompts_first=False,
-            prompts_together=3.0,
             reserves_output=False,
             fused_elementwise=True,
             memory_source="0.27 GiB outside torch at TP 1, 2.1 GiB at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report), context and graphs",
             source="gpu_memory_utilization 0.9 and max_num_batched_tokens 8192 are vLLM V1's defaults; 0.27 GiB outside "
-            "torch at TP 1, 2.1 GiB at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report); prompts together: "
-            "scripts/fit_first_token.py on 138 published loops (2026-11-21), host time of a step: scripts/fit_host_step.py on 63 of them; of one GPU model",
+            "torch at TP 1, 2.1 GiB at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report); host time: "
+            "scripts/fit_host_step.py on 130 published loops (2026-11-21) of one GPU model; iterations with prompts are piecewise CUDA graphs",
         ),
         Engine(
             name="sglang",
             launches_per_layer=0,
             kernels_per_layer=11,
             host_step_s=0,
+            host_sequence_s=12e-6,
             context_bytes=1.4 * GIB,
             communicator_bytes=2.1 * GIB,
             slack=0.02,
@@ -245,28 +164,31 @@ _RECORDS: dict[str, Engine] = {
             reserves_output=False,
             fused_elementwise=True,
             memory_source="as vLLM, which builds on the same libraries: an assumption",
-            source="mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; it schedules a step beside the one before, and "
-            "33 published loops on one GPU model show no host time (scripts/fit_host_step.py, 2026-11-21)",
+            source="mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; it schedules a step beside the one before: "
+            "host time of sequences alone, by scripts/fit_host_step.py on 77 published loops (2026-11-21) of one GPU model",
         ),
         Engine(
             name="tensorrt-llm",
             launches_per_layer=0,
             kernels_per_layer=9,
-            host_step_s=0.8e-3,
+            host_step_s=0.1e-3,
             context_bytes=1.4 * GIB,
             communicator_bytes=1.5 * GIB,
             slack=0.0,
+            rounds_apart=True,
+            fp8_cache=True,
+            mixed_launches_per_layer=180,
+            mixed_factor=1.15,
             cache_block_tokens=32,
             pool_fraction=0.9,
             prefill_chunk=8192,
             prompts_first=False,
-            prompts_together=4.75,
             reserves_output=True,
             fused_elementwise=True,
             memory_source="context and graphs as vLLM, communicators without its custom all-reduce: an assumption",
             source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, guaranteed no eviction: TensorRT-LLM's defaults; "
-            "prompts together: scripts/fit_first_token.py on 357 published loops (2026-11-21), host time of a step: scripts/fit_host_step.py "
-            "on 144 of them; of one GPU model",
+            "checkpoints of its quantiser keep the cache of an FP8 model in FP8, too (kv_cache_quant_algo); CUDA graphs of decoding alone, unless "
+            "piecewise ones are asked for; host time and mixed iterations: scripts/fit_host_step.py on 356 published loops (2026-11-21) of one GPU model",
         ),
         Engine(
             name="megatron",

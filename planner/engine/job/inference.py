@@ -9,12 +9,17 @@ from planner.workload.architecture import Architecture
 from planner.workload.tasks import Lengths, Workload
 from planner.workload.weights import DTYPE_BYTES
 
+CACHES = {"fp32": "fp32", "tf32": "fp32", "fp16": "fp16"}
+"""What keys and values are kept in, by what is computed in; else bf16."""
 
-def inference_numbers(architecture: Architecture, choose: Chooser, problems: Problems, dtype: str) -> dict[str, float]:
-    """Storage of weights and cache; what only training has is 0."""
+
+def inference_numbers(
+    architecture: Architecture, choose: Chooser, problems: Problems, dtype: str, *, fp8_cache: bool
+) -> dict[str, float]:
+    """Storage of weights and cache; what only training has is 0. `fp8_cache`: the engine keeps an FP8 model's cache in FP8."""
     stored = choose("weight_dtype", dtype if dtype != "tf32" else "fp32")
     linear, other, packed = stored_bytes(stored, "weight_dtype", architecture, problems)
-    kv = choose("kv_dtype", "bf16" if dtype in {"bf16", "fp8", "fp4", "int8"} else "fp32" if dtype in {"fp32", "tf32"} else "fp16")
+    kv = choose("kv_dtype", "fp8" if fp8_cache and dtype in {"fp8", "fp4"} else CACHES.get(dtype, "bf16"))
     nothing = dict.fromkeys(
         (
             "adapters",

@@ -8,7 +8,8 @@ from typing import Any
 from planner.engine.job.choices import Chooser
 from planner.engine.job.companions import Held, held
 from planner.engine.job.drafts import Draft, draft_of
-from planner.engine.job.engines import ENGINES, Engine, find_engine
+from planner.engine.job.engine import Engine
+from planner.engine.job.engines import ENGINES, find_engine
 from planner.engine.job.inference import inference_numbers, lengths_of
 from planner.engine.job.numbers import check_numbers
 from planner.engine.job.storage import UNPACK_HOST_S
@@ -126,7 +127,7 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     parts = (
         training_numbers(workload, architecture, choose, problems)
         if train
-        else inference_numbers(architecture, choose, problems, dtype)
+        else inference_numbers(architecture, choose, problems, dtype, fp8_cache=engine.fp8_cache)
     )
     lengths = lengths_of(workload, choose, problems, train=train)
     beside = held(workload, architecture, problems)

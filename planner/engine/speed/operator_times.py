@@ -164,7 +164,8 @@ def _parts(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
     yield from _latencies(t, one)
     yield from _collectives(t, one)
     layers = number(t.model.layers / t.layout.pp)
-    launches = number(t.engine.launches_per_layer + t.engine.launches_per_expert * t.model.experts) * layers
+    mixed = t.engine.mixed_launches_per_layer * (one.shape[2] > 1)
+    launches = number(t.engine.launches_per_layer + mixed + t.engine.launches_per_expert * t.model.experts) * layers
     yield _Part("launch", "waiting for the host to launch kernels", 1.0, "launch", launches)
 
 

@@ -10,7 +10,7 @@ V vocabulary · E experts · e experts a token is routed to · n ranks of a coll
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from planner.engine.speed.across import across
 
 SMALL_KERNEL_S = 1.5e-6
 """One short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
+ROUNDED_INPUTS = 4.0
+"""Such kernels of a layer that computes below 16 bit, where they are not one with those before: each rounds the input of a product."""
 CONVERSION_BYTES = 6
 """FP32 read and 16 bit written for each input of a product, and back for each output."""
 FUSED_UNPACK_ROWS = 50
@@ -60,6 +62,13 @@ class Pass:
     def total(self) -> Floats:
         """Seconds until it is done: the slower of device and host."""
         return np.maximum(self.device, self.host)
+
+    def slowed(self, factor: Floats | float) -> Pass:
+        """The same with `factor` times the device time."""
+        if np.all(factor == 1):
+            return self
+        device = ("matmul", "attention", "elementwise", "head", "communication", "latency", "compute_bound")
+        return replace(self, **{name: getattr(self, name) * factor for name in device})
 
 
 def soft_maximum(a: Floats, b: Floats, knee: Floats | float) -> Floats:
@@ -179,7 +188,8 @@ def latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
     m, c = t.model, t.chip
     on = np.where(c.is_cpu > 0, 0.0, 1.0)
     attention = np.where(new > 1, c.attention_latency_s, c.decode_latency_s)
-    small = np.maximum(t.engine.kernels_per_layer - 5, 0) * SMALL_KERNEL_S
+    rounding = ROUNDED_INPUTS * t.engine.rounds_apart * (t.job.narrow_bytes > 0)
+    small = (np.maximum(t.engine.kernels_per_layer - 5, 0) + rounding) * SMALL_KERNEL_S
     return c.latency_s * (4 + 3 * (m.moe_layers / m.layers)) * on, attention * on, small * on
 
 

@@ -61,8 +61,8 @@ class ServeColumns:
     """"prefill" of the batch, or of one request of those served; and "decode". With a draft model, "draft prefill" and "draft"."""
 
 
-def _classes(t: Table, one: Pass, times: Floats, iterations: Floats | float) -> dict[str, Floats]:
-    """Seconds by class of `times` passes over all pipeline stages, in `iterations` of the engine."""
+def _classes(t: Table, one: Pass, times: Floats, host_s: Floats | float) -> dict[str, Floats]:
+    """Seconds by class of `times` passes over all pipeline stages, and `host_s` of the engine around them."""
     scale = times * t.layout.pp
     device = one.device
     return {
@@ -73,7 +73,7 @@ def _classes(t: Table, one: Pass, times: Floats, iterations: Floats | float) -> 
         "communication": one.communication * scale,
         "latency": one.latency * scale,
         "launch": np.maximum(0.0, one.host - device) * scale,
-        "host": t.engine.host_step_s * iterations,
+        "host": host_s * np.ones(1),
     }
 
 
@@ -84,7 +84,8 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     fresh = j.input_tokens - j.prefix_tokens
     together = np.clip(np.floor(t.engine.prefill_chunk / fresh), 1.0, batch) * j.lockstep + (1 - j.lockstep)
     prompts = together if continuous else batch
-    passes, prefill = _prompt(t, prompts, fresh)
+    slower = np.where(batch > 1, t.engine.mixed_factor, 1.0) if continuous else np.ones(1)
+    passes, prefill = _prompt(t, prompts, fresh, slower)
     stages = s.pp + t.engine.pipelined_prompt * (1 + (s.pp - 1) / passes - s.pp)
     prompt_s = prefill.total * passes * stages
     context = j.input_tokens + j.output_tokens / 2
@@ -92,7 +93,9 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     steps = np.maximum(j.output_tokens - 1, 0.0)
     shared = prompts if continuous else np.ones(1)
     bound = prefill.compute_bound * passes * stages
-    phases = {"prefill": Passes(prefill, passes / shared, _classes(t, prefill, passes * stages / s.pp / shared, 1.0))}
+    host_s = t.engine.host_step_s + t.engine.host_sequence_s * batch
+    classes = _classes(t, prefill, passes * stages / s.pp / shared, t.engine.host_step_s)
+    phases = {"prefill": Passes(prefill, passes / shared, classes)}
     drafted = _drafted(t, prompts, fresh, batch, context)
     rounds = np.ones(1)
     if drafted is not None:
@@ -103,10 +106,13 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
         bound = bound + (
             drafted.prompt.compute_bound * drafted.passes * stages + drafted.one.compute_bound * drafted.often * steps * s.pp
         )
-    prefill_s = (prompt_s + t.engine.host_step_s) / (prompts if continuous else 1.0)
-    step_s = (decode.total * s.pp + t.engine.host_step_s) * rounds + (drafted.token_s if drafted else 0.0)
+    chunks, single = _prompt(t, np.ones_like(batch), fresh, slower)
+    waited_s = _mixed_wait_s(t, batch, chunks, single, decode) if continuous else np.zeros(1)
+    classes["launch"] = classes["launch"] + waited_s
+    prefill_s = (prompt_s + t.engine.host_step_s) / shared + waited_s
+    step_s = (decode.total * s.pp + host_s) * rounds + (drafted.token_s if drafted else 0.0)
     passed = steps * rounds
-    phases["decode"] = Passes(decode, passed, _classes(t, decode, passed, passed))
+    phases["decode"] = Passes(decode, passed, _classes(t, decode, passed, host_s * passed))
     by_class = {name: added(of.by_class[name] for of in phases.values()) for name in phases["prefill"].by_class}
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     bound = bound + decode.compute_bound * passed * s.pp
@@ -114,8 +120,7 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     flop = 2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, context)
     common = {"prefill_s": prefill_s, "step_s": step_s}
     if continuous:
-        chunks, single = _prompt(t, np.ones_like(batch), fresh)
-        alone_s = single.total * chunks * s.pp + t.engine.host_step_s
+        alone_s = single.total * chunks * s.pp + t.engine.host_step_s + waited_s
         read_s = decode.attention * rounds
         if drafted is not None:
             alone_s, read_s = alone_s + drafted.alone_s, read_s + drafted.one.attention * drafted.often
@@ -175,14 +180,38 @@ def _drafted(t: Table, prompts: Floats, fresh: Floats, batch: Floats, context: F
     return _Drafted(d, prompt, passes * there, single.total * chunks * t.layout.pp * there, one, proposed * rounds, rounds)
 
 
-def _prompt(t: Table, prompts: Floats, fresh: Floats) -> tuple[Floats, Pass]:
-    """(passes, one of them) that `prompts` of `fresh` tokens take in chunks; each sees half of all tokens before it, on average."""
+def _prompt(t: Table, prompts: Floats, fresh: Floats, slower: Floats | float = 1.0) -> tuple[Floats, Pass]:
+    """(passes, one of them) that `prompts` of `fresh` tokens take in chunks; each sees half of all tokens before it, on average.
+
+    `slower`: device time over that of prompts alone.
+    """
     j, s = t.job, t.layout
     rows = prompts * fresh / s.cp
     chunk = np.where(t.engine.prefill_chunk > 0, t.engine.prefill_chunk, rows)
     passes = np.maximum(1.0, rows / chunk)
     context = (j.input_tokens + j.prefix_tokens) / 2
-    return passes, forward(t, rows / passes, context, np.minimum(fresh, rows / passes), head_rows=prompts / passes)
+    return passes, forward(t, rows / passes, context, np.minimum(fresh, rows / passes), head_rows=prompts / passes).slowed(slower)
+
+
+def _mixed_wait_s(t: Table, batch: Floats, chunks: Floats, single: Pass, decode: Pass) -> Floats:
+    """Seconds that the iterations of a prompt wait for the host, where those with running sequences are launched operator by operator.
+
+    n = B·chunks/o passes of prompts begin with each decoding step of a closed loop, by chance, so that those there are come
+    n/(1 - exp(-n)) at a time. An iteration lasts as long as its prompts and the step take on the device, or as the host needs to
+    launch it.
+    """
+    launch_s = t.model.layers / t.layout.pp * t.engine.mixed_launches_per_layer * t.chip.launch_s
+    together = at_a_time(batch * chunks / np.maximum(t.job.output_tokens, 1.0))
+    wait_s = np.maximum(0.0, np.maximum(0.0, launch_s - decode.device) / together - single.device)
+    result: Floats = wait_s * chunks * t.layout.pp * (t.engine.mixed_launches_per_layer > 0) * (batch > 1)
+    return result
+
+
+def at_a_time(begin: Floats) -> Floats:
+    """n/(1 - exp(-n)): how many begin with a step in which any do, where n begin with a step on average."""
+    few = np.maximum(begin, 1e-9)
+    found: Floats = few / -np.expm1(-few)
+    return found
 
 
 def _fixed(batch: Floats, prefill_s: Floats, step_s: Floats, steps: Floats) -> dict[str, Floats]:

@@ -127,6 +127,9 @@ def _compute_prompts(s: Lanes, pending: Floats, prompting: Flags) -> None:
     tokens, pairs, ended = _prompts(s, pending, beside)
     cached_s = pace.cached_s * s.context
     device_s = _prompt_s(s, tokens, pairs, beside, ended) + (cached_s if s.mixed else cached_s * (beside > 0))
+    if s.mixing:
+        slower = 1 + (pace.mixed_factor - 1) * tokens / np.maximum(tokens + beside, 1.0)
+        device_s = np.where(beside > 0, np.maximum(device_s * slower, pace.mixed_floor_s), device_s)
     first_s = (np.maximum(device_s, pace.floor_s) if s.floored else device_s) + pace.host_s
     taken = np.where(prompting, first_s, 0.0)
     beside = beside * prompting

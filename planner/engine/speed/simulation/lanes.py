@@ -124,6 +124,7 @@ class Lanes:
         """Rows of a pass are whole numbers."""
         self.least_capacity = float(rules.capacity.min())
         self.floored = bool(pace.floor_s.any())
+        self.mixing = bool(pace.mixed_floor_s.any() or (pace.mixed_factor != 1).any())
         self.looping = bool(self.closed.any())
 
     def widen(self) -> None:

@@ -2,7 +2,8 @@
 
 An iteration of p prompt tokens beside B decoding sequences that hold C cached tokens takes
 t = host + max(floor, rows(p + B) + head(B + k) + b·B + c·C + alpha·p + beta·V), where k prompts end in it and V counts the
-pairs of tokens that its prompt tokens attend to: x·prefix + x²/2 for the first x fresh tokens of a request.
+pairs of tokens that its prompt tokens attend to: x·prefix + x²/2 for the first x fresh tokens of a request. Where p > 0 and B > 0
+the device takes 1 + (mixed - 1)·p/(p + B) times as long, and the floor is that of mixed iterations.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Pace:
     head_s: Floats
     """The output head, by the number of tokens it is applied to."""
     sequence_s: Floats
-    """b: attention of one more decoding sequence, whatever it holds."""
+    """b: attention of one more decoding sequence, whatever it holds, and the engine's own work for it."""
     cached_s: Floats
     """c: reading one more cached token."""
     prompt_s: Floats
@@ -42,6 +43,10 @@ class Pace:
     """Of the attention kernels of prompts."""
     floor_s: Floats
     """What the host needs to launch a pass."""
+    mixed_floor_s: Floats
+    """The same of an iteration with prompt tokens and decoding sequences."""
+    mixed_factor: Floats
+    """Device time of prompt tokens beside decoding sequences over that of prompts alone."""
     host_s: Floats
     """What the engine needs between passes."""
     row_share: Floats
@@ -121,13 +126,15 @@ def pace_of(table: Table) -> Pace:
     return Pace(
         rows_s=full(varying, at.size).reshape(shape) * pp[:, None] + (least * pp)[:, None],
         head_s=full(knots.head, at.size).reshape(shape) * pp[:, None],
-        sequence_s=begun - cached_s * near,
+        sequence_s=begun - cached_s * near + table.engine.host_sequence_s,
         cached_s=cached_s,
         prompt_s=prompt_s,
         pair_s=pair_s,
         decode_latency_s=(decode - least) * pp,
         prompt_latency_s=(prompt - least) * pp,
         floor_s=full(knots.host.reshape(-1)[:: KNOTS.size] if knots.host.size == at.size else knots.host) * pp,
+        mixed_floor_s=full(table.model.layers * table.engine.mixed_launches_per_layer * table.chip.launch_s),
+        mixed_factor=full(table.engine.mixed_factor),
         host_s=full(table.engine.host_step_s),
         row_share=1 / cp,
     )
@@ -149,5 +156,6 @@ def constant_pace(lanes: int, *, prefill_s: float = 0.0, step_s: float = 0.0, **
     return replace(
         Pace(**plain | {"rows_s": table + step_s, "head_s": table}),
         prompt_s=np.full(lanes, prefill_s),
+        mixed_factor=np.full(lanes, more.get("mixed_factor", 1.0)),
         row_share=np.ones(lanes),
     )

@@ -12,6 +12,7 @@ import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows, Table
 from planner.engine.job.jobs import Job
+from planner.engine.speed.serving import at_a_time
 from planner.engine.speed.simulation.batching import run
 from planner.engine.speed.simulation.pace import Pace, between, pace_of
 from planner.engine.speed.simulation.summary import Latency, Summary, joined, summarise
@@ -118,12 +119,14 @@ def settled(pace: Pace, rules: Rules, demand: Demand) -> tuple[Floats, Flags]:
     attention = pace.prompt_s * fresh + pace.pair_s * fresh * (demand.prefix_tokens + fresh / 2)
     cached = pace.cached_s * (inputs + outputs / 2)
     most = np.minimum(rules.sequences, rules.capacity / (inputs + outputs * np.where(rules.reserve, 1.0, 0.5)))
+    mixed, launch_s = pace.mixed_factor, pace.mixed_floor_s
     in_flight = np.ones(pace.lanes)
     for _ in range(SETTLING_STEPS):
         alone = between(pace.rows_s, in_flight, every)
         device = alone + between(pace.head_s, in_flight, every) + (pace.sequence_s + cached) * in_flight
         step = np.maximum(device, pace.floor_s) + pace.host_s
-        prompt = between(pace.rows_s, fresh * pace.row_share + in_flight, every) - alone + attention
+        prompt = (between(pace.rows_s, fresh * pace.row_share + in_flight, every) - alone + attention) * mixed
+        prompt = np.maximum(prompt, np.maximum(launch_s - device, 0.0) / at_a_time(demand.rate_per_s * step))
         in_flight = np.minimum(demand.rate_per_s * (outputs * step + in_flight * prompt), most)
     return in_flight, in_flight < 0.98 * most
 

@@ -1,0 +1,103 @@
+"""What a serving engine's iterations take beside products: its host's work for each sequence, and prompts among running sequences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_sample import ask, candidate, chip
+
+from planner.engine.columns import Table
+from planner.engine.speed.operators import forward
+from planner.engine.speed.serving import at_a_time, serve_of
+
+H100 = "H100 SXM5 80GB"
+LOOP = {"model": "llama-3.1-8b", "task": "serve", "input_tokens": 1024, "output_tokens": 128}
+
+
+def table_of(clients: int, engine: str = "tensorrt-llm", tp: float = 8.0, **more: Any) -> Table:
+    return candidate(
+        chip(H100), {"sequences": float(clients), "tp": tp}, **LOOP | {"engine": engine, "concurrency": clients} | more
+    ).table()
+
+
+def with_engine(table: Table, **columns: float) -> Table:
+    return replace(table, engine=replace(table.engine, **{name: np.array([value]) for name, value in columns.items()}))
+
+
+@pytest.mark.parametrize("clients", [1, 16, 128])
+def test_every_running_sequence_takes_the_host_its_time(clients: int) -> None:
+    table = table_of(clients, "vllm")
+    none, some = (serve_of(with_engine(table, host_sequence_s=seconds), continuous=True) for seconds in (0.0, 50e-6))
+    assert some.step_s[0] - none.step_s[0] == pytest.approx(50e-6 * clients, rel=1e-9)
+    assert some.prefill_s[0] == none.prefill_s[0]
+    assert some.by_class["host"][0] - none.by_class["host"][0] == pytest.approx(127 * 50e-6 * clients, rel=1e-9)
+
+
+def test_prompts_beside_running_sequences_wait_for_the_host() -> None:
+    """By hand: 16 clients and 128 tokens, an eighth of a prompt begins with each step, 1.0638 where any do."""
+    table = with_engine(table_of(16), mixed_factor=1.0, host_step_s=0.0)
+    batch, one, fresh = np.full(1, 16.0), np.ones(1), np.full(1, 1024.0)
+    step = forward(table, batch, np.full(1, 1024.0 + 64), one, head_rows=batch)
+    prompt = forward(table, fresh, fresh / 2, fresh, head_rows=one)
+    launch_s = 32 * 180 * chip(H100).launch_s
+    assert launch_s > step.device[0] + prompt.device[0], "or the host would not show"
+    together = 0.125 / (1 - np.exp(-0.125))
+    assert together == pytest.approx(1.0638, abs=1e-4)
+    waited_s = (launch_s - step.device[0]) / together - prompt.device[0]
+    none, some = (serve_of(with_engine(table, mixed_launches_per_layer=launches), continuous=True) for launches in (0.0, 180.0))
+    assert some.prefill_s[0] - none.prefill_s[0] == pytest.approx(waited_s, rel=1e-9)
+    assert some.request_s[0] - none.request_s[0] == pytest.approx(16 * waited_s, rel=1e-9)
+    assert some.by_class["launch"][0] == pytest.approx(waited_s, rel=1e-9)
+
+
+def test_who_is_alone_or_has_long_prompts_waits_for_nobody() -> None:
+    for table in (table_of(1), table_of(64, tp=1.0, input_tokens=8000)):
+        none, some = (serve_of(with_engine(table, mixed_launches_per_layer=launches), continuous=True) for launches in (0.0, 180.0))
+        assert some.prefill_s[0] == none.prefill_s[0]
+
+
+def test_a_mixed_iteration_takes_prompts_longer_but_not_a_batch_that_is_fixed() -> None:
+    table = with_engine(table_of(64), mixed_launches_per_layer=0.0)
+    plain, slow = (with_engine(table, mixed_factor=factor) for factor in (1.0, 1.2))
+    host_s = table.engine.host_step_s[0] / 8  # eight prompts of 1,024 tokens share a pass
+    assert serve_of(slow, continuous=True).prefill_s[0] - host_s == pytest.approx(
+        1.2 * (serve_of(plain, continuous=True).prefill_s[0] - host_s), rel=1e-9
+    )
+    assert serve_of(slow, continuous=False).prefill_s[0] == serve_of(plain, continuous=False).prefill_s[0]
+
+
+def test_arrivals_by_chance_come_together() -> None:
+    assert at_a_time(np.array([0.0, 1e-6, 1.0, 50.0])) == pytest.approx([1.0, 1.0, 1 / (1 - np.exp(-1)), 50.0], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("engine", "dtype", "given", "kept"),
+    [
+        ("tensorrt-llm", "fp8", None, "fp8"),
+        ("tensorrt-llm", "fp8", "bf16", "bf16"),
+        ("tensorrt-llm", "bf16", None, "bf16"),
+        ("vllm", "fp8", None, "bf16"),
+    ],
+)
+def test_the_cache_is_kept_as_the_engines_checkpoints_ask(engine: str, dtype: str, given: str | None, kept: str) -> None:
+    asked = {**LOOP, "gpu": H100, "engine": engine, "dtype": dtype, "concurrency": 8}
+    found, wanted = ask(**asked, kv_dtype=given), ask(**asked, kv_dtype=kept)
+    assert found.memory_bytes is not None
+    assert wanted.memory_bytes is not None
+    assert found.memory_bytes.kv_cache == wanted.memory_bytes.kv_cache
+    assert found.tpot_s == wanted.tpot_s
+
+
+def test_inputs_that_are_rounded_apart_take_four_kernels_a_layer() -> None:
+    table = candidate(
+        chip(H100, "fp8", "fp8"), {"sequences": 8.0}, **LOOP, engine="tensorrt-llm", dtype="fp8", concurrency=8
+    ).table()
+    one, rows = np.ones(1), np.full(1, 8.0)
+    apart, fused = (
+        forward(with_engine(table, rounds_apart=value), rows, np.full(1, 1024.0), one, head_rows=rows).latency[0]
+        for value in (1.0, 0.0)
+    )
+    assert apart - fused == pytest.approx(32 * 4 * 1.5e-6, rel=1e-9)
