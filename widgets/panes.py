@@ -53,18 +53,26 @@ def headroom_of(plan: Plan | None) -> float:
     return 1 - (float(engines) if isinstance(engines, int | float) else 1.0) * (1 - headroom)
 
 
+LATENCIES = (("request", "request"), ("first", "ttft"), ("next", "tpot"), ("wait", "wait"))
+
+
 def latencies(row: PlanRow, plan: Plan | None) -> str:
-    """What 95 of 100 requests to a service stay below, beside what was asked for; empty where there are no percentiles."""
+    """What so many of 100 requests to a service stay below, beside what was asked for; empty where there are no percentiles.
+
+    Of 95 everything that is known; of 99 and 50 what was asked for.
+    """
     targets = plan.task.get("targets", {}) if plan else {}
     told = []
-    for what, of in (("request", "request"), ("first", "ttft"), ("next", "tpot"), ("wait", "wait")):
-        found = getattr(row.answer, f"{of}_s")
-        if found is None or found.p95 is None:
-            continue
-        limit = targets.get(f"p95_{of}_s")
-        wanted = f" of {duration_text(limit)}" if isinstance(limit, int | float) else ""
-        told.append(f"{what} {duration_text(found.p95.value)}{wanted}")
-    return f"p95: {' · '.join(told)}" if told else ""
+    for percentile in ("p99", "p95", "p50"):
+        parts = []
+        for what, of in LATENCIES:
+            found = getattr(getattr(row.answer, f"{of}_s"), percentile, None)
+            limit = targets.get(f"{percentile}_{of}_s")
+            asked = isinstance(limit, int | float)
+            if found is not None and (asked or percentile == "p95"):
+                parts.append(f"{what} {duration_text(found.value)}{f' of {duration_text(limit)}' if asked else ''}")
+        told += [f"{percentile}: {' · '.join(parts)}"] if parts else []
+    return "   ".join(told)
 
 
 class RankingView(Vertical):

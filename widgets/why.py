@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -31,6 +35,12 @@ from .symbols import Symbols
 
 LABEL = 22
 VALUE = 12
+MARGIN = 2 + LABEL + VALUE + 3
+"""Cells left of what is said of a value."""
+REACH, SOURCE = 26, 11
+IN_WORDS = 94
+"""Cells from which a basis is told in words beside its sign."""
+LEAST_WIDTH = 40
 BAR = 32
 
 STYLES = {"fits": "$text-success", "misses-target": "$text-warning", "does-not-fit": "$text-error", "not-supported": "$text-error"}
@@ -50,6 +60,7 @@ class WhyScreen(ScrolledOverlay):
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
         super().__init__()
         self._row, self._plan, self._symbols = row, plan, symbols
+        self._levers: Sequence[Lever] = ()
 
     def compose(self) -> ComposeResult:
         """One scrolling text."""
@@ -57,17 +68,27 @@ class WhyScreen(ScrolledOverlay):
             count = self._row.answer.layout.gpus if self._row.answer.layout else 1
             box.border_title = Content(f"Why · {count} × {device_name(self._row.gpu)}")
             box.border_subtitle = Content("j k scroll · M memory · T time · esc back")
-            yield Static(Content("\n").join(explain(self._row, self._plan, self._symbols)))
+            yield Static(Content("\n").join(explain(self._row, self._plan, Page(self._symbols))))
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Fold for the new width."""
+        self.call_after_refresh(self._draw)
 
     def show_levers(self, levers: Sequence[Lever]) -> None:
         """The changes that would make the row a solution, below its verdict."""
-        if self.is_mounted and levers:
-            text = self.query_one(Static)
-            room = self.query_one("#why").scrollable_content_region.width
-            told = [_heading("What would change it"), *lever_lines(levers, self._symbols, room), Content("")]
-            lines = explain(self._row, self._plan, self._symbols)
+        self._levers = levers
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted:
+            return
+        width = self.query_one("#why").scrollable_content_region.width
+        lines = explain(self._row, self._plan, Page(self._symbols, max(LEAST_WIDTH, width)))
+        if self._levers:
+            told = [_heading("What would change it"), *lever_lines(self._levers, self._symbols, width), Content("")]
             place = next((number for number, line in enumerate(lines) if not line.plain), len(lines) - 1) + 1
-            text.update(Content("\n").join([*lines[:place], *told, *lines[place:]]))
+            lines[place:place] = told
+        self.query_one(Static).update(Content("\n").join(lines))
 
     def action_items(self, of: str) -> None:
         """Itemise the memory, or the time, instead."""
@@ -75,12 +96,50 @@ class WhyScreen(ScrolledOverlay):
         self.app.call_later(self.app.run_action, f"act('{of}')")
 
 
-def explain(row: PlanRow, plan: Plan, symbols: Symbols) -> list[Content]:
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the lines are drawn with, and how wide."""
+
+    symbols: Symbols
+    width: int = 106
+
+    def line(self, label: str, value: str, aside: str = "") -> Iterator[Content]:
+        """A label, its value, and what there is to say of it, folded beside them."""
+        told = textwrap.wrap(aside, max(20, self.width - MARGIN)) or [""]
+        yield Content.assemble((f"  {label:<{LABEL}}", "$quiet"), f"{value:>{VALUE}}", (f"   {told[0]}".rstrip(), "$quiet"))
+        yield from (Content.styled(f"{'':{MARGIN}}{line}", "$quiet") for line in told[1:])
+
+    def bar(self, share: float, sign: str) -> str:
+        """A share as a bar, as long as there is room for."""
+        return bar_text(share, max(8, min(BAR, self.width - MARGIN - 6)), sign, " ").rstrip()
+
+    def figure(self, label: str, figure: Figure | None, text: Callable[[float | None], str]) -> Iterator[Content]:
+        """A figure with its range and what it rests on; that in words where there is room."""
+        if figure is None:
+            return
+        ranged = figure.low != figure.high
+        reach = f"{text(figure.low)} to {text(figure.high)}" if ranged else "exact"
+        words = BASIS_WORDS[figure.basis] if ranged and self.width >= IN_WORDS else ""
+        yield Content.assemble(
+            (f"  {label:<{LABEL}}", "$quiet"),
+            f"{text(figure.value):>{VALUE}}",
+            (f" {spread_text(figure):>6} ", "$quiet"),
+            (f"{self.symbols.basis[figure.basis]} ", "$accent" if figure.basis == "measured" else "$quiet"),
+            (f" {f'{reach:<{REACH}}' if words else reach}{words}", "$quiet"),
+        )
+
+    def folded(self, label: str, text: str, margin: int = SOURCE) -> Iterator[Content]:
+        """A label and a text of several lines, `margin` cells from the left."""
+        for number, line in enumerate(textwrap.wrap(text, max(20, self.width - margin)) or [""]):
+            yield Content.assemble((f"  {'' if number else label:<{margin - 2}}", "$quiet"), line)
+
+
+def explain(row: PlanRow, plan: Plan, page: Page) -> list[Content]:
     """Every line of the detail."""
     parts = (_verdict, _memory, _time, _speed, _money, _measured, _assumed, _sources)
     lines: list[Content] = []
     for part in parts:
-        found = list(part(row, plan, symbols))
+        found = list(part(row, plan, page))
         if found:
             lines += [*found, Content("")]
     return lines
@@ -90,39 +149,18 @@ def _heading(text: str, aside: str = "") -> Content:
     return Content.assemble((text, "bold $accent"), ("   " + aside if aside else "", "$quiet"))
 
 
-def _line(label: str, value: str, aside: str = "", style: str = "") -> Content:
-    return Content.assemble(
-        (f"  {label:<{LABEL}}", "$quiet"), (f"{value:>{VALUE}}", style), (f"   {aside}" if aside else "", "$quiet")
-    )
-
-
-def _figure(
-    label: str, figure: Figure | None, text: Callable[[float | None], str], symbols: Symbols, aside: str = ""
-) -> Iterator[Content]:
-    if figure is None:
-        return
-    reach = f"{text(figure.low)} to {text(figure.high)}" if figure.low != figure.high else "exact"
-    yield Content.assemble(
-        (f"  {label:<{LABEL}}", "$quiet"),
-        f"{text(figure.value):>{VALUE}}",
-        (f" {spread_text(figure):>6} ", "$quiet"),
-        (f"{symbols.basis[figure.basis]} ", "$accent" if figure.basis == "measured" else "$quiet"),
-        (f" {reach:<26}{BASIS_WORDS[figure.basis] if figure.low != figure.high else ''}", "$quiet"),
-        (f"   {aside}" if aside else "", "$quiet"),
-    )
-
-
-def _verdict(row: PlanRow, plan: Plan, symbols: Symbols) -> Iterator[Content]:
+def _verdict(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     solutions = sum(1 for other in plan.rows if other.rank is not None)
     place = f"rank {row.rank} of {solutions:,}" if row.rank is not None else VERDICT_WORDS[row.verdict]
     here = " · this machine" if row.here else ""
-    yield Content.assemble((f"{symbols.verdict[row.verdict]} {place}{here}", f"bold {STYLES[row.verdict]}"))
+    yield Content.assemble((f"{page.symbols.verdict[row.verdict]} {place}{here}", f"bold {STYLES[row.verdict]}"))
     yield Content(row.why)
     if row.answer.reason and row.answer.reason != row.why:
         yield Content(row.answer.reason)
     layout = row.answer.layout
     if layout is not None:
-        nodes = f"{layout.nodes} nodes of {layout.gpus_per_node} GPUs" if layout.nodes > 1 else "one node"
+        each = f"{layout.gpus_per_node} GPU{'s' * (layout.gpus_per_node != 1)}"
+        nodes = f"{layout.nodes:,} nodes of {each}" if layout.nodes > 1 else "one node"
         extra = [
             f"micro batch {layout.micro_batch}" if layout.micro_batch else "",
             f"{layout.batch:,} sequences at once a replica" if layout.batch else "",
@@ -130,7 +168,7 @@ def _verdict(row: PlanRow, plan: Plan, symbols: Symbols) -> Iterator[Content]:
         yield Content.styled(" · ".join(part for part in (f"layout {layout.text}", nodes, *extra) if part), "$quiet")
 
 
-def _memory(row: PlanRow, _plan: Plan, symbols: Symbols) -> Iterator[Content]:
+def _memory(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
     memory = row.answer.memory_bytes
     if memory is None:
         return
@@ -143,116 +181,115 @@ def _memory(row: PlanRow, _plan: Plan, symbols: Symbols) -> Iterator[Content]:
                 (f"  {COMPONENT_NAMES[name]:<{LABEL}}", "$quiet"),
                 f"{bytes_text(size):>{VALUE}}",
                 f"{percent_text(share):>7}  ",
-                (bar_text(share, BAR, symbols.patterns[name], " "), f"$stack-{STACK.get(name, name)}"),
+                (page.bar(share, page.symbols.patterns[name]), f"$stack-{STACK.get(name, name)}"),
             )
-    yield from _figure("total", memory.total, bytes_text, symbols)
+    yield from page.figure("total", memory.total, bytes_text)
     free = memory.capacity - memory.total.value
-    yield _line("usable", bytes_text(memory.capacity), f"{bytes_text(abs(free))} {'free' if free >= 0 else 'too little'}")
+    yield from page.line("usable", bytes_text(memory.capacity), f"{bytes_text(abs(free))} {'free' if free >= 0 else 'too little'}")
     if row.answer.max_concurrency is not None:
-        yield _line("at once", f"{row.answer.max_concurrency:,}", "sequences fit in the KV cache")
+        yield from page.line("at once", f"{row.answer.max_concurrency:,}", "sequences fit in the KV cache")
     if row.answer.max_context is not None:
-        yield _line("longest context", count_text(row.answer.max_context), "tokens fit")
+        yield from page.line("longest context", count_text(row.answer.max_context), "tokens fit")
 
 
-def _time(row: PlanRow, _plan: Plan, symbols: Symbols) -> Iterator[Content]:
+def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
     seconds = {name: value for name, value in row.answer.seconds_by_class.items() if value > 0}
     if not seconds:
         return
     whole = sum(seconds.values())
     limit = f", bound by {row.answer.bottleneck}" if row.answer.bottleneck else ""
-    yield _heading("Time", f"{duration_text(whole)} in all{limit}; T tells it operator by operator")
+    yield _heading("Time", f"{duration_text(whole)} in all{limit}; T itemises it")
     for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
         yield Content.assemble(
             (f"  {name.replace('_', ' '):<{LABEL}}", "$quiet"),
             f"{duration_text(value):>{VALUE}}",
             f"{percent_text(value / whole):>7}  ",
-            (bar_text(value / whole, BAR, symbols.filled, " "), "$primary"),
+            (page.bar(value / whole, page.symbols.filled), "$primary"),
         )
 
 
-def _speed(row: PlanRow, plan: Plan, symbols: Symbols) -> Iterator[Content]:
+def _speed(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     answer = row.answer
     task = str(plan.task.get("task", ""))
     yield _heading("Speed", "± holds the truth nine times in ten")
-    yield from _figure(throughput_label(task), throughput(task, answer), rate_text, symbols)
-    yield from _figure("tokens/s per GPU", answer.tokens_per_s_per_gpu, rate_text, symbols)
-    yield from _figure("one stream, tokens/s", answer.decode_tokens_per_s, rate_text, symbols)
-    yield from _figure("requests/s", answer.requests_per_s, si_text, symbols)
-    yield from _figure("step", answer.step_s, duration_text, symbols)
-    yield from _figure("MFU", answer.mfu, percent_text, symbols)
-    yield from _figure("prefill", answer.prefill_s, duration_text, symbols)
+    yield from page.figure(throughput_label(task), throughput(task, answer), rate_text)
+    yield from page.figure("tokens/s per GPU", answer.tokens_per_s_per_gpu, rate_text)
+    yield from page.figure("one stream, tokens/s", answer.decode_tokens_per_s, rate_text)
+    yield from page.figure("requests/s", answer.requests_per_s, si_text)
+    yield from page.figure("step", answer.step_s, duration_text)
+    yield from page.figure("MFU", answer.mfu, percent_text)
+    yield from page.figure("prefill", answer.prefill_s, duration_text)
     latencies = (("first token", answer.ttft_s), ("next token", answer.tpot_s), ("whole request", answer.request_s))
     for label, latency in latencies:
-        yield from _latency(label, latency, symbols)
+        yield from _latency(label, latency, page)
 
 
-def _latency(label: str, latency: Percentiles | None, symbols: Symbols) -> Iterator[Content]:
+def _latency(label: str, latency: Percentiles | None, page: Page) -> Iterator[Content]:
     if latency is not None:
-        yield from _figure(f"{label}, mean", latency.mean, duration_text, symbols)
-        yield from _figure(f"{label}, p95", latency.p95, duration_text, symbols)
+        yield from page.figure(f"{label}, mean", latency.mean, duration_text)
+        yield from page.figure(f"{label}, p95", latency.p95, duration_text)
+        yield from page.figure(f"{label}, p99", latency.p99, duration_text)
 
 
-def _money(row: PlanRow, _plan: Plan, symbols: Symbols) -> Iterator[Content]:
+def _money(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
     offer, answer = row.offer, row.answer
     yield _heading("Money")
     if offer is None:
-        yield _line("price", UNKNOWN, "no rental offer" + (": this machine is here already" if row.here else ""))
+        yield from page.line("price", UNKNOWN, "no rental offer" + (": this machine is here already" if row.here else ""))
     else:
         instances = f"{offer.instances} × " if offer.instances > 1 else ""
         gpus = "GPU" if offer.gpus == 1 else "GPUs"
-        yield _line(
+        yield from page.line(
             "offer",
             f"{usd_text(offer.usd_per_h)} $/h",
             f"{instances}{offer.provider} {offer.instance} ({offer.gpus} {gpus}), {offer.region}, {offer.market}, {offer.as_of}",
         )
         if offer.note:
-            yield Content.styled(f"  {'':<{LABEL}}{'':>{VALUE}}   {offer.note}", "$quiet")
+            yield from page.line("", "", offer.note)
         if row.other_offers:
-            yield _line("other offers", f"{row.other_offers:,}", "of the same part, dearer")
+            yield from page.line("other offers", f"{row.other_offers:,}", "of the same part, dearer")
     if row.usd_per_month is not None and row.usd_per_h is not None:
-        yield _line(
+        yield from page.line(
             "a month", f"{usd_text(row.usd_per_month.value)} $", f"{usd_text(row.usd_per_h.value)} $/h × {HOURS_PER_MONTH:.0f} h"
         )
-    yield from _figure("$ per million tokens", answer.usd_per_million_tokens, usd_text, symbols)
-    yield from _figure("FLOP per $", answer.flop_per_usd, si_text, symbols)
-    yield from _figure("whole job", row.job_h, lambda hours: duration_text(hours * 3600 if hours is not None else None), symbols)
-    yield from _figure("whole job, $", row.job_usd, usd_text, symbols)
-    yield from _figure("energy per token, J", answer.energy_j_per_token, si_text, symbols)
+    yield from page.figure("$ per million tokens", answer.usd_per_million_tokens, usd_text)
+    yield from page.figure("FLOP per $", answer.flop_per_usd, si_text)
+    yield from page.figure("whole job", row.job_h, lambda hours: duration_text(hours * 3600 if hours is not None else None))
+    yield from page.figure("whole job, $", row.job_usd, usd_text)
+    yield from page.figure("energy per token", answer.energy_j_per_token, partial(si_text, unit="J"))
 
 
-def _measured(row: PlanRow, plan: Plan, symbols: Symbols) -> Iterator[Content]:
+def _measured(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     task = str(plan.task.get("task", ""))
     now = throughput(task, row.answer)
     before = throughput(task, row.spec_answer) if row.spec_answer else None
     if now is None or before is None:
         return
     yield _heading("What measuring changed")
-    yield _line(
+    yield from page.line(
         throughput_label(task),
         rate_text(now.value),
-        f"{rate_text(before.value)} {spread_text(before)} from public and vendor figures {symbols.arrow} {rate_text(now.value)} {spread_text(now)} {BASIS_WORDS[now.basis]}",
+        f"{rate_text(before.value)} {spread_text(before)} from public and vendor figures {page.symbols.arrow} {rate_text(now.value)} {spread_text(now)} {BASIS_WORDS[now.basis]}",
     )
 
 
-def _assumed(row: PlanRow, _plan: Plan, _symbols: Symbols) -> Iterator[Content]:
+def _assumed(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
     if not row.answer.assumed:
         return
     yield _heading("Assumed", "values nobody gave; set them to change them")
     for key, value in row.answer.assumed.items():
-        yield Content.assemble((f"  {key:<{LABEL}} ", "$quiet"), _plain(value))
+        yield from page.folded(key, _plain(value), LABEL + 3)
 
 
-def _sources(row: PlanRow, plan: Plan, _symbols: Symbols) -> Iterator[Content]:
+def _sources(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     yield _heading("Sources")
     if row.offer is not None:
-        yield Content.assemble(
-            ("  price  ", "$quiet"),
-            row.offer.source if row.offer.as_of in row.offer.source else f"{row.offer.source}, {row.offer.as_of}",
-        )
+        source, as_of = row.offer.source, row.offer.as_of
+        yield from page.folded("price", source if as_of in source else f"{source}, {as_of}")
     for note in plan.notes:
-        yield Content.assemble(("  note   ", "$quiet"), note)
+        yield from page.folded("note", note)
     if row.answer.version or plan.version:
-        yield Content.assemble(("  model  ", "$quiet"), f"gpu-planner {row.answer.version or plan.version}")
+        yield from page.folded("program", f"gpu-planner {row.answer.version or plan.version}")
 
 
 def _plain(value: Any) -> str:

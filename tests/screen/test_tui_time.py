@@ -154,7 +154,7 @@ async def test_it_opens_from_why(tmp_path: Path) -> None:
         await pilot.press("enter")
         await settle(pilot)
         assert isinstance(app.screen, WhyScreen)
-        assert "T tells it operator by operator" in str(app.screen.query_one(Static).content)
+        assert "T itemises it" in str(app.screen.query_one(Static).content)
         await opened(pilot, TimeScreen, "T")
         assert len(app.screen_stack) == 2
 
