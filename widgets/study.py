@@ -157,14 +157,12 @@ class StudyScreen(ScrolledOverlay):
         width, height = box.scrollable_content_region.size
         if answer is None or not self.is_mounted or width <= 0:
             return
-        legend = legend_lines(answer, self._symbols, width)
+        ranges = self._ranges % (len(answer.curves) + 2)
+        legend = legend_lines(answer, self._symbols, width, ranges)
         words = story_lines(answer, width - 1)
         room = max(8, height - len(legend) - min(len(words), max(3, height // 4)))
         shown = CHARTS if width >= BESIDE else (CHARTS[self._chart],)
-        charts = [
-            chart_lines(answer, name, title, self._symbols, (width // len(shown), room), self._ranges % (len(answer.curves) + 2))
-            for name, title in shown
-        ]
+        charts = [chart_lines(answer, name, title, self._symbols, (width // len(shown), room), ranges) for name, title in shown]
         self.query_one("#study-legend", Static).update(Content("\n").join(legend))
         self.query_one("#study-charts", Static).update(Content("\n").join(_side_by_side(charts, width // len(shown))))
         self.query_one("#study-story Static", Static).update(Content("\n").join(words))
@@ -186,18 +184,24 @@ class StudyScreen(ScrolledOverlay):
         box.border_subtitle = Content(" · ".join(key for key in keys if key))
 
 
-def legend_lines(answer: StudyAnswer, symbols: Symbols, width: int) -> list[Content]:
-    """A sign, the name, the price and the basis of each curve, as many on a line as fit."""
+def legend_lines(answer: StudyAnswer, symbols: Symbols, width: int, ranges: int = 0) -> list[Content]:
+    """A sign, the name, the price and the basis of each curve, then whose range is drawn, as many on a line as fit."""
     lines: list[Content] = [Content("")]
+    entries = []
     for number, curve in enumerate(answer.curves):
         price = f"{usd_text(curve.usd_per_gpu_h)} $/h" if curve.usd_per_gpu_h is not None else f"{UNKNOWN} $/h"
         measured = f", {curve.measured_points} measured here" if curve.measured_points else ""
-        text = f"{curve.gpu} {price}, {symbols.basis[curve.basis]} {BASIS_WORDS[curve.basis]}{measured}"
+        text = f"{curve.gpu} {price}, {BASIS_WORDS[curve.basis]}{measured}"
         if len(text) > width - 4:
             text = f"{curve.gpu} {price}"
-        entry = Content.assemble(
-            (f"{_sign(number, symbols, measured=bool(curve.measured_points))} ", _style(number)), (text, "$quiet")
-        )
+        sign = _sign(number, symbols, measured=bool(curve.measured_points))
+        entries.append(Content.assemble((f"{sign} ", _style(number)), (text, "$quiet")))
+    dots = ":::" if symbols is ASCII else "···"
+    entries += [
+        Content.assemble((f"{dots} ", _style(number)), (f"range of {answer.curves[number].gpu}", "$quiet"))
+        for number in _banded(answer, ranges)
+    ]
+    for entry in entries:
         gap = "   " if lines[-1].plain else ""
         if lines[-1].plain and len(lines[-1].plain) + len(gap) + len(entry.plain) > width:
             lines.append(entry)

@@ -73,7 +73,8 @@ class TimeScreen(ScrolledOverlay):
         with Vertical(id="times", classes="box") as box:
             layout = self._row.answer.layout
             spread = f" as {layout.text}" if layout and layout.gpus > 1 else ""
-            box.border_title = Content(f"Time · {layout.gpus if layout else 1:,} × {device_name(self._row.gpu)}{spread}")
+            together = f" · {layout.batch:,} at once a replica" if layout and (layout.batch or 0) > 1 else ""
+            box.border_title = Content(f"Time · {layout.gpus if layout else 1:,} × {device_name(self._row.gpu)}{spread}{together}")
             box.border_subtitle = Content("j k ^d ^u scroll · esc back")
             with VerticalScroll(id="times-text"):
                 yield Static(Content("…"))

@@ -23,10 +23,11 @@ from widgets.columns import columns_for, fit_columns
 from widgets.fields import ENGINES, TRAINERS, fields_for
 from widgets.gpu_lines import Drawing, block, history_values
 from widgets.history import History, Marks
-from widgets.lines import KeyLine
+from widgets.lines import KeyLine, Tabs
 from widgets.memory_bar import MemoryBar
-from widgets.panes import headroom_of
+from widgets.panes import headroom_of, latencies
 from widgets.symbols import UNICODE
+from widgets.why import Page, explain
 
 
 def planned(**task: Any) -> Plan:
@@ -157,3 +158,45 @@ async def test_an_empty_limit_reads_none_and_what_is_chosen_reads_auto(tmp_path:
         assert app.form.query_one("#field-targets-deadline-h", Input).placeholder == "none"
         assert app.form.query_one("#field-requests", Input).placeholder == "no end"
         assert app.form.query_one("#field-concurrency", Input).placeholder.startswith("auto")
+
+
+@pytest.mark.parametrize("width", [40, 69, 106])
+def test_why_is_folded_to_its_width_and_loses_nothing(width: int) -> None:
+    plan = planned()
+    offer = plan.rows[0].offer
+    assert offer is not None
+    row = msgspec.structs.replace(plan.rows[0], offer=msgspec.structs.replace(offer, note="marketplace minimum " * 4))
+    energy = Figure(1.25, 0.817, 1.91, "spec")
+    row = msgspec.structs.replace(row, answer=msgspec.structs.replace(row.answer, energy_j_per_token=energy))
+    lines = [line.plain for line in explain(row, plan, Page(UNICODE, width))]
+    text = " ".join(" ".join(lines).split())
+    assert "1.25 J" in text
+    assert "817 mJ to 1.91 J" in text
+    assert text.count("marketplace minimum") == 4
+    assert "1 GPUs" not in text
+    if width >= 69:
+        assert all(cell_len(line) <= width for line in lines), [line for line in lines if cell_len(line) > width]
+    assert ("measured here" in text) is (width == 106)
+
+
+def test_percentiles_that_were_asked_for_stand_first() -> None:
+    plan = planned(targets={"p99_request_s": 6.0, "p95_request_s": 5.0})
+    row = plan.rows[0]
+    assert row.answer.request_s is not None
+    told = msgspec.structs.replace(row.answer.request_s, p99=Figure(4.8, 4.0, 5.6, "measured"))
+    row = msgspec.structs.replace(row, answer=msgspec.structs.replace(row.answer, request_s=told))
+    assert latencies(row, plan) == "p99: request 4.80 s of 6.00 s   p95: request 3.90 s of 5.00 s · first 480 ms"
+    assert latencies(row, planned(targets={})) == "p95: request 3.90 s · first 480 ms"
+
+
+@pytest.mark.parametrize("note", ["", "14/22"])
+async def test_the_tabs_are_whole_on_the_smallest_screen(tmp_path: Path, note: str) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(60, 18)) as pilot:
+        await settle(pilot)
+        tabs = app.main.query_one(Tabs)
+        tabs.show("ranking", note)
+        await pilot.pause()
+        text = str(tabs.content)
+        assert text.rstrip().endswith(f"5 Benchmark {note}".rstrip())
+        assert cell_len(text) <= tabs.content_size.width
