@@ -50,15 +50,17 @@ def open_from_command_line(given: CommandLineOptions) -> int:
 
 
 def open_app(options: AppOptions) -> int:
-    """Run the app until it is closed."""
+    """Run the app until it is closed; raises `UserError` before the screen is taken over."""
     from dataclasses import replace
 
     prepare_environment()
     options = replace(
         options, colour=options.colour and not os.environ.get("NO_COLOR"), ascii_only=options.ascii_only or _plain_terminal()
     )
+    from . import theme
     from .app import PlannerApp
 
+    theme.require(options.theme)
     app = PlannerApp(options)
     app.run()
     gc.freeze()  # all of it ends with the process; looking through it for cycles once more takes a twentieth of a second

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from textual.theme import BUILTIN_THEMES, Theme
 
+from planner.errors import Problem, UserError, nearest_names
+
 if TYPE_CHECKING:
     from textual.app import App
 
@@ -116,6 +118,13 @@ def defaults(name: str) -> dict[str, str]:
         return {**STACK_ANSI, "quiet": "ansi_bright_black"}
     dark = theme is None or theme.dark
     return {**(STACK_DARK if dark else STACK_LIGHT), "quiet": "#93a1b0" if dark else "#5f6b76"}
+
+
+def require(name: str | None) -> None:
+    """Raise `UserError` naming the nearest themes where there is none of that name."""
+    if name is not None and name not in NAMES:
+        told = f"{name!r} is no theme; {', '.join(NAMES)} are."
+        raise UserError(Problem("--theme", "", told, nearest_names(name, NAMES)))
 
 
 def register(app: App[None]) -> None:

@@ -14,7 +14,7 @@ import planner
 from planner.cli import AppOptions, OpenApp
 from planner.cli.groups import DefaultGroup, LazyCommand, did_you_mean
 from planner.cli.invocation import Invocation, folder_options, pass_invocation
-from planner.errors import UserError
+from planner.errors import Problem, UserError, nearest_names
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -87,7 +87,22 @@ def root(
         )
 
 
-@root.command("open", hidden=True)
+class OpenContext(click.Context):
+    """Of the command nobody names: in words about its usage it is `gpu-planner` itself."""
+
+    @property
+    def command_path(self) -> str:
+        """As the parent is called."""
+        return self.parent.command_path if self.parent else super().command_path
+
+
+class OpenCommand(click.Command):
+    """The command that runs when none is named."""
+
+    context_class = OpenContext
+
+
+@root.command("open", hidden=True, cls=OpenCommand)
 @click.argument("preset", required=False)
 @app_options
 @folder_options
@@ -126,9 +141,8 @@ def _require_preset(invocation: Invocation, preset: str) -> None:
         hint = did_you_mean(preset, list(COMMANDS))
         if hint and not Path(preset).exists() and os.sep not in preset:
             presets_near = [name for problem in wrong.problems for name in problem.nearest]
-            raise click.UsageError(
-                f"{preset!r} is neither a command nor a preset.{did_you_mean(preset, [*COMMANDS, *presets_near])}"
-            ) from wrong
+            nearest = nearest_names(preset, [*COMMANDS, *presets_near])
+            raise UserError(Problem("", "", f"{preset!r} is neither a command nor a preset.", nearest)) from wrong
         raise
 
 

@@ -127,6 +127,18 @@ def test_a_wrong_name_gets_its_nearest_spelling(run_planner: RunPlanner, argumen
     assert hint in done.stderr
 
 
+def test_the_command_nobody_names_is_not_named_in_its_faults(run_planner: RunPlanner) -> None:
+    done = run_planner("--nosuch")
+    assert done.returncode == 2
+    assert "Usage: gpu-planner [OPTIONS] [PRESET]" in done.stderr
+    done = run_planner("llama-3.1-8b-lor")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "'llama-3.1-8b-lora'" in done.stderr
+    done = run_planner("plann")
+    assert done.stderr == "error: 'plann' is neither a command nor a preset. Did you mean 'plan'?\n"
+
+
 def test_a_broken_preset_file_is_reported_whole(run_planner: RunPlanner, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('model = "Qwen/Qwen3-8B"\ntask = "serv"\nconcurency = 4\n')
     done = run_planner("plan", "mine.toml")

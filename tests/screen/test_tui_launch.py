@@ -138,3 +138,11 @@ def test_everything_the_command_line_was_given_reaches_the_screen(monkeypatch: p
     assert (options.preset, options.python, options.theme) == ("mine.toml", "/usr/bin/python3", "nord")
     assert options.ascii_only
     assert (options.config, options.state) == (tmp_path / "config", tmp_path / "state")
+
+
+def test_a_theme_there_is_not_is_told_before_the_screen_is_taken_over(tmp_path: Path) -> None:
+    terminal = Terminal(["-m", "widgets.launch", "--theme", "nrd", "--state", str(tmp_path)])
+    written = terminal.read(until=b"Did you mean 'nord'", within_s=20.0)
+    assert b"'nrd' is no theme" in written
+    assert terminal.process.wait(timeout=10) == 2
+    assert b"\x1b[?1049h" not in written
