@@ -103,7 +103,7 @@ def _print_report(found: CeilingReport) -> None:
     if found.residuals:
         print()
         _print_residuals(found.residuals)
-    else:
+    elif not found.measurements:
         print("nothing measured: gpu-planner bench measures this machine", file=sys.stderr)
 
 

@@ -283,7 +283,9 @@ def test_the_ceilings_in_use_show_it(run_planner: RunPlanner, tmp_path: Path) ->
     assert lines["all-reduce of 16 over 2 nodes (infiniband), latency"]["value"] == pytest.approx(LATENCY_S, rel=0.03)
     assert lines["all-reduce of 8 (nvlink)"]["value"] == pytest.approx(300e9, rel=0.03)
     assert lines["all-reduce of 8 (nvlink)"]["before"] > lines["all-reduce of 8 (nvlink)"]["value"]
-    people = run_planner("ceilings", H100).stdout
+    shown = run_planner("ceilings", H100)
+    people = shown.stdout
+    assert "nothing measured" not in shown.stderr
     assert "all-reduce of 16 over 2 nodes (infiniband): 320 GB/s → 140 GB/s, public" in people
     assert "over 2 nodes" not in run_planner("ceilings", H100, "--basis", "spec").stdout
 
