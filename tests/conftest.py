@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nvml_stub import ControlFile, build
-
-ROOT = Path(__file__).resolve().parent.parent
-
-RunPlanner = Callable[..., "subprocess.CompletedProcess[str]"]
+from repository import ROOT, RunPlanner
 
 TERMINAL = {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 INHERITED_SWITCHES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "SSH_CONNECTION", "PYTHONWARNINGS")

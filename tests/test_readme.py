@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import click
 import pytest
+from repository import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ["README.md", "CONTRIBUTING.md"]
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, RunPlanner
+from repository import ROOT, RunPlanner
 
 from bench import protocol
 from bench.protocol import Bye, Hello, Plan, Point, Result, encode

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, RunPlanner
+from repository import ROOT, RunPlanner
 
 from bench.adapters import fabric_between
 from bench.ranks import OPERATIONS, World

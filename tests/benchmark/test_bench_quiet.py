@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from conftest import RunPlanner
 from measuring_sample import MeasuredSession, needs_torch, opened
+from repository import RunPlanner
 from tui_sample import sample_options
 
 from bench.cpu import visible_cores

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from conftest import RunPlanner
+from repository import RunPlanner
 
 from bench.protocol import Hello, Plan, Point, Result, Skip, Start, encode
 from planner.hardware.measurements import Store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import RunPlanner
+from repository import RunPlanner
 
 from planner.engine.study.answers import StudyAnswer
 from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import ROOT, RunPlanner
+from repository import ROOT, RunPlanner
 
 from planner.cli.levers import AskedPlan
 from planner.cli.settings import parse_settings, spelled

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 import pytest
-from conftest import RunPlanner
+from repository import RunPlanner
 
 from planner.engine.answers import Plan
 

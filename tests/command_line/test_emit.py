@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RunPlanner
+from repository import RunPlanner
 
 from planner.cli.emit.measuring import Job, written
 from planner.cli.emit.names import SKY_NAMES

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import RunPlanner
 from job_sample import STAND_IN, block, documents, shell_of, understood
+from repository import RunPlanner
 
 from planner.cli.emit.measuring import Job, written
 from planner.errors import UserError

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import RunPlanner
 from engine_sample import session
 from job_sample import block, documents, shell_of, understood
+from repository import RunPlanner
 
 from planner.cli.emit.running import Form, written
 from planner.engine.answers import PlanRow

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 import second_opinion
-from conftest import ROOT
+from repository import ROOT
 from second_opinion_ask import OUT_OF_MEMORY, reason
 from second_opinion_questions import question_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, RunPlanner
+from repository import ROOT, RunPlanner
 
 from planner.engine.answers import Answer, Figure, MemoryBytes, Percentiles
 from planner.engine.job.engines import find_engine

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from nvml_stub import A100, COMPILER, H100, REPOSITORY, ControlFile, environment
+from nvml_stub import A100, COMPILER, H100, ControlFile, environment
+from repository import ROOT
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 
@@ -19,7 +20,7 @@ def watch(library: Path, control: ControlFile, *options: str) -> subprocess.Comp
     return subprocess.run(
         [sys.executable, "-m", "planner", "watch", *options],
         env=environment(library, control, COLUMNS="160"),
-        cwd=REPOSITORY,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=30,
@@ -119,7 +120,7 @@ def test_watch_ends_with_130_when_interrupted_and_closes_nvml_in_order(library: 
     with subprocess.Popen(
         [sys.executable, "-m", "planner", "watch", "--json", "--interval", "0.1"],
         env=environment(library, control),
-        cwd=REPOSITORY,
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RunPlanner
 from engine_sample import ask, ask_all, candidate, chip, evaluated, plan, solutions
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from repository import RunPlanner
 
 from planner.engine.answers import Answer, PlanRow
 from planner.engine.evaluate import Evaluated

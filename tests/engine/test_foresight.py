@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import RunPlanner
+from repository import RunPlanner
 
 from planner.engine.model_shapes import product_shapes
 from planner.hardware.measurement import Measurement

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from conftest import RunPlanner
 from engine_sample import ask, candidate, chip
+from repository import RunPlanner
 
 from planner.engine.memory import memory_of
 from planner.errors import UserError

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from telemetry_sample import ROOT, WINDOWS, snapshot_of
+from repository import ROOT
+from telemetry_sample import WINDOWS, snapshot_of
 
 from planner.engine.advice.judging import judge, zones_of
 from planner.engine.advice.observed import Observed, ObservedSlice

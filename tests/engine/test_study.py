@@ -11,9 +11,9 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
-from conftest import RunPlanner
 from hypothesis import given
 from hypothesis import strategies as st
+from repository import RunPlanner
 from study_sample import sample_curve, sample_study
 
 from bench.study import DEPTH_LAWS as BENCH_LAWS

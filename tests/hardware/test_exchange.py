@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import RunPlanner
+from repository import RunPlanner
 
 from planner.errors import UserError
 from planner.hardware.calibration import ceilings_of

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from conftest import RunPlanner
+from repository import RunPlanner
 
 from planner.engine.answers import Answer, LayoutAnswer, PlanRow
 from planner.engine.candidate import candidate_of

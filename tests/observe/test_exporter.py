@@ -19,7 +19,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from telemetry_sample import ROOT, WINDOWS, snapshot_of
+from repository import ROOT
+from telemetry_sample import WINDOWS, snapshot_of
 
 from planner.errors import UserError
 from planner.observe.snapshot import DeviceSnapshot, Snapshot

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from telemetry_sample import ROOT, WINDOWS
+from repository import ROOT
+from telemetry_sample import WINDOWS
 
 from planner.errors import UserError
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from nvml_stub import COMPILER, H100, REPOSITORY, ControlFile, environment, run_python
+from nvml_stub import COMPILER, H100, ControlFile, environment, run_python
+from repository import ROOT
 
 from planner.observe.health import COUNTS, FLAGS, health_warnings, warning_text
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
@@ -40,7 +41,7 @@ FIELDS = (*COUNTS, *FLAGS)
 def watch(library: Path, control: ControlFile, *options: str, columns: int = 160) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "planner", "watch", "--once", *options],
-        env=environment(library, control, COLUMNS=str(columns)), cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False,
+        env=environment(library, control, COLUMNS=str(columns)), cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

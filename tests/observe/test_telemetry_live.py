@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvml_stub import A100, COMPILER, H100, REPOSITORY, ControlFile, environment, run_python
+from nvml_stub import A100, COMPILER, H100, ControlFile, environment, run_python
+from repository import ROOT
 from terminal_screen import Screen
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
@@ -106,7 +107,7 @@ class Watch:
     def __init__(self, library: Path, control: ControlFile) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-W", "error", "-m", "planner", "watch", "--json", "--interval", "0.1"],
-            env=environment(library, control), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=environment(library, control), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def until(self, told: Any, within_s: float = 15.0) -> dict[str, Any]:
@@ -207,7 +208,7 @@ def test_the_text_for_prometheus_is_what_the_library_said(library: Path, control
     control.devices(H100)
     done = subprocess.run(
         [sys.executable, "-m", "planner", "watch", "--prometheus"],
-        env=environment(library, control), cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=True,
+        env=environment(library, control), cwd=ROOT, capture_output=True, text=True, timeout=30, check=True,
     )  # fmt: skip
     said = {
         match[1]: float(match[2]) for match in re.finditer(r'^gpu_planner_(\w+)\{gpu="0"[^}]*\} (\S+)$', done.stdout, re.MULTILINE)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvml_stub import A100, COMPILER, H100, REPOSITORY, ControlFile, build, environment
+from nvml_stub import A100, COMPILER, H100, ControlFile, build, environment
+from repository import ROOT
 
 from planner.observe.driver.processes import HOST_PID_NAMESPACE, IN_A_CONTAINER, ProcessTable
 from planner.observe.snapshot import ProcessSnapshot
@@ -30,7 +31,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 def watch(library: Path, control: ControlFile, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "planner", "watch", "--once", "--processes", *options],
-        env=environment(library, control, COLUMNS="160"), cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False,
+        env=environment(library, control, COLUMNS="160"), cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from repository import ROOT
 
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
 
-ROOT = Path(__file__).resolve().parents[2]
 WINDOWS = ROOT / "tests" / "data" / "windows"
 
 

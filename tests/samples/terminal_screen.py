@@ -13,7 +13,7 @@ import termios
 import time
 from pathlib import Path
 
-from nvml_stub import REPOSITORY
+from repository import ROOT
 
 NOT_PASSED_ON = ("NO_COLOR", "COLUMNS", "LINES")
 """Of the terminal the tests run on, not of this one."""
@@ -28,10 +28,10 @@ class Screen:
         fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         folders = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE", "DATA")}
         plain = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON and not name.startswith("TEXTUAL")}
-        terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(REPOSITORY), "LC_ALL": "C.UTF-8"}
+        terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "widgets.launch", *options],
-            stdin=worker, stdout=worker, stderr=worker, env=plain | terminal | folders | variables, cwd=REPOSITORY, start_new_session=True,
+            stdin=worker, stdout=worker, stderr=worker, env=plain | terminal | folders | variables, cwd=ROOT, start_new_session=True,
         )  # fmt: skip
         os.close(worker)
 

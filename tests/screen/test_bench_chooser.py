@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from conftest import RunPlanner
 from measuring_sample import MeasuredSession, needs_torch, opened, until
+from repository import RunPlanner
 from textual.content import Content
 from textual.widgets import OptionList
 from tui_sample import sample_options

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import ROOT
 from textual.widgets import Input, Static
 from tui_sample import first_note, sample_options, settle
 
@@ -362,7 +363,7 @@ def test_nothing_heavy_is_imported_before_the_first_paint() -> None:
         text=True,
         check=True,
         timeout=60,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         env={**os.environ},
     )
     assert done.stdout.strip() == "[]"
@@ -376,7 +377,7 @@ def test_the_launcher_imports_neither_textual_nor_click() -> None:
         text=True,
         check=True,
         timeout=60,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         env={**os.environ},
     )
     assert done.stdout.strip() == "[]"

@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 from planner.cli import AppOptions as CommandLineOptions
 from widgets import launch
 from widgets.options import AppOptions
 
-ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = """
 import pathlib, sys
 sys.path[:0] = [{root!r}, {tests!r}]

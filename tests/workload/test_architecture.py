@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import ROOT
 
 from planner.errors import Problem, UserError
 from planner.paths import presets_folder
@@ -16,7 +16,7 @@ from planner.workload.presets import ModelShelf
 from planner.workload.tasks import LORA_TARGETS
 
 MODELS = ModelShelf(presets_folder() / "models")
-COUNTED = json.loads((Path(__file__).parents[1] / "data" / "architectures.json").read_text())["models"]
+COUNTED = json.loads((ROOT / "tests" / "data" / "architectures.json").read_text())["models"]
 
 CATALOGUE = {
     "bert-base": 109_514_298,

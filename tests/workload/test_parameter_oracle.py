@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from repository import ROOT
 
 from planner.paths import presets_folder
 from planner.workload.huggingface import FAMILIES, TEXT_PART, read_architecture
@@ -19,7 +19,7 @@ from planner.workload.presets import ModelShelf
 torch = pytest.importorskip("torch")
 
 MODELS = ModelShelf(presets_folder() / "models")
-ROWS = json.loads((Path(__file__).parents[1] / "data" / "architectures.json").read_text())["models"]
+ROWS = json.loads((ROOT / "tests" / "data" / "architectures.json").read_text())["models"]
 REMOTE_CODE = {"qwen"}
 """Families whose modelling code is not in the library."""
 CONFIGS: dict[str, dict[str, Any]] = {

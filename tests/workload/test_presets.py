@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, RunPlanner
+from repository import ROOT, RunPlanner
 
 from planner.errors import UserError
 from planner.paths import presets_folder

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from repository import ROOT
+
 SOURCE = Path(__file__).with_name("nvml_stub.c")
-REPOSITORY = SOURCE.parents[3]
 COMPILER = shutil.which("cc")
 
 H100: dict[str, object] = {
@@ -140,7 +141,7 @@ def run_python(code: str, library: Path, control: ControlFile, **more: str) -> s
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env=environment(library, control, **more),
-        cwd=REPOSITORY,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=30,
@@ -153,7 +154,7 @@ def start_python(code: str, library: Path, control: ControlFile) -> subprocess.P
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", code],
         env=environment(library, control),
-        cwd=REPOSITORY,
+        cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
