@@ -25,7 +25,7 @@ def test_a_capped_run_is_kept_resumed_and_shown(run_planner: RunPlanner, tmp_pat
     begun = time.monotonic()
     # one layer and a small vocabulary: a step takes milliseconds
     wish = ("--suite", "study", "--device", "cpu", "--axis", "batch", "--depth-law", "1", "--vocabulary", "512")
-    done = run_planner("bench", *wish, "--cap", "25", "--json")
+    done = run_planner("bench", *wish, "--cap", "18", "--json")
     assert time.monotonic() - begun < 60
     assert done.returncode == 0, done.stderr
     measured = [json.loads(line) for line in done.stdout.splitlines()]
@@ -37,7 +37,7 @@ def test_a_capped_run_is_kept_resumed_and_shown(run_planner: RunPlanner, tmp_pat
     shape = {"width": 256, "depth": 1, "vocabulary": 512, "batch": 4, "sequence": 256, "recipe": "amp", "optimizer": "adamw"}
     assert first["parameters"].items() >= shape.items()
 
-    again = run_planner("bench", *wish, "--cap", "30", "--resume", "--json")
+    again = run_planner("bench", *wish, "--cap", "18", "--resume", "--json")
     assert again.returncode in {0, 1}, again.stderr
     solid = {one["point"] for one in measured if one["status"] in {"ok", "noisy"}}
     repeated = {json.loads(line)["point"] for line in again.stdout.splitlines()}

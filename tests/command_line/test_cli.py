@@ -217,7 +217,7 @@ def test_what_does_not_fit_has_no_speed(run_planner: RunPlanner) -> None:
 
 
 def test_levers_are_commands_to_paste(run_planner: RunPlanner) -> None:
-    done = run_planner("plan", "llama-3.1-405b-pretrain", "--gpu", "T4", "--set", "max_gpus=1")
+    done = run_planner("plan", "llama-3.1-8b-full-finetune", "--gpu", "T4", "--set", "max_gpus=1")
     assert done.returncode == 1
     commands = re.findall(r"^    (gpu-planner plan .*)$", done.stdout, re.MULTILINE)
     assert len(commands) >= 3
