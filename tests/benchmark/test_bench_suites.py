@@ -16,7 +16,7 @@ from planner.hardware.measurement import UNITS
 
 torch = pytest.importorskip("torch")
 
-from bench import collective, matmul, networks, suite, variants  # noqa: E402  # they import torch
+from bench import collective, matmul, networks, study, suite, variants  # noqa: E402  # they import torch
 from bench.environment import Device  # noqa: E402
 from bench.points import Bench, UnsupportedError  # noqa: E402
 from bench.protocol import Point, Result  # noqa: E402
@@ -187,6 +187,27 @@ def test_generating_with_a_cache_gives_what_the_whole_prompt_gives() -> None:
                 kept = (keys[number][:, :, : place + 1], values[number][:, :, : place + 1])
                 x = _decode_layer(layer, x, cosine[here], sine[here], *kept, torch.tensor([place]))
         assert torch.equal(model.head(model.norm(x)).argmax(dim=-1), wanted)
+
+
+@pytest.mark.parametrize(
+    ("width", "law", "depth"), [(256, "printed", 4), (1024, "printed", 5), (4096, "printed", 7), (1024, "log2", 37), (64, "7", 7)]
+)
+def test_the_study_is_as_deep_as_its_law_says(width: int, law: str, depth: int) -> None:
+    """0.77·log2(1024) - 2.5 is 5.2, and 2 to the power of it 36.8."""
+    assert study.depth_of(width, law) == depth
+
+
+def test_a_step_that_cannot_fit_is_not_planned() -> None:
+    wish = study.Wish(axis="width")
+    every = study.steps(wish, on_cpu=False, memory_bytes=1e15)
+    assert [step.shape.width for step in every] == list(study.GPU_WIDTHS)
+    first = every[0]
+    logits, layers = 1024 * 151936 * 16, 1024 * 60 * 1024 * 5  # bytes of 1024 tokens
+    assert first.needs_bytes == 18 * first.shape.parameters + logits + layers
+    assert first not in study.steps(wish, on_cpu=False, memory_bytes=first.needs_bytes - 1)
+    fitting = study.steps(wish, on_cpu=False, memory_bytes=first.needs_bytes)
+    assert fitting[0] == first
+    assert all(step.needs_bytes <= first.needs_bytes for step in fitting)
 
 
 def test_what_a_call_computes_and_moves_is_as_by_hand() -> None:
