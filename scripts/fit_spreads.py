@@ -5,7 +5,8 @@
 FOLDER holds published measurements (docs/validation.md). The half width s of the logarithm of a prediction is made of parts; of each
 value the width w of the part in question is found that just reaches it, the other parts as they are shipped:
 
-    times, rates     s² = w² + others²                 w: MODEL_SPREAD[task]            of planner.engine.evaluate
+    times, rates     s² = w² + others²                 w: MODEL_SPREAD[task]            of planner.engine.ranges
+    decode           s² = w² + others²                 w: STREAM_SPREAD, of the rate of one stream of a fixed batch
     first token      s  = sqrt(model² + others²) + w   w: FIRST_TOKEN_SPREAD, with the MODEL_SPREAD found just before
     memory           s² = w² + others²                 w: TRAINING_SPREAD, INFERENCE_SPREAD of planner.engine.memory.total
 
@@ -26,16 +27,16 @@ from pathlib import Path
 import numpy as np
 
 from planner.engine.answers import Answer
-from planner.engine.evaluate import FIRST_TOKEN_SPREAD, MODEL_SPREAD
 from planner.engine.memory.total import INFERENCE_SPREAD, TRAINING_SPREAD
+from planner.engine.ranges import FIRST_TOKEN_SPREAD, MODEL_SPREAD, STREAM_SPREAD
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published import Experiment, read_published
 
 SHARE = 0.9
 MEMORY = {"training memory": TRAINING_SPREAD, "inference memory": INFERENCE_SPREAD}
-FIRST = "first token"
-SHIPPED = {**MODEL_SPREAD, FIRST: FIRST_TOKEN_SPREAD, **MEMORY}
+FIRST, STREAM = "first token", "decode"
+SHIPPED = {**MODEL_SPREAD, STREAM: STREAM_SPREAD, FIRST: FIRST_TOKEN_SPREAD, **MEMORY}
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,8 @@ def reaches(pairs: list[tuple[Experiment, Comparison]]) -> dict[str, list[Reach]
         if one.kind == "time to first token" and task == "serve":
             found[FIRST].append(Reach(one.source, one.framework, off, rest(spread - FIRST_TOKEN_SPREAD, MODEL_SPREAD[task])))
         else:
-            found[task].append(Reach(one.source, one.framework, off, rest(spread, MODEL_SPREAD[task])))
+            of = STREAM if one.kind == STREAM and task == "generate" else task
+            found[of].append(Reach(one.source, one.framework, off, rest(spread, SHIPPED[of])))
     return found
 
 

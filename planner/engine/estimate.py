@@ -11,7 +11,8 @@ import numpy as np
 
 from planner.engine.answers import Answer
 from planner.engine.columns import Floats, LayoutColumns
-from planner.engine.evaluate import Candidates, Evaluated, answer_of, evaluate
+from planner.engine.evaluate import Candidates, Evaluated, evaluate
+from planner.engine.figures import answer_of
 from planner.engine.job.checks import check_layout, check_links
 from planner.engine.job.gates import barred
 from planner.engine.job.jobs import Job, resolve

@@ -117,6 +117,19 @@ def test_every_figure_lies_in_its_range_and_has_a_basis(task: str, gpu: str) -> 
         assert figure["basis"] in {"spec", "public"}, path
 
 
+def test_one_stream_is_known_less_well_than_a_batch() -> None:
+    """Half widths by hand: 0.84 stands for the 0.47 of a whole batch; the rest of the range is the ceilings'."""
+    answer = ask(**request_of("generate", batch=8))
+    assert answer.request_s is not None
+    assert answer.tpot_s is not None
+    assert answer.decode_tokens_per_s is not None
+    whole, stream = (math.log(figure.high / figure.value) for figure in (answer.request_s.mean, answer.tpot_s.mean))
+    assert stream**2 - 0.84**2 == pytest.approx(whole**2 - 0.47**2)
+    assert 0 <= whole**2 - 0.47**2 < 0.2**2
+    rate = answer.decode_tokens_per_s
+    assert rate.high / rate.value == pytest.approx(answer.tpot_s.mean.high / answer.tpot_s.mean.value)
+
+
 def test_a_price_is_turned_into_dollars_per_token() -> None:
     answer = ask(**request_of("generate", gpus=2, price_usd_per_gpu_h=3.0))
     assert answer.tokens_per_s is not None

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 
 from planner.engine.answers import Answer, Figure, OfferAnswer, PlanRow, Verdict
-from planner.engine.evaluate import Candidates, Evaluated, answer_of, evaluate
+from planner.engine.evaluate import Candidates, Evaluated, evaluate
+from planner.engine.figures import answer_of
 from planner.engine.job.gates import barred
 from planner.engine.job.jobs import Job
 from planner.engine.search.layouts import Site
