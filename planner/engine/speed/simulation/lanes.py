@@ -19,6 +19,7 @@ NEVER_S = 1e30
 SHORTEST_GAP_S = 1e-6
 GAP_BINS, GAP_RATIO = 320, 1.025
 """Times between tokens are counted in bins 2.5 % wide, from the shortest step of the lane to 2,700 times that."""
+KNOT_WIDTHS = np.diff(KNOTS, append=np.inf)
 FULL_SHARE = 0.85
 """Lanes that are done are left out when no more than this share is still going."""
 
@@ -43,7 +44,7 @@ class Lanes:
         self.clock, self.step, self.stall = (np.zeros(lanes) for _ in range(3))
         self.held, self.filled, self.pairs, self.wanted, self.wanted_pairs = (np.zeros(lanes) for _ in range(5))
         """Tokens of cache taken; prompt tokens and their pairs: computed, and of all that are admitted."""
-        self.busy, self.area, self.cached = (np.zeros(lanes) for _ in range(3))
+        self.idle, self.area, self.cached = (np.zeros(lanes) for _ in range(3))
         self._closed_loop(traffic, base)
         self._begin(traffic, base)
         self.next_arrival, self.claimed = self.arrival[self.at], self.claims[self.at]
@@ -54,7 +55,7 @@ class Lanes:
         self.gaps = np.zeros((lanes, GAP_BINS if count_gaps else 0))
         self.lost = np.zeros(lanes)
         self.totals = np.zeros((3, lanes))
-        """`busy`, `area` and `cached` of all lanes that there were, once they are written down."""
+        """`idle`, `area` and `cached` of all lanes that there were, once they are written down."""
         self.displaced = False
         """Whether any request ever lost its place; until then a place and its request have the same number."""
 
@@ -110,8 +111,9 @@ class Lanes:
         self.decode_s = (
             at_whole(pace.rows_s, count) + self.head_s + pace.sequence_s[:, None] * count + pace.decode_latency_s[:, None]
         )
-        self.rise_s = np.diff(pace.rows_s, axis=1, append=0.0)
-        """From each knot to the next."""
+        self.row_s = np.diff(pace.rows_s, axis=1, append=pace.rows_s[:, -1:]) / KNOT_WIDTHS
+        self.level_s = pace.rows_s - self.row_s * KNOTS
+        """Of one more row from each knot to the next, and of none by the same line."""
         self._alike()
 
     def _alike(self) -> None:
@@ -161,7 +163,7 @@ class Lanes:
 
     def write_down(self) -> None:
         """Bring `totals` up to date."""
-        self.totals[:, self.home] = self.busy, self.area, self.cached
+        self.totals[:, self.home] = self.idle, self.area, self.cached
 
     def compact(self) -> None:
         """Leave out the lanes that are done, where they are many."""
@@ -179,7 +181,7 @@ class Lanes:
 
 PER_LANE = (
     *("home", "beyond", "at", "begun", "warm", "last", "left", "clock", "step", "stall", "held", "filled", "pairs", "wanted"),
-    *("wanted_pairs", "busy", "area", "cached", "closed", "turnaround", "issued", "ready", "next_end"),
-    *("context", "running", "inside", "next_arrival", "claimed", "open", "head_s", "decode_s", "rise_s"),
+    *("wanted_pairs", "idle", "area", "cached", "closed", "turnaround", "issued", "ready", "next_end"),
+    *("context", "running", "inside", "next_arrival", "claimed", "open", "head_s", "decode_s", "row_s", "level_s"),
 )
 """Arrays of `Lanes` that shrink with it."""

@@ -48,6 +48,7 @@ class Summary:
     requests_per_s: Floats
     output_tokens_per_s: Floats
     in_flight: Floats
+    """NaN, as below, where it was not counted."""
     cached_tokens: Floats
     preempted: Floats
     """Times a request lost its place, per request."""
@@ -117,8 +118,8 @@ def summarise(trace: Trace, *, warm: Rows, measured: Rows, group: Rows) -> Summa
         utilisation=np.minimum(total(trace.busy_s) / elapsed, 1.0),
         requests_per_s=samples / elapsed,
         output_tokens_per_s=tokens / elapsed,
-        in_flight=total(np.nan_to_num(trace.in_flight) * weight) / elapsed,
-        cached_tokens=total(np.nan_to_num(trace.cached_tokens) * weight) / elapsed,
+        in_flight=total(np.where(weight > 0, trace.in_flight * weight, 0.0)) / elapsed,
+        cached_tokens=total(np.where(weight > 0, trace.cached_tokens * weight, 0.0)) / elapsed,
         preempted=total(trace.preempted) / samples,
         saturated=total(trace.waiting) > np.maximum(KEEPS_UP * samples, 3 * np.sqrt(samples)),
         samples=samples,

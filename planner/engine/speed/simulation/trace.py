@@ -40,7 +40,7 @@ class Trace:
     """Shape [lanes], as all below: from the admission of the first measured request to that of the one after the last."""
     busy_s: Floats
     in_flight: Floats
-    """Admitted requests, mean over that time."""
+    """Admitted requests, mean over that time; NaN as below where it was not counted."""
     cached_tokens: Floats
     """Held in the cache, mean over that time."""
     waiting: Floats

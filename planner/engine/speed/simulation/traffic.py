@@ -187,11 +187,13 @@ def traffic_of(loads: Sequence[Load], seeds: Sequence[int], requests: int, most:
     )  # who ends first stands first
     for values in (inputs, outputs, prefix):
         values[:, :begun] = np.take_along_axis(values[:, :begun], order, axis=1)
-    first = np.where(rank < np.maximum(concurrency - running, 0)[:, None], (rank + 1) * turnaround_s[:, None], np.inf)
-    arrival = np.where(closed[:, None], first, _open_arrivals(loads, seeds, rank, None if most is None else ever))
-    arrival = np.where(rank < 0, 0.0, arrival)
+    arrival = _open_arrivals(loads, seeds, rank, None if most is None else ever)
+    if closed.any():
+        first = np.where(rank < np.maximum(concurrency - running, 0)[:, None], (rank + 1) * turnaround_s[:, None], np.inf)
+        arrival = np.where(closed[:, None], first, arrival)
+    arrival[rank < 0] = 0.0
     arrival[np.arange(requests) >= ever[:, None]] = np.inf
-    sent = np.where(closed[:, None] & np.isfinite(arrival), 0.0, arrival)
+    sent = np.where(closed[:, None] & np.isfinite(arrival), 0.0, arrival) if closed.any() else arrival
     window_s = np.array([load.window_s for load in loads])
     if window_s.any():
         later = ~closed[:, None] & (rank >= 0)

@@ -1,0 +1,148 @@
+"""Copies of this process that take a part of its lines off it, each on a processor of its own.
+
+A copy lives as long as its pipes: it ends with the process that made it, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+
+Lines = list[bytes]
+MOST_FORKS = 3
+"""More copies share so little that making them pays for few."""
+TRIED_LINES, WORTH_S = 256, 0.4
+"""The first so many lines tell how long one takes; seconds of work that are worth making copies, which takes some ten milliseconds."""
+SIZE_BYTES = 8
+"""A message begins with its length."""
+
+
+def spare_processors() -> int:
+    """Copies that would find a processor to run on; 0 where a process cannot be copied in safety."""
+    if sys.platform != "linux":
+        return 0
+    return min(MOST_FORKS, len(os.sched_getaffinity(0)) - 1)
+
+
+class Fork:
+    """A copy of this process that calls `answer` with the lines it is asked."""
+
+    def __init__(self, answer: Callable[[Lines], bytes], older: Sequence[Fork]) -> None:
+        asked, self._ask = os.pipe()
+        self._told, tell = os.pipe()
+        sys.stdout.flush()
+        gc.freeze()  # what is there stays where it is, and shared
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts the idle threads of NumPy's library, which outlive a fork
+            self._process = os.fork()
+        if not self._process:
+            for one in (*older, self):
+                one._close()  # noqa: SLF001  # of this class
+            _serve(answer, asked, tell)
+        os.close(asked)
+        os.close(tell)
+
+    def ask(self, lines: Lines) -> None:
+        """Hand over `lines`, whose answers `told` returns."""
+        with contextlib.suppress(BrokenPipeError):  # `told` will see that it is gone
+            _send(self._ask, b"\n".join(lines))
+
+    def told(self) -> bytes | None:
+        """The answers to the lines asked last, once they are there; None if the copy has ended."""
+        return _receive(self._told)
+
+    def end(self) -> None:
+        """The copy ends, whatever it is at."""
+        os.kill(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self._ask)
+        os.close(self._told)
+
+
+class Shared:
+    """Lines answered by this process and its copies, which are made once there is work that is worth it."""
+
+    def __init__(self, answer: Callable[[Lines], bytes], forks: int) -> None:
+        self._answer, self._wanted = answer, forks
+        self._forks: list[Fork] = []
+        self._line_s: float | None = None
+        """What a line took of this process, of those answered last."""
+
+    def __call__(self, lines: Lines) -> Iterator[bytes]:
+        """Answers to `lines` in their order, some at a time; what does not take long is answered here alone."""
+        if self._wanted and self._line_s is None and len(lines) > TRIED_LINES:
+            yield self._own(lines[:TRIED_LINES])
+            lines = lines[TRIED_LINES:]
+        if not self._wanted or self._line_s is None or len(lines) * self._line_s < WORTH_S:
+            yield self._own(lines)
+            return
+        while len(self._forks) < self._wanted:
+            self._forks.append(Fork(self._answer, self._forks))
+        each = -(-len(lines) // (1 + len(self._forks)))
+        own, *parts = [lines[begin : begin + each] for begin in range(0, len(lines), each)]
+        for fork, part in zip(self._forks, parts, strict=False):
+            fork.ask(part)
+        yield self._own(own)
+        for fork, part in zip(self._forks, parts, strict=False):
+            told = fork.told()
+            if told is None:  # it was killed: what it was asked is answered here, and so is all that comes after
+                self._wanted = 0
+                told = self._own(part)
+            yield told
+
+    def _own(self, lines: Lines) -> bytes:
+        began = time.process_time()
+        answers = self._answer(lines)
+        self._line_s = (time.process_time() - began) / max(len(lines), 1)
+        return answers
+
+    def end(self) -> None:
+        """No copy is left."""
+        while self._forks:
+            self._forks.pop().end()
+
+
+def _serve(answer: Callable[[Lines], bytes], asked: int, tell: int) -> None:
+    """Answer until nobody asks any more, then end this process; what goes wrong is for the one that made it to find and say."""
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for standard in range(3):  # whoever waits for the end of these waits for the first process alone
+            os.dup2(nowhere, standard)
+        while (lines := _receive(asked)) is not None:
+            _send(tell, answer(lines.split(b"\n")))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _send(pipe: int, message: bytes) -> None:
+    rest = memoryview(len(message).to_bytes(SIZE_BYTES, "big") + message)
+    while rest:
+        rest = rest[os.write(pipe, rest) :]
+
+
+def _receive(pipe: int) -> bytes | None:
+    """The next message; None where it never came, or not all of it."""
+    size = _exactly(pipe, SIZE_BYTES)
+    return None if size is None else _exactly(pipe, int.from_bytes(size, "big"))
+
+
+def _exactly(pipe: int, count: int) -> bytes | None:
+    received = bytearray()
+    while len(received) < count:
+        block = os.read(pipe, min(count - len(received), 1 << 20))
+        if not block:
+            return None
+        received += block
+    return bytes(received)
