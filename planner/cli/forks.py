@@ -39,7 +39,9 @@ class Fork:
         sys.stdout.flush()
         gc.freeze()  # what is there stays where it is, and shared
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts the idle threads of NumPy's library, which outlive a fork
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # Python 3.12 counts the idle threads of NumPy's library, which outlive a fork
             self._process = os.fork()
         if not self._process:
             for one in (*older, self):
