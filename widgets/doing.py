@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from textual.app import SystemCommand
 from textual.markup import escape
 from textual.widgets import Input
 
-from . import remembered, theme
+from . import remembered, taking, theme
 from .actions import ACTIONS, PANES, Action
 
 if TYPE_CHECKING:
@@ -116,12 +115,15 @@ def processes(app: PlannerApp) -> None:
 
 async def why(app: PlannerApp) -> None:
     """The detail of the highlighted row."""
+    from planner.cli.owning import owned
+
     from .why import WhyScreen
 
     row = app.table.highlighted
     if row is not None and app.plan is not None:
         screen = WhyScreen(row, app.plan, app.symbols)
         await app.push_screen(screen)
+        screen.show_owned(await app.session_thread.ask(lambda session: owned(row, session.part_named(row.gpu))))
         if row.rank is None:
             workload, where = app.planned
             levers = await app.session_thread.ask(lambda session: session.levers(session.workload(workload, where), row))
@@ -171,64 +173,6 @@ def rightsize(app: PlannerApp) -> None:
     from .rightsize import RightSizeScreen
 
     app.push_screen(RightSizeScreen(app))
-
-
-def copy(app: PlannerApp, text: str, what: str) -> None:
-    """Send text to the terminal's clipboard, and keep it in a file for terminals that take none."""
-    app.copy_to_clipboard(text)
-    path = remembered.folder(app.options.state) / remembered.LAST_COPY
-    try:
-        remembered.write_whole(path, text + "\n")
-    except OSError:
-        app.notify(f"{what}: sent to the terminal's clipboard.", timeout=3)
-    else:
-        app.notify(f"{what}: sent to the terminal's clipboard, and in {path}.", timeout=3)
-
-
-def copy_row(app: PlannerApp) -> None:
-    """The highlighted row as text."""
-    from .formatting import row_text
-
-    row = app.table.highlighted
-    if row is not None and app.plan is not None:
-        copy(app, row_text(row, str(app.plan.task.get("task", ""))), "Row")
-
-
-def copy_command(app: PlannerApp) -> None:
-    """The same plan without the screen."""
-    from .exporting import command_line
-
-    if app.preset is not None:
-        name = app.preset.name if app.preset.origin != "file" else str(app.preset.path)
-        copy(app, command_line(name, app.preset_fields, app.form.workload, app.basis), "Command")
-
-
-def export(app: PlannerApp) -> None:
-    """Ask for the form, then write the file."""
-    from .picker import Item, PickerScreen
-
-    items = [
-        Item("json", "JSON", "everything: inputs, rows, ranges, reasons"),
-        Item("csv", "CSV", "the rows, SI units"),
-        Item("markdown", "Markdown", "the rows as a table"),
-        Item("svg", "SVG", "this screen"),
-    ]
-    app.push_screen(PickerScreen("Export the plan as", items), partial(_export, app))
-
-
-def _export(app: PlannerApp, form: str | None) -> None:
-    from .exporting import SUFFIXES, plan_text, write_export
-
-    if form is None or app.plan is None or app.preset is None:
-        return
-    kind = next(known for known in SUFFIXES if known == form)
-    text = app.export_screenshot(simplify=True) if kind == "svg" else plan_text(app.plan, kind)
-    try:
-        path = write_export(text, app.preset.name, kind, app.options.state, dt.datetime.now(tz=dt.UTC))
-    except OSError as error:
-        app.notify(f"{error.filename}: {error.strerror}.", title="Not exported", severity="error", timeout=8)
-    else:
-        app.notify(str(path), title="Exported", timeout=5)
 
 
 def save(app: PlannerApp) -> None:
@@ -362,9 +306,9 @@ DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
     "filter": open_filter,
     "sort": lambda app: app.table.sort_next(),
     "reverse": lambda app: app.table.reverse(),
-    "export": export,
-    "copy": copy_row,
-    "copy-command": copy_command,
+    "export": taking.export,
+    "copy": taking.copy_row,
+    "copy-command": taking.copy_command,
     "preset": choose_preset,
     "undo": undo,
     "save": save,

@@ -14,10 +14,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from .remembered import folder, write_whole
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Plan
+    from planner.engine.answers import Lever, Plan
+    from planner.session import Session
 
-Form = Literal["json", "csv", "markdown", "svg"]
-SUFFIXES: Mapping[Form, str] = {"json": "json", "csv": "csv", "markdown": "md", "svg": "svg"}
+    from .planning import BasisChoice
+
+Form = Literal["json", "csv", "markdown", "svg", "report", "page"]
+SUFFIXES: Mapping[Form, str] = {
+    "json": "json",
+    "csv": "csv",
+    "markdown": "md",
+    "svg": "svg",
+    "report": "report.md",
+    "page": "report.html",
+}
+REPORTS = ("report", "page")
+"""Forms that tell the decision with its reasons."""
 
 
 def plan_text(plan: Plan, form: Form) -> str:
@@ -34,6 +46,23 @@ def plan_text(plan: Plan, form: Form) -> str:
     else:
         table.write_markdown(plan, out)
     return out.getvalue()
+
+
+def report_text(
+    session: Session, workload: Mapping[str, Any], where: str, plan: Plan, form: Form, command: str, basis: BasisChoice
+) -> str:
+    """The decision that `plan` comes to, as `gpu-planner report` writes it; `command` asks for the plan again."""
+    from planner.cli.decision import blocks, decide
+    from planner.cli.document import as_html, as_markdown
+    from planner.cli.settings import spelled
+
+    def command_with(lever: Lever) -> str:
+        changed = [text for key, value in lever.change.items() for text in spelled(key, value)]
+        return " ".join([command, *(f"--set {shlex.quote(text)}" for text in changed)])
+
+    asked = session.workload(workload, where)
+    decision = decide(session, asked, plan, command=command, command_with=command_with, basis=basis)
+    return (as_html if form == "page" else as_markdown)(blocks(decision))
 
 
 def write_export(text: str, name: str, form: Form, state: Path | None, when: dt.datetime) -> Path:

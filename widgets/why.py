@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -32,6 +32,9 @@ from .formatting import (
 from .itemised import lever_lines
 from .overlay import ScrolledOverlay
 from .symbols import Symbols
+
+if TYPE_CHECKING:
+    from planner.cli.owning import Owned
 
 LABEL = 22
 VALUE = 12
@@ -61,6 +64,7 @@ class WhyScreen(ScrolledOverlay):
         super().__init__()
         self._row, self._plan, self._symbols = row, plan, symbols
         self._levers: Sequence[Lever] = ()
+        self._owned: Owned | None = None
 
     def compose(self) -> ComposeResult:
         """One scrolling text."""
@@ -79,11 +83,16 @@ class WhyScreen(ScrolledOverlay):
         self._levers = levers
         self._draw()
 
+    def show_owned(self, owned: Owned | None) -> None:
+        """What the row costs on GPUs that are bought, below its rent."""
+        self._owned = owned
+        self._draw()
+
     def _draw(self) -> None:
         if not self.is_mounted:
             return
         width = self.query_one("#why").scrollable_content_region.width
-        lines = explain(self._row, self._plan, Page(self._symbols, max(LEAST_WIDTH, width)))
+        lines = explain(self._row, self._plan, Page(self._symbols, max(LEAST_WIDTH, width)), self._owned)
         if self._levers:
             told = [_heading("What would change it"), *lever_lines(self._levers, self._symbols, width), Content("")]
             place = next((number for number, line in enumerate(lines) if not line.plain), len(lines) - 1) + 1
@@ -134,9 +143,13 @@ class Page:
             yield Content.assemble((f"  {'' if number else label:<{margin - 2}}", "$quiet"), line)
 
 
-def explain(row: PlanRow, plan: Plan, page: Page) -> list[Content]:
+def explain(row: PlanRow, plan: Plan, page: Page, owned: Owned | None = None) -> list[Content]:
     """Every line of the detail."""
-    parts = (_verdict, _memory, _time, _speed, _money, _measured, _assumed, _sources)
+
+    def bought(*_: object) -> Iterator[Content]:
+        return _bought(owned, page) if owned is not None else iter(())
+
+    parts = (_verdict, _memory, _time, _speed, _money, bought, _measured, _assumed, _sources)
     lines: list[Content] = []
     for part in parts:
         found = list(part(row, plan, page))
@@ -257,6 +270,12 @@ def _money(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
     yield from page.figure("whole job", row.job_h, lambda hours: duration_text(hours * 3600 if hours is not None else None))
     yield from page.figure("whole job, $", row.job_usd, usd_text)
     yield from page.figure("energy per token", answer.energy_j_per_token, partial(si_text, unit="J"))
+
+
+def _bought(owned: Owned, page: Page) -> Iterator[Content]:
+    yield _heading("To own instead", f"{owned.even.owning.usd_per_kwh:g} $/kWh; gpu-planner report takes other terms")
+    for sentence in owned.sentences():
+        yield from page.folded("", sentence, 2)
 
 
 def _measured(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:

@@ -20,6 +20,9 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 COMMANDS = {
     "plan": LazyCommand("planner.cli.plan", "plan", "Rank GPUs, counts and layouts for one workload."),
+    "report": LazyCommand(
+        "planner.cli.report", "report", "Write the decision for one workload, with its reasons, as a file to keep."
+    ),
     "estimate": LazyCommand("planner.cli.estimate", "estimate", "Evaluate fully given candidates: JSON lines in, JSON lines out."),
     "bench": LazyCommand("planner.cli.bench", "bench", "Measure this machine; results are kept and used by plan."),
     "study": LazyCommand(

@@ -29,7 +29,9 @@ from planner.engine.answers import (
 )
 from planner.engine.speed.answers import Bound, Operator, TimeDetail
 from planner.errors import Problem, UserError
+from planner.hardware.gpus import Gpu, load_gpus
 from planner.hardware.measurements import Measurement, Store
+from planner.paths import presets_folder
 from planner.units import GIB
 from planner.workload.presets import PresetShelf, read_workload
 from planner.workload.tasks import Workload
@@ -295,6 +297,12 @@ class SampleSession:
 
     def architecture(self, model: str) -> Architecture:
         raise UserError(Problem("", "model", f"{model!r} has no layers here."))
+
+    def part_named(self, name: str) -> Gpu | None:
+        try:
+            return load_gpus(presets_folder() / "gpus").find(name.removesuffix(" 141GB"))
+        except UserError:
+            return None
 
     def refresh(self) -> None:
         self.refreshed = True

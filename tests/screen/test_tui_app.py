@@ -317,6 +317,29 @@ async def test_export_and_copies_hold_the_same_plan(tmp_path: Path, monkeypatch:
         assert "3.9 s" in row
 
 
+@pytest.mark.parametrize(("typed", "suffix"), [("markdown", "report.md"), ("html", "report.html")])
+async def test_the_decision_is_exported_with_its_reasons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, suffix: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("e", *f"decision {typed}", "enter")
+        for _ in range(200):
+            await pilot.pause(0.05)
+            if app._notifications:
+                break
+        text = one_file(tmp_path, f"chat-70b-sla-*.{suffix}").read_text()
+        for words in (
+            "Chat service, 70B",
+            "Rent 4 × H200 SXM 141GB",
+            "What is no solution, and why",
+            "gpu-planner plan chat-70b-sla",
+        ):
+            assert words in text
+
+
 async def test_the_theme_is_previewed_and_remembered(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:

@@ -1,0 +1,75 @@
+"""What a row would cost on GPUs that are bought: an hour, a million tokens, and from how much use on that is cheaper than renting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from planner.cli.plan_columns import throughput
+from planner.engine.advice.ownership import HOURS_PER_YEAR, BreakEven, Owning, break_even
+from planner.engine.answers import PlanRow
+from planner.hardware.gpus import Gpu
+from planner.units import SECONDS_PER_HOUR, digits, percent_text, usd_text
+
+TOKENS = 1e6
+ALMOST_ALL = 0.995
+"""A share from which on a whole percentage would read 100 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """Of all GPUs of a row, in use around the clock."""
+
+    gpus: int
+    even: BreakEven
+    """Of one of them."""
+    usd_per_h: float
+    """Price over the life, power and hosting."""
+    usd_per_million_tokens: float | None
+    tokens_per_year: float | None
+
+    def sentences(self) -> Iterator[str]:
+        """What there is to say of it, each with its inputs."""
+        even, owning = self.even, self.even.owning
+        hosting = f", {usd_text(owning.hosting_usd_per_month)} $/month hosting each" if owning.hosting_usd_per_month else ""
+        yield (
+            f"Buy: {self.gpus:,} × {usd_text(even.purchase_usd)} $ ({even.purchase_source}), without servers; over {owning.life_years:g} years, "
+            f"with {even.power_w:.0f} W each at {owning.usd_per_kwh:g} $/kWh{hosting}: {usd_text(self.usd_per_h)} $/h around the clock."
+        )
+        if self.usd_per_million_tokens is not None and self.tokens_per_year is not None:
+            yield (
+                f"Bought and always busy, a million tokens cost {usd_text(self.usd_per_million_tokens)} $, and a year gives "
+                f"{digits(self.tokens_per_year / 1e9)} billion."
+            )
+        share = even.least_utilisation
+        if share > 1:
+            yield f"Renting is cheaper however much they are used: buying does not pay within {owning.life_years:g} years at these prices."
+        else:
+            least = percent_text(share) if share < ALMOST_ALL else f"{share * 100:.1f} %"
+            yield f"Buying is cheaper than renting by the hour where they are in use more than {least} of {owning.life_years:g} years."
+
+
+def owned(row: PlanRow, gpu: Gpu | None, owning: Owning | None = None) -> Owned | None:
+    """What `row` costs on bought GPUs; None where its rent, its price or its power is not known."""
+    layout = row.answer.layout
+    if gpu is None or gpu.purchase is None or gpu.tdp_w is None or layout is None or row.offer is None or row.offer.usd_per_h <= 0:
+        return None
+    terms = owning or Owning()
+    even = break_even(
+        rent_usd_per_h=row.offer.usd_per_h / (row.offer.gpus * row.offer.instances),
+        purchase_usd=gpu.purchase.price_usd,
+        utilisation=1.0,
+        power_w=gpu.tdp_w,
+        owning=terms,
+        source=f"{gpu.purchase.kind} of {gpu.purchase.as_of}",
+    )
+    usd_per_h = layout.gpus * (even.purchase_usd / (terms.life_years * HOURS_PER_YEAR) + even.running_usd_per_h)
+    speed = throughput(row.answer)
+    tokens_per_h = speed.value * SECONDS_PER_HOUR if speed else None
+    return Owned(
+        gpus=layout.gpus,
+        even=even,
+        usd_per_h=usd_per_h,
+        usd_per_million_tokens=usd_per_h / tokens_per_h * TOKENS if tokens_per_h else None,
+        tokens_per_year=tokens_per_h * HOURS_PER_YEAR if tokens_per_h else None,
+    )

@@ -1,0 +1,127 @@
+"""`gpu-planner report`: the decision with its reasons and inputs, as a file to keep beside it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.settings import fields_of, name_sources, parse_settings
+from planner.errors import Problem, UserError
+from planner.workload.tasks import Objective
+
+if TYPE_CHECKING:
+    from planner.cli.decision import Decision
+    from planner.cli.levers import AskedPlan
+
+FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json"}
+"""What the end of a file's name says."""
+
+
+@click.command()
+@click.argument("preset", required=False)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one key of the workload.")
+@click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Consider this GPU only (repeat for more).")
+@click.option("--objective", type=click.Choice(get_args(Objective)), help="What the ranking is by.")
+@click.option("--basis", type=click.Choice(["measured", "spec"]), default="measured", show_default=True, help="As for plan.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=".md, .html or .json; - or none: Markdown."
+)
+@click.option(
+    "--kwh", type=click.FloatRange(min=0), default=0.15, show_default=True, metavar="USD", help="Electricity, to own GPUs."
+)
+@click.option("--years", type=click.FloatRange(min=0.1), default=3.0, show_default=True, metavar="N", help="Life of GPUs one owns.")
+@click.option("--hosting", type=click.FloatRange(min=0), default=0.0, metavar="USD", help="A month, of each GPU one owns.")
+@pass_invocation
+def report(
+    invocation: Invocation,
+    preset: str | None,
+    settings: tuple[str, ...],
+    gpus: tuple[str, ...],
+    objective: str | None,
+    basis: Literal["measured", "spec"],
+    out: Path | None,
+    kwh: float,
+    years: float,
+    hosting: float,
+) -> int:
+    """Write the decision for the workload PRESET: what to take and why, what else there is, and what it rests on.
+
+    Exits with 0 when something fits and 1 when nothing does; the report says what would change that.
+    """
+    from planner.cli.decision import decide
+    from planner.cli.levers import AskedPlan
+    from planner.engine.advice.ownership import Owning
+    from planner.session import DEFAULT_PRESET
+
+    form = _form_of(out)
+    changes = parse_settings(settings)
+    if gpus:
+        changes["gpus_considered"] = list(gpus)
+    if objective:
+        changes["objective"] = objective
+    session = invocation.session()
+    chosen = session.presets.load(preset or DEFAULT_PRESET)
+    where = str(chosen.path)
+    try:
+        workload = session.workload(fields_of(chosen.workload, changes), where)
+        found = session.plan(workload, basis=basis, top=30, hints=True)
+    except UserError as wrong:
+        raise name_sources(wrong, settings, gpus, where) from wrong
+    asked = AskedPlan(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config)
+    terms = Owning(usd_per_kwh=kwh, hosting_usd_per_month=hosting, life_years=years)
+    decision = decide(
+        session, workload, found, command=_again(asked, basis), command_with=asked.command_with, basis=basis, owning=terms
+    )
+    _write(_text(decision, form), out)
+    return ExitCode.ANSWERED if decision.chosen else ExitCode.NOTHING_FOUND
+
+
+def _form_of(out: Path | None) -> str:
+    if out is None or str(out) == "-":
+        return "md"
+    form = FORMS.get(out.suffix.casefold())
+    if form is None:
+        raise UserError(
+            Problem("--out", "", f"{out.name!r} does not say what to write; its name has to end in .md, .html or .json.")
+        )
+    return form
+
+
+def _again(asked: AskedPlan, basis: str) -> str:
+    """The command that ranks the same."""
+    words = ["gpu-planner", *(["--config", str(asked.config)] if asked.config else []), "plan", asked.preset]
+    words += [word for name in asked.gpus for word in ("--gpu", name)]
+    words += ["--objective", asked.objective] if asked.objective else []
+    words += [word for text in asked.settings for word in ("--set", text)]
+    return shlex.join([*words, *(["--basis", basis] if basis != "measured" else [])])
+
+
+def _text(decision: Decision, form: str) -> str:
+    from planner.cli.decision import blocks
+    from planner.cli.document import as_html, as_markdown
+
+    if form == "json":
+        import msgspec
+
+        return msgspec.json.format(msgspec.json.encode(decision.as_object()), indent=1).decode() + "\n"
+    return (as_html if form == "html" else as_markdown)(blocks(decision))
+
+
+def _write(text: str, out: Path | None) -> None:
+    """Into the file, whole or not at all; its name on stderr."""
+    if out is None or str(out) == "-":
+        sys.stdout.write(text)
+        return
+    part = out.with_name(f".{out.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(out)
+    except OSError as error:
+        raise UserError(Problem(str(out), "", f"cannot be written: {error.strerror}.")) from error
+    print(f"written to {out}", file=sys.stderr)
