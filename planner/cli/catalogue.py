@@ -15,7 +15,7 @@ from planner.cli.listing import print_card, print_columns, print_json
 from planner.errors import Problem, UserError
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
-from planner.units import UNKNOWN, bytes_text, count_text, si_text, usd_text
+from planner.units import GIB, UNKNOWN, bytes_text, count_text, digits, si_text, usd_text
 from planner.workload.presets import Preset
 
 if TYPE_CHECKING:
@@ -28,14 +28,17 @@ def gpus() -> None:
 
 
 @gpus.command("list")
+@click.option("--value", is_flag=True, help="What each gives for its price to buy: for decoding (GB/s) and for training (TFLOP/s).")
 @json_option
 @pass_invocation
-def list_gpus(invocation: Invocation, as_json: bool) -> int:
+def list_gpus(invocation: Invocation, value: bool, as_json: bool) -> int:
     """List every GPU: memory, bandwidth, dense peaks, power."""
     known = invocation.session().gpus.all
     if as_json:
         print_json(known)
         return ExitCode.ANSWERED
+    if value:
+        return _print_value(known)
     heads = ("GPU", "memory", "bandwidth", "bf16", "fp8", "power", "architecture", "year")
     rows = [
         (
@@ -51,6 +54,38 @@ def list_gpus(invocation: Invocation, as_json: bool) -> int:
         for gpu in known
     ]
     print_columns(heads, rows, numeric=heads[1:6])
+    return ExitCode.ANSWERED
+
+
+def _print_value(known: Sequence[Gpu]) -> int:
+    """The GPUs whose price is known, those with the most bandwidth for it first."""
+
+    def per_usd(gpu: Gpu, amount: float | None) -> float | None:
+        return amount / gpu.purchase.price_usd if gpu.purchase and amount is not None else None
+
+    def text(amount: float | None, unit: float) -> str:
+        return UNKNOWN if amount is None else digits(amount * 1000 / unit)
+
+    priced = sorted(
+        (gpu for gpu in known if gpu.purchase is not None), key=lambda gpu: -(per_usd(gpu, gpu.memory_bandwidth_bytes_per_s) or 0.0)
+    )
+    heads = ("GPU", "$", "GB/s per k$", "GiB per k$", "bf16 TFLOP/s per k$", "fp8 TFLOP/s per k$", "W per k$", "price is", "as of")
+    rows = [
+        (
+            gpu.name,
+            usd_text(gpu.purchase.price_usd),
+            text(per_usd(gpu, gpu.memory_bandwidth_bytes_per_s), 1e9),
+            text(per_usd(gpu, gpu.memory_bytes), GIB),
+            text(per_usd(gpu, gpu.compute_flop_per_s.get("bf16")), 1e12),
+            text(per_usd(gpu, gpu.compute_flop_per_s.get("fp8")), 1e12),
+            text(per_usd(gpu, gpu.tdp_w), 1.0),
+            gpu.purchase.kind,
+            gpu.purchase.as_of,
+        )
+        for gpu in priced
+        if gpu.purchase is not None
+    ]
+    print_columns(heads, rows, numeric=heads[1:7])
     return ExitCode.ANSWERED
 
 
@@ -221,6 +256,15 @@ def show_offers(invocation: Invocation, gpu: str, as_json: bool) -> int:
     return _print_offers(tuple(offer for offer in session.offers if offer.gpu == name), as_json)
 
 
+PRICES = (
+    ("$/h", "on_demand_usd_per_h"),
+    ("spot $/h", "spot_usd_per_h"),
+    ("1 year $/h", "reserved_1y_usd_per_h"),
+    ("3 years $/h", "reserved_3y_usd_per_h"),
+)
+"""Of the whole instance; a column that no offer has is left out."""
+
+
 def _print_offers(found: Sequence[Offer], as_json: bool) -> int:
     """Print `found` and say by the exit code whether there were any."""
 
@@ -232,19 +276,20 @@ def _print_offers(found: Sequence[Offer], as_json: bool) -> int:
     if as_json:
         print_json(ordered)
     else:
-        heads = ("provider", "instance", "GPU", "×", "$/h", "spot $/h", "region", "as of")
+        priced = [(head, name) for head, name in PRICES if any(getattr(offer, name) is not None for offer in ordered)]
+        heads = ("provider", "instance", "GPU", "×", "$/GPU-h", *(head for head, _ in priced), "region", "as of")
         rows = [
             (
                 offer.provider,
                 offer.instance,
                 offer.gpu,
                 str(offer.gpus),
-                usd_text(offer.on_demand_usd_per_h),
-                usd_text(offer.spot_usd_per_h),
+                usd_text(price_per_gpu(offer)),
+                *(usd_text(getattr(offer, name)) for _, name in priced),
                 offer.region,
                 offer.as_of,
             )
             for offer in ordered
         ]
-        print_columns(heads, rows, numeric=heads[3:6])
+        print_columns(heads, rows, numeric=heads[3 : 5 + len(priced)])
     return ExitCode.ANSWERED if ordered else ExitCode.NOTHING_FOUND
