@@ -210,7 +210,8 @@ class PlannerApp(App[None]):
         """Do what the action of this id does, or say why it cannot be done now."""
         reason = doing.why_not(self, name)
         if reason is not None:
-            self.notify(reason, severity="warning", timeout=3)
+            if not any(note.message == reason for note in self._notifications):
+                self.notify(reason, severity="warning", timeout=3)
             return
         work = doing.DO[name](self)
         if work is not None:

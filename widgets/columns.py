@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -24,6 +24,27 @@ from .symbols import Symbols
 
 if TYPE_CHECKING:
     from planner.engine.answers import Figure, PlanRow
+
+ORDER_WORDS: Mapping[str, str] = {
+    "rank": "rank",
+    "gpu": "name",
+    "gpus": "number of GPUs",
+    "layout": "layout",
+    "memory": "share of memory",
+    "rate": "tokens/s",
+    "job-usd": "$ of the job",
+    "usd-per-million": "$ per million tokens",
+    "usd-per-h": "$/h",
+    "provider": "provider",
+    "job-h": "time of the job",
+    "mfu": "MFU",
+    "usd-per-month": "$ a month",
+    "ttft": "first token",
+    "request": "whole request",
+    "flop-per-usd": "FLOP per $",
+    "limit": "what limits",
+}
+"""What rows are sorted by, per column."""
 
 Piece = tuple[str, str]
 """Text and the name of its style."""

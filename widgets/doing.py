@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from .picker import PickerScreen
 
 Work = Coroutine[Any, Any, None]
-NEEDS_PLAN = ("sort", "reverse", "filter", "export", "copy-command", "save")
+NEEDS_PANES = ("filter", "preset", *(f"pane-{name}" for name in PANES))
+NEEDS_PLAN = ("sort", "reverse", "export", "copy-command", "save", "undo", "basis")
 NEEDS_ROW = ("why", "memory", "time", "copy")
 MEASURES = ("benchmark", "suite")
 
 
 def why_not(app: PlannerApp, name: str) -> str | None:
     """Why the action cannot be done now; None: it can."""
-    if app.plan is None and (name in {*NEEDS_PLAN, *NEEDS_ROW, "undo", "basis", "preset"} or name.startswith("pane-")):
+    if name in {*NEEDS_PANES, *MEASURES} and app.measuring is None:
+        return "Still opening."
+    if app.plan is None and name in {*NEEDS_PLAN, *NEEDS_ROW}:
         return "There is no plan yet."
     if name in NEEDS_ROW and app.table.highlighted is None:
         return "No row is highlighted."
@@ -33,8 +36,6 @@ def why_not(app: PlannerApp, name: str) -> str | None:
         return "The memory of this row is not known: it is not supported."
     if name == "time" and app.table.highlighted is not None and not app.table.highlighted.answer.seconds_by_class:
         return "The time of this row is not known: it is not supported."
-    if name in MEASURES and app.measuring is None:
-        return "Still opening."
     if name in MEASURES and app.measures:
         return "A benchmark is running; x stops it."
     if name == "stop" and not app.measures:

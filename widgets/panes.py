@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from planner.units import count_text, duration_text, usd_text
 
+from .columns import ORDER_WORDS
 from .entry import Entry
 from .formatting import (
     BASIS_WORDS,
@@ -124,7 +125,7 @@ class RankingView(Vertical):
         order = table.order
         by = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
         if order.column is not None:
-            by = f"by {order.column.replace('-', ' ')}{', high first' if order.descending else ''}"
+            by = f"by {ORDER_WORDS[order.column]}{', high first' if order.descending else ''}"
         spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
         title = f"{counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}"
         signs = self._symbols.basis

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import RunPlanner
+from repository import RunPlanner
 
 from planner.cli.document import Block, Code, Heading, Paragraph, Points, Table, as_html, as_markdown
 from planner.cli.owning import owned

@@ -19,7 +19,7 @@ from planner.units import GIB
 from planner.workload.presets import read_workload
 from widgets.app import PlannerApp
 from widgets.choice import Choice
-from widgets.columns import columns_for, fit_columns
+from widgets.columns import ORDER_WORDS, columns_for, fit_columns
 from widgets.fields import ENGINES, TRAINERS, fields_for
 from widgets.gpu_lines import Drawing, block, history_values
 from widgets.history import History, Marks
@@ -200,3 +200,31 @@ async def test_the_tabs_are_whole_on_the_smallest_screen(tmp_path: Path, note: s
         text = str(tabs.content)
         assert text.rstrip().endswith(f"5 Benchmark {note}".rstrip())
         assert cell_len(text) <= tabs.content_size.width
+
+
+@pytest.mark.parametrize("task", ["train", "finetune", "generate", "serve", "prefill"])
+def test_every_order_has_words(task: str) -> None:
+    assert {column.id for column in columns_for(task)} <= ORDER_WORDS.keys()
+
+
+async def test_a_refusal_is_said_once_while_it_is_on_screen(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        await pilot.press("x", "x", "x", "u")
+        await pilot.pause()
+        assert len([note.message for note in app._notifications]) == 2
+
+
+async def test_panes_and_filter_are_there_before_the_first_plan(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        app.plan = None
+        await pilot.press("1")
+        await pilot.pause()
+        assert app.active_pane == "workload"
+        await pilot.press("escape", "slash", *"mi300")
+        await pilot.pause()
+        assert app.main.query_one("#filter", Input).value == "mi300"
+        assert not list(app._notifications)
