@@ -22,6 +22,10 @@ from planner.hardware.offers import Offer
 
 MOST_TENSOR_PARALLEL = 8
 PIPELINES = (1, 2, 4, 8, 16)
+SERVED_BY_NODES = (1, 2, 4)
+"""Nodes that one replica of a model may span."""
+WEIGHTS_OF_ONE_GPU_BYTES = 10e9
+"""A model that leaves a GPU of a node less than this is not spread over several."""
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 IN_FLIGHT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 LARGE_MODEL_PARAMETERS = 10e9
@@ -122,7 +126,7 @@ def enumerate_layouts(job: Job, sites: Sequence[Site]) -> Layouts:
     of_site = []
     for site in sites:
         most = site.most if site.largest or job.task == "serve" else min(site.most, site.per_node)
-        of_site.append(ways.among(site.per_node, most))
+        of_site.append(ways.among(site.per_node, most, several=site.largest and not site.here))
     nvlink, link, fabric = _links(sites)
     inside = np.array([min(site.per_node, site.most) for site in sites], dtype=np.float64)
     at_sites = {"gpus_per_node": inside, "nvlink": nvlink, "link_bytes_per_s": link, "fabric_bytes_per_s": fabric}
@@ -138,13 +142,13 @@ class _Ways:
         self.numbers: dict[_Spread, Rows] = {}
         self.choices: dict[float, Floats] = {}
         """dp -> rows of `_CHOSEN`."""
-        self.known: dict[tuple[int, int], Rows] = {}
+        self.known: dict[tuple[int, int, bool], Rows] = {}
 
-    def among(self, per_node: int, most: int) -> Rows:
-        """Numbers of those over up to `most` GPUs in nodes of `per_node`."""
-        place = per_node, most
+    def among(self, per_node: int, most: int, *, several: bool) -> Rows:
+        """Numbers of those over up to `most` GPUs in nodes of `per_node`; `several` nodes may hold one replica."""
+        place = per_node, most, several
         if place not in self.known:
-            found = (_training if self.job.train else _inference)(self.job, per_node, most)
+            found = _training(self.job, per_node, most) if self.job.train else _inference(self.job, per_node, most, several=several)
             self.known[place] = np.concatenate([self._numbered(spread) for spread in found])
         return self.known[place]
 
@@ -240,18 +244,27 @@ def _micro_batches(job: Job, dp: float) -> Iterable[int]:
     return [size for size in sizes if size <= per_rank and (not job.global_batch or per_rank % size == 0)]
 
 
-def _inference(job: Job, per_node: int, most: int) -> Iterator[_Spread]:
-    """One replica a row for `serve` (their number follows from the load); a fixed batch runs on one replica."""
+def _replicas(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[tuple[int, int]]:
+    """(tp, pp) of one replica: inside a node, or a stage on each of several whole nodes if the model is large enough."""
     for tp in _tensor_degrees(job, per_node):
-        if tp > most:
+        if tp <= most:
+            yield tp, 1
+        if not several or tp != per_node or job.architecture.total * job.linear_bytes / tp < WEIGHTS_OF_ONE_GPU_BYTES:
             continue
-        whole = float("inf")  # other replicas take the rest of a node
+        yield from ((tp, pp) for pp in SERVED_BY_NODES[1:] if tp * pp <= min(most, MOST_TENSOR_PARALLEL * SERVED_BY_NODES[-1]))
+
+
+def _inference(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[_Spread]:
+    """One replica a row for `serve` (their number follows from the load); a fixed batch runs on one replica."""
+    whole = float("inf")  # other replicas take the rest of a node
+    for tp, pp in _replicas(job, per_node, most, several=several):
+        gpus = tp * pp
         if job.task != "serve":
-            yield _Spread(tp, whole, tp, sequences=job.batch)
+            yield _Spread(gpus, whole, tp, pp, sequences=job.batch)
         elif job.concurrency and np.isfinite(job.concurrency) and not job.request_rate_per_s and not job.workload.disaggregated:
-            for replicas in _powers(max(1, min(most // tp, int(job.concurrency)))):
+            for replicas in _powers(max(1, min(most // gpus, int(job.concurrency)))):
                 per_replica = -(-int(job.concurrency) // replicas)
-                yield _Spread(tp * replicas, whole, tp, dp=replicas, sequences=per_replica)
+                yield _Spread(gpus * replicas, whole, tp, pp, dp=replicas, sequences=per_replica)
         else:
             for sequences in IN_FLIGHT:
-                yield _Spread(tp, whole, tp, sequences=sequences)
+                yield _Spread(gpus, whole, tp, pp, sequences=sequences)

@@ -24,6 +24,7 @@ from planner.engine.speed.operators import (
     between_bytes,
     cache_bytes,
     distinct_experts,
+    hand_over_s,
     head_product,
     head_share,
     latencies_s,
@@ -254,6 +255,15 @@ def _collectives(t: Table, one: Pass) -> Iterator[_Part]:
     reduce_s, exchange_s = tensor_parallel_s(t, one.shape[0])
     reduced = 2 * 2 * number((s.tp - 1) / s.tp) * size * layers
     yield _Part("communication", "all-reduce of activations", number(reduce_s) * layers, "link", 2 * layers, bytes=reduced)
+    stages = number((s.pp - 1) / s.pp)
+    yield _Part(
+        "communication",
+        "hand-over to the next stage",
+        number(hand_over_s(t, one.shape[0])) * stages,
+        "link",
+        stages,
+        bytes=size * stages / number(s.tp),
+    )
     moe, ranks = number(m.moe_layers / m.layers), number(np.maximum(s.ep, 1))
     routed = 2 * moe * size * number(m.experts_per_token) * (ranks - 1) / ranks / ranks * layers
     yield _Part("communication", "all-to-all of routed tokens", number(exchange_s) * layers, "link", 2 * moe * layers, bytes=routed)

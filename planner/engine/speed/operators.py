@@ -164,7 +164,7 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
         attention=attention_pass_s(t, rows, context, new),
         elementwise=layers * elementwise * factor,
         head=took["head"] * share * factor,
-        communication=layers * added(tensor_parallel_s(t, rows)) + t.engine.hop_s * (s.pp - 1) / s.pp,
+        communication=layers * added(tensor_parallel_s(t, rows)) + hand_over_s(t, rows) * (s.pp - 1) / s.pp,
         latency=latency_pass_s(t, new),
         host=layers * host_s(t),
         compute_bound=(layers * bound_layer + bound["head"] * share) * factor,
@@ -326,3 +326,16 @@ def tensor_parallel_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     routed = size * m.experts_per_token * (s.ep - 1) / np.maximum(s.ep, 1) / np.maximum(s.ep, 1)
     exchange_s = 2 * (m.moe_layers / m.layers) * collective_s(t, s.ep, routed, per_node=np.minimum(s.ep, s.gpus_per_node))
     return reduce_s, exchange_s
+
+
+def hand_over_s(t: Table, rows: Floats) -> Floats:
+    """Seconds in which a stage of an inference pipeline hands the activations of r tokens to the next, r·h/tp elements a rank.
+
+    Over the network where the stages are in several nodes. Where an engine's own hand-over is known it is that; training adds its own.
+    """
+    s = t.layout
+    size = rows * t.model.width * t.job.activation_bytes / s.tp
+    apart = s.tp * s.pp > s.gpus_per_node
+    seconds = collective_s(t, np.full(1, 2.0), size, per_node=np.where(apart, 1.0, 2.0))
+    unknown = (s.pp > 1) & (t.engine.hop_s == 0) & (t.job.train == 0)
+    return np.where(unknown, seconds, t.engine.hop_s)

@@ -1,0 +1,74 @@
+"""Models that need more than one node: a stage of one replica on each of several nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_sample import ask, candidate, chip, session
+
+from planner.engine.answers import Plan, PlanRow
+from planner.engine.speed.operators import forward, hand_over_s
+from planner.workload.presets import read_workload
+
+H100 = "H100 SXM5 80GB"
+LARGE = {"model": "deepseek-v3", "task": "serve", "dtype": "fp8", "engine": "vllm", "input_tokens": 2000, "output_tokens": 500}
+
+
+def plan(**workload: Any) -> Plan:
+    return session().plan(read_workload(workload, "test"), basis="spec")
+
+
+def best(found: Plan) -> PlanRow:
+    row = found.rows[0]
+    assert row.rank == 1
+    return row
+
+
+@pytest.mark.parametrize("load", [{"concurrency": 64}, {"request_rate_per_s": 4.0}])
+def test_a_replica_spans_the_nodes_it_needs(load: dict[str, Any]) -> None:
+    """671 GB of weights on 80 GB parts: eight hold 84 GB each, sixteen 42."""
+    row = best(plan(**LARGE, **load, gpus_considered=[H100]))
+    layout = row.answer.layout
+    assert layout is not None
+    assert (layout.tp, layout.pp, layout.nodes) == (8, 2, 2 * layout.dp)
+    assert row.answer.memory_bytes is not None
+    assert 0.4 * 671e9 / 8 < row.answer.memory_bytes.weights < 0.55 * 671e9 / 8
+
+
+def test_its_row_is_what_is_estimated_of_its_layout() -> None:
+    row = best(plan(**LARGE, concurrency=64, gpus_considered=[H100], max_gpus=16))
+    asked = ask(**LARGE, concurrency=64, gpu=H100, gpus=16, gpus_per_node=8, tp=8, pp=2)
+    assert row.answer.request_s == asked.request_s
+    assert row.answer.memory_bytes == asked.memory_bytes
+
+
+def test_where_a_node_is_enough_it_is_not_split() -> None:
+    for row in plan(**LARGE, concurrency=64, gpus_considered=["H200 SXM"]).rows:
+        assert row.answer.layout is not None
+        assert row.answer.layout.pp == 1, row
+    small = plan(**LARGE | {"model": "llama-3.1-8b"}, concurrency=64, gpus_considered=[H100])
+    assert all(row.answer.layout is None or row.answer.layout.pp == 1 for row in small.rows)
+
+
+def test_what_is_handed_over_by_hand() -> None:
+    """8,192 tokens of 7,168 bf16 elements in eight slices: 14.7 MB over an adapter of 50 GB/s, four fifths of which are reached."""
+    layout = {
+        "tp": 8.0,
+        "pp": 2.0,
+        "gpus": 16.0,
+        "gpus_per_node": 8.0,
+        "nvlink": 1.0,
+        "link_bytes_per_s": 450e9,
+        "fabric_bytes_per_s": 50e9,
+    }
+    row = candidate(chip(H100, "fp8", "fp8"), layout, **LARGE, concurrency=8).table()
+    rows = np.full(1, 8192.0)
+    transfer = 8192 * 7168 * 2 / 8 / (50e9 * 0.8)
+    assert transfer == pytest.approx(367e-6, rel=1e-3)
+    assert transfer < hand_over_s(row, rows)[0] < 1.6 * transfer  # the latency of the network is added
+    near = candidate(chip(H100, "fp8", "fp8"), layout | {"gpus_per_node": 16.0}, **LARGE, concurrency=8).table()
+    assert hand_over_s(near, rows)[0] < hand_over_s(row, rows)[0] / 3
+    passed = [forward(table, rows, rows, rows, head_rows=np.ones(1)).communication[0] for table in (row, near)]
+    assert passed[0] - passed[1] == pytest.approx((hand_over_s(row, rows)[0] - hand_over_s(near, rows)[0]) / 2)
