@@ -27,7 +27,7 @@ if __name__ == "__main__":
     if not __package__:
         _register_package()
     if sys.argv[1:2] == ["ranks"]:
-        from bench.ranks import main as rank
+        from bench.kinds.ranks import main as rank
 
         sys.exit(rank(sys.argv[2:]))
     from bench.worker import main

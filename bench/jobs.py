@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench import attention, bandwidth, collective, inference, launch, matmul, networks, overheads, training, transfer, variants
-from bench.environment import Device
+from bench.kinds import (
+    attention,
+    bandwidth,
+    collective,
+    inference,
+    launch,
+    matmul,
+    networks,
+    overheads,
+    training,
+    transfer,
+    variants,
+)
+from bench.kinds.ranks import JOIN_S
+from bench.kinds.transformer import BATCH, QWEN3_06B, SEQUENCE, Qwen3Shape
+from bench.machine.environment import Device
 from bench.points import Bench
 from bench.protocol import Point, Result
-from bench.ranks import JOIN_S
-from bench.transformer import BATCH, QWEN3_06B, SEQUENCE, Qwen3Shape
 
 HEADS, KV_HEADS, HEAD_DIM = QWEN3_06B.heads, QWEN3_06B.kv_heads, QWEN3_06B.head_dim
 """Of attention by itself."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bench import nvml
-from bench.environment import Device
+from bench.kinds.ranks import Group
+from bench.machine import nvml
+from bench.machine.environment import Device
 from bench.protocol import Point, Result, utc_now
-from bench.ranks import Group
 from bench.timing import CpuTimer, Timed, Timer, measure
 
 
@@ -93,7 +93,7 @@ def timer_for(device: Device) -> Timer:
     """The clock that fits the device."""
     if device.is_cpu:
         return CpuTimer()
-    from bench.cuda import CudaTimer
+    from bench.machine.cuda import CudaTimer
 
     return CudaTimer(device.torch_name)
 

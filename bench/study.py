@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bench.transformer import BATCH, SEQUENCE, Qwen3Shape, study_shape
+from bench.kinds.transformer import BATCH, SEQUENCE, Qwen3Shape, study_shape
 
 AXES = ("width", "batch")
 DEPTH_LAWS = ("printed", "log2")

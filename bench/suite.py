@@ -6,8 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bench import bandwidth, study
-from bench.environment import Device
+from bench import study
 from bench.jobs import (
     Job,
     attend,
@@ -32,9 +31,11 @@ from bench.jobs import (
     train,
     triad,
 )
+from bench.kinds import bandwidth
+from bench.kinds.ranks import OPERATIONS, World
+from bench.kinds.transformer import CPU_SHAPE, GPU_SHAPE, QWEN3_06B, QWEN3_8B, SMOKE_SHAPE
+from bench.machine.environment import Device
 from bench.protocol import PROMISED_S
-from bench.ranks import OPERATIONS, World
-from bench.transformer import CPU_SHAPE, GPU_SHAPE, QWEN3_06B, QWEN3_8B, SMOKE_SHAPE
 
 SUITES = ("quick", "standard", "study", "collectives", "smoke")
 """`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training

@@ -33,8 +33,8 @@ from bench.protocol import (
 from bench.run import FAILED, Run
 
 if TYPE_CHECKING:
-    from bench.environment import Device
     from bench.jobs import Job
+    from bench.machine.environment import Device
     from bench.points import Bench
     from bench.rounds import Rounds
     from bench.suite import Wish
@@ -85,7 +85,9 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         import torch
     except ImportError as missing:
         return Error(name="NoTorch", message=f"this interpreter cannot load torch: {missing}")
-    from bench import earlier, environment, nvml, overheads, suite
+    from bench import earlier, suite
+    from bench.kinds import overheads
+    from bench.machine import environment, nvml
     from bench.rounds import Rounds
 
     resident_bytes, in_use = overheads.resident_bytes(), nvml.memory_in_use()
@@ -126,7 +128,7 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
 
 def _hello(device: Device) -> Hello:
     """Who measures, and on what."""
-    from bench import environment
+    from bench.machine import environment
 
     return Hello(
         schema=SCHEMA,
@@ -142,7 +144,9 @@ def _hello(device: Device) -> Hello:
 
 def _wish(options: argparse.Namespace, device: Device) -> Wish:
     """What beyond the suite's own points is asked for."""
-    from bench import environment, ranks, study
+    from bench import study
+    from bench.kinds import ranks
+    from bench.machine import environment
     from bench.suite import Wish
 
     return Wish(
@@ -155,7 +159,7 @@ def _wish(options: argparse.Namespace, device: Device) -> Wish:
 
 def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[str, float]) -> Bench:
     """The device under test, with its own telemetry where there is any."""
-    from bench import environment, nvml
+    from bench.machine import environment, nvml
     from bench.points import Bench, timer_for
 
     bench = Bench(device, timer_for(device), run.stopping, lambda _fraction, _note: None, resident_bytes=resident_bytes)
@@ -225,7 +229,7 @@ def _soak(run: Run, device: Device, point: Point, soak_s: float, later_s: float)
     """Bring a GPU to its steady clock; a CPU's governor reacts within the warm-up of a point."""
     if soak_s <= 0:
         return
-    from bench import cuda
+    from bench.machine import cuda
 
     cuda.soak(
         device.torch_name,
@@ -268,7 +272,7 @@ def _allocated(bench: Bench) -> float:
     """Bytes of the GPU's memory that tensors of this process hold; 0 for a CPU."""
     if bench.device.is_cpu:
         return 0.0
-    from bench import cuda
+    from bench.machine import cuda
 
     return cuda.allocated_bytes(bench.device.torch_name)
 
@@ -279,7 +283,7 @@ def _cleared(bench: Bench, point: Point, *, failed: bool, held_bytes: float) -> 
         gc.collect()
     if bench.device.is_cpu:
         return None
-    from bench import cuda
+    from bench.machine import cuda
 
     said = cuda.trouble(bench.device.torch_name) if failed else ""
     if said:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from repository import ROOT, RunPlanner
 
-from bench.adapters import fabric_between
-from bench.ranks import OPERATIONS, World
+from bench.kinds.ranks import OPERATIONS, World
+from bench.machine.adapters import fabric_between
 from planner.hardware.measured_collectives import collectives_of
 from planner.hardware.measurements import Store
 from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
@@ -152,7 +152,7 @@ def test_ranks_that_lost_each_other_are_not_asked_again() -> None:
     from types import SimpleNamespace
     from typing import cast
 
-    from bench import collective
+    from bench.kinds import collective
     from bench.points import Bench, UnsupportedError
     from bench.protocol import Point
 

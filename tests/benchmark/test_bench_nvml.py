@@ -18,7 +18,7 @@ def control(tmp_path: Path) -> ControlFile:
 
 REGION = """
 import json, pathlib, sys, time
-from bench.nvml import Meter, between
+from bench.machine.nvml import Meter, between
 control = pathlib.Path({control!r})
 meter = Meter.open({uuid!r})
 assert meter is not None
@@ -82,17 +82,17 @@ def test_an_older_gpu_tells_what_it_has(library: Path, control: ControlFile) -> 
 
 def test_no_such_gpu_is_no_meter(library: Path, control: ControlFile) -> None:
     control.devices(H100, A100)
-    code = "from bench.nvml import Meter, memory_in_use; print(Meter.open('nobody'), Meter.open(None), memory_in_use())"
+    code = "from bench.machine.nvml import Meter, memory_in_use; print(Meter.open('nobody'), Meter.open(None), memory_in_use())"
     done = run_python(code, library, control)
     assert done.stdout.startswith("None None {'11111111-2222-3333-4444-555555555555': 21474836480.0"), done.stderr
     control.devices(H100)
     done = run_python(
-        "from bench.nvml import Meter; m = Meter.open(None); print(m.busy_percent(), m.used_bytes())", library, control
+        "from bench.machine.nvml import Meter; m = Meter.open(None); print(m.busy_percent(), m.used_bytes())", library, control
     )
     assert done.stdout == "97 21474836480.0\n", done.stderr
 
 
 def test_without_a_driver_there_is_no_meter() -> None:
-    from bench.nvml import Meter, memory_in_use
+    from bench.machine.nvml import Meter, memory_in_use
 
     assert Meter.open("x") is None or memory_in_use()

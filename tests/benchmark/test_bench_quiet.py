@@ -23,7 +23,7 @@ from measuring_sample import MeasuredSession, needs_torch, opened
 from repository import RunPlanner
 from tui_sample import sample_options
 
-from bench.cpu import visible_cores
+from bench.machine.cpu import visible_cores
 from widgets.app import PlannerApp
 
 TICK_S, LATE_S = 0.05, 0.06

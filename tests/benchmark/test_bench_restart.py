@@ -123,7 +123,7 @@ async def test_a_point_that_breaks_its_worker_is_marked_and_the_next_one_is_meas
     tmp_path: Path, python_with: Callable[[str, str], Path], body: str, said: str
 ) -> None:
     store = Store.open(tmp_path)
-    heard = await listen(bench(tmp_path, store, python=python_with("bench.bandwidth", body)))
+    heard = await listen(bench(tmp_path, store, python=python_with("bench.kinds.bandwidth", body)))
     not_too_busy(heard)
     last = heard[-1]
     assert isinstance(last, Finished), last
@@ -150,7 +150,7 @@ async def test_a_worker_that_is_frozen_is_ended_and_the_next_point_is_measured(
 ) -> None:
     frozen = "import os, signal\ndef measure_copy(*_): os.kill(os.getpid(), signal.SIGSTOP)"
     store = Store.open(tmp_path)
-    heard = await listen(bench(tmp_path, store, python=python_with("bench.bandwidth", frozen), silence_s=5.0))
+    heard = await listen(bench(tmp_path, store, python=python_with("bench.kinds.bandwidth", frozen), silence_s=5.0))
     not_too_busy(heard)
     assert isinstance(heard[-1], Finished)
     (copied,) = (one for one in store.all() if one.kind == "copy")
@@ -214,7 +214,7 @@ async def test_what_does_not_fit_is_marked_without_another_worker(tmp_path: Path
 
 def quick_points() -> list[str]:
     """Ids of the quick suite on a CPU, as far as this file needs them left out."""
-    from bench.environment import find_device
+    from bench.machine.environment import find_device
     from bench.suite import jobs
 
     return [job.point.id for job in jobs("quick", find_device("cpu"))]
@@ -256,7 +256,7 @@ def jobs(suite, device, wish):
 
 
 def test_the_command_says_which_point_broke_and_goes_on(run_planner: RunPlanner, python_with: Callable[[str, str], Path]) -> None:
-    python = python_with("bench.bandwidth", KILLED)
+    python = python_with("bench.kinds.bandwidth", KILLED)
     done = run_planner("bench", "--suite", "smoke", "--device", "cpu", "--python", str(python), "--json", timeout_s=180)
     assert done.returncode == 0, done.stderr
     found = {one["kind"]: one for one in map(json.loads, done.stdout.splitlines())}
@@ -336,7 +336,8 @@ def test_a_gpu_that_does_not_recover_ends_the_worker(
     from types import SimpleNamespace
     from typing import cast
 
-    from bench import cuda, worker
+    from bench import worker
+    from bench.machine import cuda
     from bench.points import Bench
 
     released: list[str] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench import protocol
-from bench.transformer import BATCH, CPU_SHAPE, GPU_SHAPE, SEQUENCE, SMOKE_SHAPE, Qwen3Shape
+from bench.kinds.transformer import BATCH, CPU_SHAPE, GPU_SHAPE, SEQUENCE, SMOKE_SHAPE, Qwen3Shape
 
 BENCH = Path(protocol.__file__).parent
 POINT = protocol.Point(id="gemm/fp32/64x64x64", kind="gemm", label="GEMM", device="cpu", expected_s=1.0, cap_s=1.0)
@@ -86,7 +86,7 @@ def test_the_formula_counts_what_torch_counts(shape: Qwen3Shape, tied: bool) -> 
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    from bench.training import Qwen3
+    from bench.kinds.training import Qwen3
 
     shape = dataclasses.replace(shape, tied=tied)
     with torch.device("meta"):
@@ -105,7 +105,7 @@ def test_the_formula_counts_what_torch_counts(shape: Qwen3Shape, tied: bool) -> 
 
 def test_a_training_step_learns_and_looks_only_back() -> None:
     torch = pytest.importorskip("torch")
-    from bench.training import Qwen3
+    from bench.kinds.training import Qwen3
 
     torch.manual_seed(0)
     model = Qwen3(SMOKE_SHAPE)

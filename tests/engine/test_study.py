@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from repository import RunPlanner
 from study_sample import sample_curve, sample_study
 
+from bench.kinds.transformer import study_shape
 from bench.study import DEPTH_LAWS as BENCH_LAWS
 from bench.study import Wish, steps
 from bench.study import depth_of as bench_depth
-from bench.transformer import study_shape
 from planner.cli.study_svg import study_svg
 from planner.engine.study.answers import StudyAnswer, StudyCurve, story
 from planner.engine.study.crossings import highest, reach

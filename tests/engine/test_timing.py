@@ -80,8 +80,8 @@ def test_a_forward_pass_has_the_work_torch_counts(
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    from bench.training import Qwen3
-    from bench.transformer import Qwen3Shape
+    from bench.kinds.training import Qwen3
+    from bench.kinds.transformer import Qwen3Shape
 
     shape = Qwen3Shape(
         name="test", width=width, depth=depth, heads=heads, kv_heads=kv_heads, head_dim=head_dim, ffn=ffn, vocabulary=vocabulary

@@ -15,9 +15,9 @@ from planner.session import Session
 pytest.importorskip("torch")
 
 from bench import suite  # it imports torch
-from bench.collective import GPU_SIZES, bus_factor  # see above
-from bench.environment import Device  # see above
-from bench.matmul import operand_bytes, output_bytes  # see above
+from bench.kinds.collective import GPU_SIZES, bus_factor  # see above
+from bench.kinds.matmul import operand_bytes, output_bytes  # see above
+from bench.machine.environment import Device  # see above
 
 RATES = {"bf16": 655e12, "fp16": 640e12, "fp8": 1210e12, "tf32": 370e12, "fp32": 48e12, "int8": 1300e12}
 BANDWIDTH, KERNEL_S, LAUNCH_S, KNEE = 2.93e12, 3.4e-6, 4.6e-6, 2.4

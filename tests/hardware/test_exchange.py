@@ -166,7 +166,7 @@ def test_a_processors_figures_hold_for_its_own_number_of_cores(tmp_path: Path) -
 
 def test_the_key_of_this_processor_is_the_benchmarks() -> None:
     pytest.importorskip("torch")
-    from bench.environment import find_device, machine_parts
+    from bench.machine.environment import find_device, machine_parts
     from bench.protocol import machine_key
     from planner.observe.cpu import read_cpu
     from planner.observe.machine import cpu_key

@@ -91,7 +91,7 @@ async def test_the_suite_chosen_is_measured_with_the_products_of_the_form(tmp_pa
 
 def test_on_a_cpu_quick_leaves_out_products_that_take_longest_to_make() -> None:
     pytest.importorskip("torch")
-    from bench.environment import find_device
+    from bench.machine.environment import find_device
     from bench.suite import QUICK_CAP_S, Wish, jobs
 
     wish = Wish(shapes=((2048, 28672, 8192), (16, 1024, 8192)))

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.matmul import refuse_unsupported
+from bench.kinds.matmul import refuse_unsupported
+from bench.kinds.training import finished, peak_memory_bytes, step_parameters, training_step
+from bench.kinds.transformer import Qwen3Shape
 from bench.points import Bench, UnsupportedError, rate_result
 from bench.protocol import Point, Result
 from bench.timing import CpuTimer, Stopped
-from bench.training import finished, peak_memory_bytes, step_parameters, training_step
-from bench.transformer import Qwen3Shape
 
 STEADY = 0.05
 """Two steps in a row that differ by less have no compilation in them."""

@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 from torch import nn
 
-from bench.matmul import FLOAT_TYPES, refuse_unsupported
+from bench.kinds.matmul import FLOAT_TYPES, refuse_unsupported
+from bench.kinds.transformer import Qwen3Shape
 from bench.points import Bench, rate_result
 from bench.protocol import Point, Result
 from bench.timing import CpuTimer
-from bench.transformer import Qwen3Shape
 
 ROPE_BASE = 1e6
 NORM_EPSILON = 1e-6

@@ -10,8 +10,8 @@ import itertools
 import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 
-from bench.environment import Device
-from bench.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
+from bench.kinds.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
+from bench.machine.environment import Device
 from bench.points import Bench, rate_result
 from bench.protocol import Point, Result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 
-from bench.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
+from bench.kinds.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
 from bench.points import Bench, rate_result
 from bench.protocol import Point, Result
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from bench.environment import Device
+from bench.machine.environment import Device
 from bench.points import Bench, UnsupportedError, rate_result
 from bench.protocol import Point, Result
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from bench.kinds.training import training_step
+from bench.kinds.transformer import GPU_SHAPE
 from bench.points import Bench, UnsupportedError
 from bench.protocol import Point, Result, utc_now
-from bench.training import training_step
-from bench.transformer import GPU_SHAPE
 
 STEPS = 3
 """Of training, until the allocator has taken all it will."""

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 
-from bench.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
+from bench.kinds.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
+from bench.kinds.training import Layer, Qwen3, peak_memory_bytes, rotary, rotated
+from bench.kinds.transformer import Qwen3Shape
 from bench.points import Bench, rate_result
 from bench.protocol import Point, Result
-from bench.training import Layer, Qwen3, peak_memory_bytes, rotary, rotated
-from bench.transformer import Qwen3Shape
 
 WARM_CALLS = 3
 """Before a graph is recorded."""

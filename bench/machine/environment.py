@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from bench import cpu
+from bench.machine import cpu
 from bench.protocol import METHOD, hidden
 
 VARIABLES = (

@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import adapters
+from bench import protocol
+from bench.kinds.ranks import Group
+from bench.machine import adapters
 from bench.points import Bench, UnsupportedError, rounded
 from bench.protocol import Point, Result, utc_now
-from bench.ranks import Group
 from bench.timing import Stopped, judge, median, median_interval
 
 GPU_SIZES = tuple(2**power for power in (15, 18, 20, 22, 24, 26, 28, 30))
@@ -101,7 +102,7 @@ def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float
                 "MASTER_PORT": str(port),
                 **({"OMP_NUM_THREADS": "1"} if bench.device.is_cpu else {}),
             }
-            command = [sys.executable, "-u", str(Path(__file__).parent), *arguments]
+            command = [sys.executable, "-u", str(Path(protocol.__file__).parent), *arguments]
             started.append(
                 subprocess.Popen(
                     command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
