@@ -166,7 +166,7 @@ class Session:
 
     def architecture(self, model: str | dict[str, Any], where: str = "") -> Architecture:
         """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`."""
-        from planner.workload.huggingface import read_architecture
+        from planner.workload.huggingface.config import read_architecture
 
         key = model if isinstance(model, str) else json.dumps(model, sort_keys=True)
         if key not in self._architectures:

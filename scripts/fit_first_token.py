@@ -37,7 +37,7 @@ from planner.engine.speed.simulation.pace import pace_of
 from planner.engine.speed.simulation.replica import rules_of
 from planner.engine.speed.simulation.traffic import Length, Load, traffic_of
 from planner.session import Session
-from planner.workload.published import Experiment, read_published
+from planner.workload.published.experiments import Experiment, read_published
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 TRIED = np.arange(1.0, 10.01, 0.25)

@@ -31,7 +31,7 @@ from planner.engine.memory.total import INFERENCE_SPREAD, TRAINING_SPREAD
 from planner.engine.ranges import FIRST_TOKEN_SPREAD, MODEL_SPREAD, STREAM_SPREAD
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
-from planner.workload.published import Experiment, read_published
+from planner.workload.published.experiments import Experiment, read_published
 
 SHARE = 0.9
 MEMORY = {"training memory": TRAINING_SPREAD, "inference memory": INFERENCE_SPREAD}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.workload.architecture import Architecture
-from planner.workload.huggingface import read_architecture
+from planner.workload.huggingface.config import read_architecture
 
 BYTES = {"MB": 1e6, "MiB": 2**20, "GB": 1e9, "GiB": 2**30}
 _FAMILIES = {"llama-2": r"llama-2|vicuna", "llama-1": r"llama-\d+b", "mistral": r"mistral", "internlm": r"internlm"}

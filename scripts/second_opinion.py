@@ -31,8 +31,8 @@ import planner
 from planner.engine.answers import Answer
 from planner.engine.validation import Comparison, Score, compared, score
 from planner.session import Session
-from planner.workload.published import Experiment, read_published
-from planner.workload.published_rules import NotAsked
+from planner.workload.published.experiments import Experiment, read_published
+from planner.workload.published.rules import NotAsked
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv-second-opinion" / "bin" / "python"

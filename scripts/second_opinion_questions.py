@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.engine.answers import Answer, LayoutAnswer
-from planner.workload.published_rules import NotAsked
+from planner.workload.published.rules import NotAsked
 from planner.workload.tasks import Request
 
 SYSTEMS = {

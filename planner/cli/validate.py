@@ -18,7 +18,7 @@ from planner.errors import Problem, UserError
 if TYPE_CHECKING:
     from planner.engine.validation import Comparison
     from planner.session import Session
-    from planner.workload.published import PublishedSet
+    from planner.workload.published.experiments import PublishedSet
 
 ROW_COLUMNS = ("source", "experiment", "line", "framework", "gpu", "gpus", "model", "kind", "measured", "predicted", "low", "high")
 
@@ -75,7 +75,7 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
 def _published(session: Session, folder: Path, only: str) -> tuple[PublishedSet, list[Comparison], Counter[str]]:
     """The folder's experiments, their comparisons, and what the engine said to those it refused."""
     from planner.engine.validation import compared
-    from planner.workload.published import read_published
+    from planner.workload.published.experiments import read_published
 
     shelf = frozenset(session.models.names())
     found = read_published(folder, _known_gpus(session), lambda key: session.models.config(key) if key in shelf else None, only)

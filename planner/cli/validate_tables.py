@@ -16,7 +16,7 @@ from planner.schema import read_struct, read_toml
 from planner.units import UNKNOWN, digits, percent_text
 
 if TYPE_CHECKING:
-    from planner.workload.published import PublishedSet
+    from planner.workload.published.experiments import PublishedSet
 
 REASONS = Path(__file__).with_name("validate_reasons.toml")
 HEADS = ("n", "answered", "median", "p90", "signed", "inside", "width")

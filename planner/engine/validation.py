@@ -18,7 +18,7 @@ from planner.engine.answers import Answer, Figure
 from planner.engine.job.engines import find_engine
 
 if TYPE_CHECKING:
-    from planner.workload.published import Experiment, PublishedValue
+    from planner.workload.published.experiments import Experiment, PublishedValue
     from planner.workload.tasks import Request
 
 KINDS = {

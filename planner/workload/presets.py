@@ -14,7 +14,7 @@ import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
 from planner.schema import read_struct, read_toml
-from planner.workload.hub import NotFetched, config_address, fetched_config, is_hub_id
+from planner.workload.huggingface.hub import NotFetched, config_address, fetched_config, is_hub_id
 from planner.workload.tasks import Workload
 
 Origin = Literal["shipped", "user", "file"]

@@ -17,9 +17,9 @@ from planner.engine.validation import Comparison, by_kind, compared, quantile, s
 from planner.errors import UserError
 from planner.hardware.measurement import Measurement
 from planner.hardware.measurements import Store
-from planner.workload.published import COLUMNS, Experiment, PublishedSet, read_published
-from planner.workload.published_names import model_key
-from planner.workload.published_values import METRICS
+from planner.workload.published.experiments import COLUMNS, Experiment, PublishedSet, read_published
+from planner.workload.published.names import model_key
+from planner.workload.published.values import METRICS
 
 GPUS = frozenset({"a100-sxm-80gb", "h100-sxm-80gb"})
 SERVED = {

@@ -31,7 +31,7 @@ from planner.errors import UserError
 from planner.hardware.ceilings import Ceiling, TrainPoint
 from planner.hardware.measurement import Measurement
 from planner.session import Session
-from planner.workload.huggingface import read_architecture
+from planner.workload.huggingface.config import read_architecture
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from repository import ROOT
 from planner.errors import Problem, UserError
 from planner.paths import presets_folder
 from planner.workload.architecture import Architecture
-from planner.workload.huggingface import FAMILIES, read_architecture
+from planner.workload.huggingface.config import FAMILIES, read_architecture
 from planner.workload.presets import ModelShelf
 from planner.workload.tasks import LORA_TARGETS
 

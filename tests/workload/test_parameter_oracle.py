@@ -12,7 +12,7 @@ import pytest
 from repository import ROOT
 
 from planner.paths import presets_folder
-from planner.workload.huggingface import FAMILIES, TEXT_PART, read_architecture
+from planner.workload.huggingface.config import FAMILIES, TEXT_PART, read_architecture
 from planner.workload.matrices import matrices
 from planner.workload.presets import ModelShelf
 

@@ -7,7 +7,7 @@ import pytest
 from planner.paths import presets_folder
 from planner.workload import gguf
 from planner.workload.architecture import Architecture
-from planner.workload.huggingface import read_architecture
+from planner.workload.huggingface.config import read_architecture
 from planner.workload.matrices import matrices
 from planner.workload.presets import ModelShelf
 from planner.workload.weights import FORMATS, StoredWeights

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from planner.workload.published_names import (
+from planner.workload.published.names import (
     CHECKPOINTING,
     DTYPES,
     ENGINES,

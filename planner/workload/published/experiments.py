@@ -18,9 +18,9 @@ from typing import Any
 
 from planner.errors import Problem, UserError
 from planner.schema import read_struct
-from planner.workload.published_names import model_key
-from planner.workload.published_rules import NotAsked, Row, request_fields
-from planner.workload.published_values import METRICS, Quantity, quantity_of
+from planner.workload.published.names import model_key
+from planner.workload.published.rules import NotAsked, Row, request_fields
+from planner.workload.published.values import METRICS, Quantity, quantity_of
 from planner.workload.tasks import Request
 
 REQUIRED = ("config_id", "task", "gpu", "n_gpus", "model", "framework", "metric", "value", "unit")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.workload.config_keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys
 
 
 def _sizes(

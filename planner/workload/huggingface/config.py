@@ -11,35 +11,35 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from planner.errors import Problem, Problems, UserError, nearest_names
-from planner.workload import gpt_families, llama_families
 from planner.workload.architecture import Architecture
-from planner.workload.config_keys import ConfigKeys
+from planner.workload.huggingface import gpt, llama
+from planner.workload.huggingface.keys import ConfigKeys
 
 FAMILIES: dict[str, Callable[[ConfigKeys], dict[str, Any]]] = {
-    "llama": llama_families.llama,
-    "mistral": llama_families.mistral,
-    "mixtral": llama_families.mixtral,
-    "qwen": llama_families.qwen,
-    "qwen2": llama_families.qwen2,
-    "qwen2_moe": llama_families.qwen2_moe,
-    "qwen3": llama_families.qwen3,
-    "qwen3_moe": llama_families.qwen3_moe,
-    "phi3": llama_families.phi3,
-    "gemma2": llama_families.gemma2,
-    "gemma3_text": llama_families.gemma3,
-    "olmo2": llama_families.olmo2,
-    "gpt_oss": llama_families.gpt_oss,
-    "deepseek_v2": llama_families.deepseek_v2,
-    "deepseek_v3": llama_families.deepseek_v3,
-    "gpt2": gpt_families.gpt2,
-    "gptj": gpt_families.gptj,
-    "gpt_neox": gpt_families.gpt_neox,
-    "falcon": gpt_families.falcon,
-    "mpt": gpt_families.mpt,
-    "phi": gpt_families.phi,
-    "bloom": gpt_families.bloom,
-    "opt": gpt_families.opt,
-    "bert": gpt_families.bert,
+    "llama": llama.llama,
+    "mistral": llama.mistral,
+    "mixtral": llama.mixtral,
+    "qwen": llama.qwen,
+    "qwen2": llama.qwen2,
+    "qwen2_moe": llama.qwen2_moe,
+    "qwen3": llama.qwen3,
+    "qwen3_moe": llama.qwen3_moe,
+    "phi3": llama.phi3,
+    "gemma2": llama.gemma2,
+    "gemma3_text": llama.gemma3,
+    "olmo2": llama.olmo2,
+    "gpt_oss": llama.gpt_oss,
+    "deepseek_v2": llama.deepseek_v2,
+    "deepseek_v3": llama.deepseek_v3,
+    "gpt2": gpt.gpt2,
+    "gptj": gpt.gptj,
+    "gpt_neox": gpt.gpt_neox,
+    "falcon": gpt.falcon,
+    "mpt": gpt.mpt,
+    "phi": gpt.phi,
+    "bloom": gpt.bloom,
+    "opt": gpt.opt,
+    "bert": gpt.bert,
 }
 """`model_type` -> reader."""
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from planner.errors import Problem, UserError
 from planner.units import GIB, MIB
-from planner.workload.published_rules import NotAsked, Row, whole
+from planner.workload.published.rules import NotAsked, Row, whole
 from planner.workload.tasks import Request
 
 Quantity = Literal[
