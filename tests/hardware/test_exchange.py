@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from measurement_sample import measurement
 from repository import RunPlanner
 
 from planner.errors import UserError
@@ -31,26 +32,21 @@ def gpus() -> GpuCatalogue:
     return load_gpus(presets_folder() / "gpus")
 
 
+LARGE = {
+    "device": "H100 SXM5 80GB",
+    "fingerprint": "aaaabbbbcccc-11112222",
+    "parameters": {"m": 8192, "n": 8192, "k": 8192},
+    "value": 700e12,
+    "low": 690e12,
+    "high": 710e12,
+    "run": "20260101T000000Z-abcdef",
+    "flop": 2.0 * 8192**3,
+    "bytes": 3 * 2.0 * 8192**2,
+}
+
+
 def measured(point: str = "gemm/bf16/8192x8192x8192", **changes: Any) -> Measurement:
-    base = Measurement(
-        point=point,
-        kind="gemm",
-        device="H100 SXM5 80GB",
-        fingerprint="aaaabbbbcccc-11112222",
-        dtype="bf16",
-        parameters={"m": 8192, "n": 8192, "k": 8192},
-        value=700e12,
-        low=690e12,
-        high=710e12,
-        status="ok",
-        taken_at="2026-01-01T00:00:00Z",
-        suite="quick",
-        run="20260101T000000Z-abcdef",
-        flop=2.0 * 8192**3,
-        bytes=3 * 2.0 * 8192**2,
-        samples=20,
-    )
-    return msgspec.structs.replace(base, **changes)
+    return measurement(point, **LARGE | changes)
 
 
 RUN = Run(

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from repository import ROOT
@@ -19,19 +20,16 @@ NOT_PASSED_ON = ("NO_COLOR", "COLUMNS", "LINES")
 """Of the terminal the tests run on, not of this one."""
 
 
-class Screen:
-    """The program on a pseudo-terminal in 24-bit colour; `variables` are added to its environment."""
+class Terminal:
+    """A process on a pseudo-terminal of its own."""
 
-    def __init__(self, home: Path, *options: str, size: tuple[int, int] = (200, 50), **variables: str) -> None:
-        """`size` is (columns, rows)."""
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], size: tuple[int, int] = (120, 40)) -> None:
+        """`arguments` of this Python; `size` is (columns, rows)."""
         self._main, worker = pty.openpty()
         fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
-        folders = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE", "DATA")}
-        plain = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON and not name.startswith("TEXTUAL")}
-        terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "widgets.launch", *options],
-            stdin=worker, stdout=worker, stderr=worker, env=plain | terminal | folders | variables, cwd=ROOT, start_new_session=True,
+            [sys.executable, *arguments],
+            stdin=worker, stdout=worker, stderr=worker, env={**environment, "PYTHONPATH": str(ROOT)}, cwd=ROOT, start_new_session=True,
         )  # fmt: skip
         os.close(worker)
 
@@ -53,3 +51,13 @@ class Screen:
         self.process.kill()
         self.process.wait()
         os.close(self._main)
+
+
+class Screen(Terminal):
+    """The program in 24-bit colour, with folders of its own in `home`; `variables` are added to its environment."""
+
+    def __init__(self, home: Path, *options: str, size: tuple[int, int] = (200, 50), **variables: str) -> None:
+        folders = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE", "DATA")}
+        plain = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON and not name.startswith("TEXTUAL")}
+        terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"}
+        super().__init__(["-m", "widgets.launch", *options], plain | terminal | folders | variables, size)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import re
-import select
-import struct
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from repository import ROOT
+from terminal_screen import Terminal
 
 from planner.cli import AppOptions as CommandLineOptions
 from widgets import launch
@@ -31,42 +27,6 @@ sys.exit(open_app(sample_options(pathlib.Path({folder!r}))))
 """
 
 
-class Terminal:
-    """A process on a terminal of 120 × 40."""
-
-    def __init__(self, arguments: list[str], **environment: str) -> None:
-        self._main, worker = pty.openpty()
-        fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-        self.process = subprocess.Popen(
-            [sys.executable, *arguments],
-            stdin=worker,
-            stdout=worker,
-            stderr=worker,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-            start_new_session=True,
-        )
-        os.close(worker)
-
-    def read(self, until: bytes = b"", within_s: float = 20.0) -> bytes:
-        """What is written until `until` appears, or for `within_s`."""
-        written, end = b"", time.monotonic() + within_s
-        while time.monotonic() < end and not (until and until in written):
-            if select.select([self._main], [], [], 0.02)[0]:
-                try:
-                    written += os.read(self._main, 65536)
-                except OSError:
-                    break
-        return written
-
-    def type(self, keys: bytes) -> None:
-        os.write(self._main, keys)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._main)
-
-
 @pytest.fixture
 def sample(tmp_path: Path) -> Iterator[Terminal]:
     yield from _sample(tmp_path)
@@ -79,7 +39,7 @@ def sample_without_colour(tmp_path: Path) -> Iterator[Terminal]:
 
 def _sample(folder: Path, **environment: str) -> Iterator[Terminal]:
     code = SAMPLE.format(root=str(ROOT), tests=str(ROOT / "tests" / "samples"), folder=str(folder))
-    terminal = Terminal(["-c", code], **environment)
+    terminal = Terminal(["-c", code], {**os.environ, **environment})
     yield terminal
     terminal.close()
 
@@ -141,7 +101,7 @@ def test_everything_the_command_line_was_given_reaches_the_screen(monkeypatch: p
 
 
 def test_a_theme_there_is_not_is_told_before_the_screen_is_taken_over(tmp_path: Path) -> None:
-    terminal = Terminal(["-m", "widgets.launch", "--theme", "nrd", "--state", str(tmp_path)])
+    terminal = Terminal(["-m", "widgets.launch", "--theme", "nrd", "--state", str(tmp_path)], os.environ)
     written = terminal.read(until=b"Did you mean 'nord'", within_s=20.0)
     assert b"'nrd' is no theme" in written
     assert terminal.process.wait(timeout=10) == 2
