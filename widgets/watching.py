@@ -14,7 +14,7 @@ from textual.message import Message
 if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
     from planner.observe.telemetry.poller import Poller
-    from planner.observe.telemetry.stream import Telemetry
+    from planner.observe.telemetry.source import Telemetry
 
 WINDOW = 300
 """Readings kept for advice: five minutes at one a second."""

@@ -16,7 +16,7 @@ from planner.errors import Problem, UserError
 if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
     from planner.observe.telemetry.recording import Recording
-    from planner.observe.telemetry.stream import Telemetry
+    from planner.observe.telemetry.source import Telemetry
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -62,7 +62,7 @@ class Origin:
             from planner.observe.telemetry.exporter import read_exporter
 
             return read_exporter(self.source)
-        from planner.observe.telemetry.poller import read_once
+        from planner.observe.telemetry.reading import read_once
 
         return read_once(processes=self.processes)
 

@@ -21,7 +21,7 @@ from planner.units import MIB
 if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
     from planner.observe.telemetry.recording import Recorder
-    from planner.observe.telemetry.stream import Telemetry
+    from planner.observe.telemetry.source import Telemetry
 
 UNBOUNDED_WIDTH = 200
 """Columns when stdout is no terminal."""

@@ -15,13 +15,13 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build
 
 READ_ONCE = """
 import msgspec
-from planner.observe.telemetry.poller import read_once
+from planner.observe.telemetry.reading import read_once
 print(msgspec.json.encode(read_once()).decode())
 """
 READ_TWICE_OPEN = """
 import msgspec, sys, time
 from planner.observe.driver.nvml import Nvml
-from planner.observe.telemetry.poller import read_once
+from planner.observe.telemetry.reading import read_once
 with Nvml.open() as nvml:
     for _ in range(2):
         print(msgspec.json.encode(read_once(nvml)).decode(), flush=True)

@@ -238,7 +238,7 @@ def test_nvitop_reads_the_same_where_it_reads_at_all(library: Path, control: Con
     )
     code = """
 import json, nvitop
-from planner.observe.telemetry.poller import read_once
+from planner.observe.telemetry.reading import read_once
 
 def known(value):
     return None if value is nvitop.NA else value

@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from planner.observe.snapshot import Snapshot
 from planner.observe.telemetry.recording import Recording
+from planner.observe.telemetry.source import Telemetry
 
-STOP_WAIT_S = 0.3
 LONGEST_GAP_S = 10.0
 """A recording that was interrupted goes on after at most this long."""
-
-
-class Telemetry(Protocol):
-    """What front ends need of a source of snapshots; `Poller` is one."""
-
-    latest: Snapshot | None
-    failure: Exception | None
-
-    @property
-    def paused(self) -> bool:
-        """Whether nothing is told for now."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether no snapshot will follow."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    def pause(self) -> None:
-        """Tell nothing until `resume`."""
-
-    def resume(self) -> None:
-        """Go on at once."""
-
-    def stop(self) -> bool:
-        """End within 0.3 s; False when a call is stuck."""
-
-    def stale_for_s(self) -> float | None:
-        """Seconds without an answer; None while there is nothing amiss."""
 
 
 class Due(NamedTuple):
@@ -53,57 +22,19 @@ class Due(NamedTuple):
     rest_s: float
 
 
-class Stream:
-    """One daemon thread that asks `following` for the next snapshot, hands it to `on_snapshot`, and rests.
-
-    `following` answers None at the end. `latest`, `failure`, pausing and stopping are as of `Poller`.
-    """
+class Stream(Telemetry):
+    """Asks `following` for the next snapshot, tells it, and rests; `following` answers None at the end."""
 
     def __init__(self, following: Callable[[], Due | None], on_snapshot: Callable[[Snapshot], None] | None = None) -> None:
-        self.latest: Snapshot | None = None
-        self.failure: Exception | None = None
+        super().__init__(on_snapshot)
         self._following = following
-        self._on_snapshot = on_snapshot
-        self._wake = threading.Event()
-        self._stopping = False
-        self._paused = False
         self._ended = False
         self._due_s = float("inf")
-        self._thread: threading.Thread | None = None
-
-    @property
-    def paused(self) -> bool:
-        """Whether nothing is told for now."""
-        return self._paused
 
     @property
     def ended(self) -> bool:
         """Whether there is nothing more to come."""
         return self._ended
-
-    def start(self) -> None:
-        """Begin."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
-            self._thread.start()
-
-    def pause(self) -> None:
-        """Hold after the snapshot that is on its way."""
-        self._paused = True
-
-    def resume(self) -> None:
-        """Go on at once."""
-        self._paused = False
-        self._wake.set()
-
-    def stop(self) -> bool:
-        """End; waits at most 0.3 s. False when the source does not answer: its thread is left to the process's end."""
-        self._stopping = True
-        self._wake.set()
-        if self._thread is None or self._thread is threading.current_thread():
-            return True
-        self._thread.join(STOP_WAIT_S)
-        return not self._thread.is_alive()
 
     def stale_for_s(self) -> float | None:
         """Seconds by which the next snapshot is late; None while it is not, when paused, and after the end."""
@@ -116,9 +47,7 @@ class Stream:
         if due.snapshot is None:
             return
         self._due_s = time.monotonic() + due.rest_s
-        self.latest = due.snapshot
-        if self._on_snapshot is not None:
-            self._on_snapshot(due.snapshot)
+        self._tell(due.snapshot)
 
     def _run(self) -> None:
         try:

@@ -1,0 +1,73 @@
+"""What every source of telemetry is: a daemon thread that tells snapshots until it is stopped or has no more."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from planner.observe.snapshot import Snapshot
+
+STOP_WAIT_S = 0.3
+"""How long stopping waits for an answer that is on its way."""
+
+
+class Telemetry(ABC):
+    """A source of snapshots; each is handed to `on_snapshot` in the source's own thread."""
+
+    def __init__(self, on_snapshot: Callable[[Snapshot], None] | None = None) -> None:
+        self.latest: Snapshot | None = None
+        """The last snapshot; None before the first."""
+        self.failure: Exception | None = None
+        """What ended the thread, if not `stop` and not the end."""
+        self._on_snapshot = on_snapshot
+        self._wake = threading.Event()
+        self._stopping = self._paused = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is told for now."""
+        return self._paused
+
+    @property
+    @abstractmethod
+    def ended(self) -> bool:
+        """Whether no snapshot will follow."""
+
+    @abstractmethod
+    def stale_for_s(self) -> float | None:
+        """Seconds without an answer that was due; None while there is nothing amiss."""
+
+    def start(self) -> None:
+        """Begin; whatever takes time is done in the thread."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+            self._thread.start()
+
+    def pause(self) -> None:
+        """Tell nothing until `resume`."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Go on at once."""
+        self._paused = False
+        self._wake.set()
+
+    def stop(self, within_s: float = STOP_WAIT_S) -> bool:
+        """End; waits at most `within_s` seconds. False when a call does not return: the thread is left to the process's end."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread is None or self._thread is threading.current_thread():
+            return True
+        self._thread.join(within_s)
+        return not self._thread.is_alive()
+
+    @abstractmethod
+    def _run(self) -> None:
+        """The thread's work: until `_stopping`, heeding `_paused` and `_wake`; what it raises becomes `failure`."""
+
+    def _tell(self, snapshot: Snapshot) -> None:
+        self.latest = snapshot
+        if self._on_snapshot is not None:
+            self._on_snapshot(snapshot)
