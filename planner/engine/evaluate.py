@@ -23,7 +23,7 @@ from planner.engine.columns import (
 )
 from planner.engine.job.jobs import Job
 from planner.engine.memory import MemoryColumns, memory_of
-from planner.engine.ranges import MODEL_SPREAD, formulas_share
+from planner.engine.ranges import MODEL_SPREAD, formulas_share, network_spread
 from planner.engine.speed.chips import Chip
 from planner.engine.speed.disaggregated import asked_of, pooled
 from planner.engine.speed.queueing import Queue
@@ -119,6 +119,7 @@ def evaluate(candidates: Candidates, memory: MemoryColumns | None = None, alike:
         share * table.chip.flop_spread,
         (1 - share) * table.chip.bandwidth_spread,
         table.chip.train_spread * table.job.train,
+        network_spread(table, step, serve),
     )
     spread = np.sqrt(added(np.broadcast_to(part, (table.rows,)) ** 2 for part in parts))
     return Evaluated(candidates, table, memory, step, serve, spread, queue)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from engine_sample import ask, candidate, chip, session
+from engine_sample import ask, candidate, chip, evaluated, session
 
 from planner.engine.answers import Plan, PlanRow
+from planner.engine.ranges import network_spread
 from planner.engine.speed.operators import forward, hand_over_s
 from planner.workload.presets import read_workload
 
@@ -72,3 +75,25 @@ def test_what_is_handed_over_by_hand() -> None:
     assert hand_over_s(near, rows)[0] < hand_over_s(row, rows)[0] / 3
     passed = [forward(table, rows, rows, rows, head_rows=np.ones(1)).communication[0] for table in (row, near)]
     assert passed[0] - passed[1] == pytest.approx((hand_over_s(row, rows)[0] - hand_over_s(near, rows)[0]) / 2)
+
+
+def test_an_assumed_network_widens_ranges_by_the_time_spent_in_it() -> None:
+    job = {"model": "llama-3.1-8b", "task": "train", "micro_batch": 1, "sequence": 2048, "global_batch": 64}
+    spread = {
+        "gpus": 16.0,
+        "dp": 16.0,
+        "shard": 16.0,
+        "zero": 3.0,
+        "nvlink": 1.0,
+        "link_bytes_per_s": 450e9,
+        "fabric_bytes_per_s": 5e9,
+    }
+    far, near = (evaluated(chip(H100), spread | {"gpus_per_node": float(inside)}, **job) for inside in (8, 16))
+    assert far.step is not None
+    waited = sum(part[0] for part in far.step.exposed.values()) / far.step.step_s[0]
+    assert 0.3 < waited < 1.0, "or the network would not show"
+    assert network_spread(far.table, far.step, None)[0] == pytest.approx(math.log(2) * waited)
+    assert network_spread(near.table, near.step, None)[0] == 0
+    assert far.spread[0] > near.spread[0]
+    measured = replace(far.table, chip=replace(far.table.chip, measured_nodes_few=np.array([2.0])))
+    assert network_spread(measured, far.step, None)[0] == 0
