@@ -37,8 +37,9 @@ PROGRAM = [sys.executable, "-m", "widgets.launch"]
 PAINTED, ANSWERED = b"Ranking", b" fit \xc2\xb7"
 GPUS = ("H100 SXM5 80GB", "H200 SXM", "A100 80GB SXM", "L40S", "RTX 4090", "L4")
 ESTIMATES = 5000
-ESTIMATED = (("batch", "", 2000), ("concurrency", " of a closed loop", 2000), ("request_rate_per_s", " at a rate", 1000))
-"""What lines of `estimate` ask for, in words, and how many a second there have to be; services at a request rate are simulated."""
+ESTIMATED = (("batch", "", 2000), ("concurrency", " of a closed loop", 2000), ("request_rate_per_s", " at a rate", 2000))
+"""What lines of `estimate` ask for, in words, and how many a second there have to be; services at a request rate are simulated, and
+take two processors for it."""
 RERANKED = {
     "llama-3.1-8b-pretrain": 50,
     "llama-3.1-405b-pretrain": 50,

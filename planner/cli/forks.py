@@ -10,15 +10,14 @@ import gc
 import os
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 Lines = list[bytes]
 MOST_FORKS = 3
 """More copies share so little that making them pays for few."""
-TRIED_LINES, WORTH_S = 256, 0.4
-"""The first so many lines tell how long one takes; seconds of work that are worth making copies, which takes some ten milliseconds."""
+FEWEST_LINES = 768
+"""So many at once are worth copies, which take some ten milliseconds to make."""
 SIZE_BYTES = 8
 """A message begins with its length."""
 
@@ -71,21 +70,16 @@ class Fork:
 
 
 class Shared:
-    """Lines answered by this process and its copies, which are made once there is work that is worth it."""
+    """Lines answered by this process and its copies, which are made for the first lines that are worth it."""
 
     def __init__(self, answer: Callable[[Lines], bytes], forks: int) -> None:
         self._answer, self._wanted = answer, forks
         self._forks: list[Fork] = []
-        self._line_s: float | None = None
-        """What a line took of this process, of those answered last."""
 
     def __call__(self, lines: Lines) -> Iterator[bytes]:
-        """Answers to `lines` in their order, some at a time; what does not take long is answered here alone."""
-        if self._wanted and self._line_s is None and len(lines) > TRIED_LINES:
-            yield self._own(lines[:TRIED_LINES])
-            lines = lines[TRIED_LINES:]
-        if not self._wanted or self._line_s is None or len(lines) * self._line_s < WORTH_S:
-            yield self._own(lines)
+        """Answers to `lines` in their order, a part from each process; a few are answered here alone."""
+        if not self._wanted or len(lines) < FEWEST_LINES:
+            yield self._answer(lines)
             return
         while len(self._forks) < self._wanted:
             self._forks.append(Fork(self._answer, self._forks))
@@ -93,19 +87,13 @@ class Shared:
         own, *parts = [lines[begin : begin + each] for begin in range(0, len(lines), each)]
         for fork, part in zip(self._forks, parts, strict=False):
             fork.ask(part)
-        yield self._own(own)
+        yield self._answer(own)
         for fork, part in zip(self._forks, parts, strict=False):
             told = fork.told()
             if told is None:  # it was killed: what it was asked is answered here, and so is all that comes after
                 self._wanted = 0
-                told = self._own(part)
+                told = self._answer(part)
             yield told
-
-    def _own(self, lines: Lines) -> bytes:
-        began = time.process_time()
-        answers = self._answer(lines)
-        self._line_s = (time.process_time() - began) / max(len(lines), 1)
-        return answers
 
     def end(self) -> None:
         """No copy is left."""

@@ -23,14 +23,12 @@ from planner.cli.forks import Lines, Shared, spare_processors
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux alone")
-TRIED_LINES = forks.TRIED_LINES
 SERVICE = {"model": "Qwen/Qwen3-8B", "gpu": "H100 SXM5 80GB", "task": "serve", "output_tokens": 64}
 
 
 @pytest.fixture(autouse=True)
 def worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "TRIED_LINES", 4)
-    monkeypatch.setattr(forks, "WORTH_S", 0.0)
+    monkeypatch.setattr(forks, "FEWEST_LINES", 4)
 
 
 def told(lines: Lines) -> bytes:
@@ -66,17 +64,16 @@ def test_each_process_answers_a_part_and_the_order_is_kept(shared: Shared) -> No
     answered = [answer.split(b" by ") for answer in b"".join(parts).splitlines()]
     assert [line for line, _ in answered] == lines
     by = [int(process) for _, process in answered]
-    assert by[:13] == [os.getpid()] * 13, "the lines that were tried, and a third of the rest"
-    assert len(set(by)) == 3
-    assert [by.count(process) for process in dict.fromkeys(by)] == [13, 9, 9]
+    assert by[0] == os.getpid()
+    assert [by.count(process) for process in dict.fromkeys(by)] == [11, 11, 9]
     again = [int(answer.split(b" by ")[1]) for answer in b"".join(shared(lines)).splitlines()]
     assert set(again) == set(by), "the same copies go on"
     shared.end()
     assert all(gone(process) for process in set(by) - {os.getpid()})
 
 
-def test_what_is_soon_done_is_not_shared(monkeypatch: pytest.MonkeyPatch, shared: Shared) -> None:
-    monkeypatch.setattr(forks, "WORTH_S", 60.0)
+def test_few_lines_are_not_shared(monkeypatch: pytest.MonkeyPatch, shared: Shared) -> None:
+    monkeypatch.setattr(forks, "FEWEST_LINES", 1001)
     answered = b"".join(shared([b"%d" % number for number in range(1000)]))
     assert {int(answer.split(b" by ")[1]) for answer in answered.splitlines()} == {os.getpid()}
 
@@ -215,8 +212,6 @@ def test_no_copy_outlives_the_program(tmp_path: Path, way: str) -> None:
         assert process.stderr is not None
         writer = threading.Thread(target=written, args=(process.stdin,))
         writer.start()
-        for _ in range(TRIED_LINES):  # then copies are made, and all are at work
-            process.stdout.readline()
         copies = copies_of(process)
         if way == "ctrl-c":
             os.killpg(process.pid, signal.SIGINT)
