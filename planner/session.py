@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from planner.hardware.ceilings import Ceilings
     from planner.hardware.gpus import Gpu, GpuCatalogue
     from planner.hardware.measurement import Measurement, Prediction
-    from planner.hardware.measurements import Store
     from planner.hardware.offers import Offer
     from planner.hardware.priors import Priors
+    from planner.hardware.store import Store
     from planner.observe.machine import Machine
     from planner.reach import BasisChoice, Reach
     from planner.workload.architecture import Architecture
@@ -91,7 +91,7 @@ class Session:
     @cached_property
     def store(self) -> Store:
         """What was measured here; results of a worker that outlived its planner are taken in first."""
-        from planner.hardware.measurements import Store
+        from planner.hardware.store import Store
         from planner.observe.benchmark.journal import adopt_journals
 
         store = Store.open(self.state)

@@ -26,7 +26,8 @@ from .planning import SessionThread
 if TYPE_CHECKING:
     from planner.engine.answers import Plan, PlanRow
     from planner.hardware.gpus import Gpu
-    from planner.hardware.measurements import Measurement, Store
+    from planner.hardware.measurement import Measurement
+    from planner.hardware.store import Store
     from planner.observe.benchmark.events import Event
     from planner.observe.benchmark.process import BenchRun
     from planner.session import Session

@@ -18,7 +18,7 @@ from planner.cli.invocation import Invocation, json_option, pass_invocation
 
 if TYPE_CHECKING:
     from planner.cli.bench_narrator import Narrator
-    from planner.hardware.measurements import Store
+    from planner.hardware.store import Store
     from planner.observe.benchmark.events import Failed, Finished
     from planner.observe.benchmark.process import BenchRun
 

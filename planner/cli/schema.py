@@ -12,7 +12,7 @@ SUBJECTS = {
     "answer": ("planner.engine.answers", "Answer"),
     "plan": ("planner.engine.answers", "Plan"),
     "preset": ("planner.workload.tasks", "Workload"),
-    "measurement": ("planner.hardware.measurements", "Measurement"),
+    "measurement": ("planner.hardware.measurement", "Measurement"),
     "study": ("planner.engine.study.answers", "StudyAnswer"),
     "snapshot": ("planner.observe.snapshot", "Snapshot"),
     "advice": ("planner.engine.advice.rightsizing", "Advice"),

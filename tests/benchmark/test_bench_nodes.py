@@ -15,7 +15,7 @@ from repository import ROOT, RunPlanner
 from bench.kinds.ranks import OPERATIONS, World
 from bench.machine.adapters import fabric_between
 from planner.hardware.measured_collectives import collectives_of
-from planner.hardware.measurements import Store
+from planner.hardware.store import Store
 from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
 from planner.observe.benchmark.ranks import rank_of
 

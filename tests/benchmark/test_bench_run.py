@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.protocol import Bye, Hello, Plan, Point, Result, Start, encode
-from planner.hardware.measurements import Store
+from planner.hardware.store import Store
 from planner.observe.benchmark.events import Event, Failed, Finished, PointDone, PointStarted, Preparing, Started, WorkerRestarted
 from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter
 from planner.observe.benchmark.journal import RunLock, adopt_journals, journal_path
@@ -378,7 +378,7 @@ def test_what_a_cut_off_planner_left_is_adopted(tmp_path: Path, store: Store) ->
 def test_a_worker_outlives_a_planner_that_is_killed(tmp_path: Path) -> None:
     program = (
         "import asyncio, pathlib, sys\n"
-        "from planner.hardware.measurements import Store\n"
+        "from planner.hardware.store import Store\n"
         "from planner.observe.benchmark.process import BenchRequest, BenchRun\n"
         "async def main():\n"
         "    state = pathlib.Path(sys.argv[1])\n"

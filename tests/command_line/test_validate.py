@@ -16,7 +16,7 @@ from planner.engine.job.engines import find_engine
 from planner.engine.validation import Comparison, by_kind, compared, quantile, score, worst
 from planner.errors import UserError
 from planner.hardware.measurement import Measurement
-from planner.hardware.measurements import Store
+from planner.hardware.store import Store
 from planner.workload.published.experiments import COLUMNS, Experiment, PublishedSet, read_published
 from planner.workload.published.names import model_key
 from planner.workload.published.values import METRICS

@@ -12,7 +12,7 @@ from engine_sample import gpus_of, plan, session, shipped, solutions, workload
 
 from planner.engine.answers import Basis, PlanRow
 from planner.errors import UserError
-from planner.hardware.measurements import Measurement
+from planner.hardware.measurement import Measurement
 from planner.session import DEFAULT_PRESET, Session
 
 # --- objectives ---------------------------------------------------------------------------------------------------------

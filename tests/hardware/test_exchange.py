@@ -19,9 +19,9 @@ from planner.hardware.calibration import ceilings_of
 from planner.hardware.exchange import export_document, load_shipped, read_document, with_shipped
 from planner.hardware.gpus import GpuCatalogue, load_gpus
 from planner.hardware.measurement import UNITS, Measurement, Prediction, Run
-from planner.hardware.measurements import Store
 from planner.hardware.physics import beyond_physics
 from planner.hardware.priors import load_priors
+from planner.hardware.store import Store
 from planner.hardware.store_file import MIGRATIONS
 from planner.paths import presets_folder
 from planner.session import Session
@@ -275,7 +275,7 @@ def test_a_page_overwritten_costs_that_page_alone(tmp_path: Path) -> None:
 
 def test_a_full_disk_keeps_what_was_there_and_the_session(tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib, resource, signal; from planner.hardware.measurements import Measurement, Store;"
+        "import sys, pathlib, resource, signal; from planner.hardware.measurement import Measurement; from planner.hardware.store import Store;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "store = Store.open(pathlib.Path(sys.argv[1]));"
         "one = lambda i: Measurement(point=f'p{i}', kind='copy', device='d', fingerprint='f-s', status='ok', value=1.0, taken_at='t',"

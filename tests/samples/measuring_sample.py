@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from tui_sample import SampleSession, sample_options, settle
 
 from planner.hardware.gpus import GpuCatalogue
-from planner.hardware.measurements import Store
+from planner.hardware.store import Store
 from widgets.app import PlannerApp
 from widgets.benchmark import RunState
 

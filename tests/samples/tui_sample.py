@@ -30,7 +30,8 @@ from planner.engine.answers import (
 from planner.engine.speed.answers import Bound, Operator, TimeDetail
 from planner.errors import Problem, UserError
 from planner.hardware.gpus import Gpu, load_gpus
-from planner.hardware.measurements import Measurement, Store
+from planner.hardware.measurement import Measurement
+from planner.hardware.store import Store
 from planner.paths import presets_folder
 from planner.units import GIB
 from planner.workload.presets import PresetShelf, read_workload

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from planner.hardware.measurements import Measurement, RunState, Store
+    from planner.hardware.measurement import Measurement, RunState
+    from planner.hardware.store import Store
 
 __all__ = ["BenchRequest", "BenchRun", "Event", "adopt_journals", "probe_interpreter"]
 

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planner.hardware.measurement import SELF_TEST, UNITS, Measurement, MeasurementKind, Prediction, Run, RunState, Status
+from planner.hardware.measurement import SELF_TEST, Measurement, Prediction, Run, RunState
 from planner.hardware.store_file import StoreFile
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
     from pathlib import Path
-
-__all__ = ["SELF_TEST", "UNITS", "Measurement", "MeasurementKind", "Prediction", "Run", "RunState", "Status", "Store"]
 
 FILE_NAME = "measurements.sqlite3"
 ADD = """

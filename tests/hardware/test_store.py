@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from measurement_sample import measurement
 
-from planner.hardware.measurements import Run, Store
+from planner.hardware.measurement import Run
+from planner.hardware.store import Store
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
 
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib, msgspec; from planner.hardware.measurements import Measurement, Store;"
+        "import sys, pathlib, msgspec; from planner.hardware.measurement import Measurement; from planner.hardware.store import Store;"
         "store = Store.open(pathlib.Path(sys.argv[1]));"
         "[store.add(Measurement(point=f'p{i}', kind='copy', device='d', fingerprint='f-s', status='ok', taken_at='t', suite='quick',"
         " run=sys.argv[2])) for i in range(60)]; print(store.warnings)"
