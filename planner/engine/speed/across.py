@@ -15,7 +15,7 @@ from planner.hardware.fabrics import ELSEWHERE_SHARE, FABRIC_EFFICIENCY, FABRIC_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.engine.columns import Floats, Table
+    from planner.engine.columns import Flags, Floats, Table
 
 
 def across(t: Table, ranks: Floats, per_node: Floats, inside: Floats) -> tuple[Floats, Floats]:
@@ -40,6 +40,13 @@ def across(t: Table, ranks: Floats, per_node: Floats, inside: Floats) -> tuple[F
     seen = t.layout.fabric_bytes_per_s * c.measured_per_node * FABRIC_EFFICIENCY * np.exp(efficiency)
     rate = np.minimum(adapters * FABRIC_EFFICIENCY * np.exp(share * efficiency), np.maximum(inside, seen))
     return np.where(known, rate, assumed), np.where(known, FABRIC_LATENCY * np.exp(share * latency), FABRIC_LATENCY)
+
+
+def between_two(t: Table, apart: Flags) -> Floats:
+    """Bytes/s from one GPU to another: over the network, each with its own adapter, where they are `apart`, else over the node's link."""
+    link = t.layout.link_bytes_per_s
+    outside, _ = across(t, np.full(1, 2.0), np.ones(1), link)
+    return np.where(apart, outside, link)
 
 
 def _off(held: Floats, counts: Sequence[Floats], figures: Sequence[Floats], usual: float) -> Floats:

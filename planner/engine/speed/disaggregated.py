@@ -29,6 +29,7 @@ import numpy as np
 from planner.engine.columns import Floats, LayoutColumns, Rows, Table
 from planner.engine.job.jobs import Job
 from planner.engine.memory.inference import kv_bytes_per_sequence
+from planner.engine.speed.across import between_two
 from planner.engine.speed.queueing import Queue
 from planner.engine.speed.serving import NORMAL_TAILS, ServeColumns, serve_of
 from planner.engine.speed.simulation.replica import length_of, share_of
@@ -90,7 +91,7 @@ def asked_of(jobs: Sequence[Job], job_index: Rows) -> Asked:
 def rates_of(t: Table, s: ServeColumns) -> PoolRates:
     """Of replicas with `t.layout.sequences` in flight; the cache goes over the node's link if the deployment is one node."""
     layout = t.layout
-    link = np.where(layout.gpus <= layout.gpus_per_node, layout.link_bytes_per_s, layout.fabric_bytes_per_s)
+    link = between_two(t, layout.gpus > layout.gpus_per_node)
     transfer_s = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens) / link, (t.rows,))
     decode_s = np.maximum(t.job.output_tokens - 1, 0.0) * s.step_s
     with np.errstate(divide="ignore"):

@@ -11,6 +11,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.stages import Stage, micro_batches, stage_parameters
+from planner.engine.speed.across import between_two
 from planner.engine.speed.operators import Pass, attended_tokens, collective_s, forward
 
 BACKWARD_LAUNCHES = 113 / 64
@@ -197,5 +198,5 @@ def _stage_traffic(t: Table, tokens: Floats) -> Floats:
     """Activations handed to the next pipeline stage and gradients handed back, a micro batch."""
     s = t.layout
     size = 2 * tokens * t.model.width * 2 / s.tp
-    bandwidth = np.where(s.tp * s.pp > s.gpus_per_node, s.fabric_bytes_per_s, s.link_bytes_per_s)
+    bandwidth = between_two(t, s.tp * s.pp > s.gpus_per_node)
     return np.where(s.pp > 1, size / np.where(bandwidth > 0, bandwidth, np.inf), 0.0)
