@@ -7,7 +7,7 @@ llama.cpp: with an importance matrix for `iq2_*` and `iq3_*`, which are hardly m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from planner.workload.architecture import Architecture
@@ -63,6 +63,25 @@ class Mix:
     """With eight experts the output projection takes q5_k."""
 
 
+_IQ2_M = Mix(
+    base="iq2_s",
+    value=(("iq3_s", "all"),),
+    grouped_value="q4_k",
+    down=(("iq3_s", "eighth"),),
+    output="iq3_s",
+    embedding="iq3_s",
+    head="q5_k",
+    raised_output=True,
+)
+_IQ2_XS = Mix(
+    base="iq2_xs",
+    value=(("q2_k", "all"),),
+    grouped_value="q4_k",
+    down=(("q2_k", "eighth"),),
+    embedding="q2_k",
+    head="q5_k",
+    raised_output=True,
+)
 MIXES: dict[str, Mix] = {
     "q8_0": Mix(base="q8_0", head="q8_0"),
     "q6_k": Mix(base="q6_k"),
@@ -99,44 +118,10 @@ MIXES: dict[str, Mix] = {
         head="q5_k",
         raised_output=True,
     ),
-    "iq2_m": Mix(
-        base="iq2_s",
-        value=(("iq3_s", "all"),),
-        grouped_value="q4_k",
-        down=(("iq3_s", "eighth"),),
-        output="iq3_s",
-        embedding="iq3_s",
-        head="q5_k",
-        raised_output=True,
-    ),
-    "iq2_s": Mix(
-        base="iq2_xs",
-        value=(("iq3_s", "all"),),
-        grouped_value="q4_k",
-        down=(("iq3_s", "eighth"),),
-        output="iq3_s",
-        embedding="iq3_s",
-        head="q5_k",
-        raised_output=True,
-    ),
-    "iq2_xs": Mix(
-        base="iq2_xs",
-        value=(("q2_k", "all"),),
-        grouped_value="q4_k",
-        down=(("q2_k", "eighth"),),
-        embedding="q2_k",
-        head="q5_k",
-        raised_output=True,
-    ),
-    "iq2_xxs": Mix(
-        base="iq2_xxs",
-        value=(("q2_k", "all"),),
-        grouped_value="q4_k",
-        down=(("q2_k", "eighth"),),
-        embedding="q2_k",
-        head="q5_k",
-        raised_output=True,
-    ),
+    "iq2_m": _IQ2_M,
+    "iq2_s": replace(_IQ2_M, base="iq2_xs"),
+    "iq2_xs": _IQ2_XS,
+    "iq2_xxs": replace(_IQ2_XS, base="iq2_xxs"),
 }
 """Name of a format -> its mix."""
 
