@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 from repository import ROOT
@@ -26,9 +27,14 @@ def modules_after(code: str) -> set[str]:
     return set(json.loads(done.stderr.rsplit("\n", 1)[1]))
 
 
+@cache
+def modules_of_python() -> set[str]:
+    return modules_after("pass")
+
+
 def packages_after(code: str) -> set[str]:
     """Top-level names outside the standard library that `code` loads beyond those every interpreter starts with."""
-    loaded = {name.partition(".")[0] for name in modules_after(code) - modules_after("pass")}
+    loaded = {name.partition(".")[0] for name in modules_after(code) - modules_of_python()}
     return loaded - set(sys.stdlib_module_names)
 
 
@@ -69,9 +75,14 @@ def test_of_the_benchmark_the_plan_reads_the_protocol_alone() -> None:
 
 
 def test_the_screen_opens_without_the_heavy_libraries() -> None:
-    loaded = packages_after("import widgets.app")
+    loaded = modules_after("import widgets.app")
     assert "textual" in loaded
-    assert not loaded & {"numpy", "torch", "pynvml"}
+    heavy = {"torch", "numpy", "pynvml", "msgspec", "click", "tomlkit", "planner.session", "planner.engine.search.plan"}
+    assert not heavy & loaded
+
+
+def test_the_launcher_imports_neither_textual_nor_click() -> None:
+    assert not {"textual", "click", "rich"} & modules_after("import widgets.launch")
 
 
 def test_the_benchmark_stands_alone() -> None:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from repository import ROOT
 from textual.widgets import Input, Static
 from tui_sample import first_note, sample_options, settle
 
@@ -373,37 +369,6 @@ async def test_a_fault_of_the_program_is_said_and_survived(tmp_path: Path) -> No
         assert app.is_running
         assert "no session today" in (tmp_path / "state" / "last-fault.txt").read_text()
         await pilot.press("q")
-
-
-HEAVY = ("torch", "numpy", "pynvml", "msgspec", "click", "tomlkit", "planner.session", "planner.engine.search.plan")
-
-
-def test_nothing_heavy_is_imported_before_the_first_paint() -> None:
-    code = f"import sys, widgets.app; print([name for name in {HEAVY!r} if name in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        cwd=ROOT,
-        env={**os.environ},
-    )
-    assert done.stdout.strip() == "[]"
-
-
-def test_the_launcher_imports_neither_textual_nor_click() -> None:
-    code = "import sys, widgets.launch; print([name for name in ('textual', 'click', 'rich') if name in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        cwd=ROOT,
-        env={**os.environ},
-    )
-    assert done.stdout.strip() == "[]"
 
 
 async def test_the_real_planner_ranks_the_real_catalogue(tmp_path: Path) -> None:
