@@ -146,6 +146,14 @@ ACTIONS: tuple[Action, ...] = (
     Action(id="sort", keys="s", label="sort", description="Sort by the next column.", group="Plan", rank=6),
     Action(id="reverse", keys="S", label="reverse", description="Reverse the order of the sorted column.", group="Plan"),
     Action(
+        id="compare",
+        keys="c",
+        label="compare",
+        description="Set the rows marked with space side by side; without two of them, the highlighted row beside the first.",
+        group="Plan",
+        rank=8,
+    ),
+    Action(
         id="export",
         keys="e",
         label="export",
@@ -191,6 +199,15 @@ ACTIONS: tuple[Action, ...] = (
         rank=11,
     ),
     Action(id="quit", keys="q", label="quit", description="Leave; asks only while a benchmark runs.", group="Program", rank=12),
+    Action(
+        id="table-mark",
+        keys="space",
+        label="mark",
+        description="Mark the row for c, or no longer, and go to the next.",
+        group="Plan",
+        scope="table",
+        does="mark",
+    ),
     Action(
         id="table-down",
         keys="j,down",

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Work = Coroutine[Any, Any, None]
 NEEDS_PANES = ("filter", "preset", *(f"pane-{name}" for name in PANES))
 NEEDS_PLAN = ("sort", "reverse", "export", "copy-command", "save", "undo", "basis")
-NEEDS_ROW = ("why", "memory", "time", "copy")
+NEEDS_ROW = ("why", "memory", "time", "copy", "compare")
+LEAST_COMPARED = 2
 MEASURES = ("benchmark", "suite")
 
 
@@ -146,6 +147,19 @@ async def memory(app: PlannerApp) -> None:
         if row.rank is None:
             levers = await app.session_thread.ask(lambda session: session.levers(session.workload(workload, where), row))
             screen.show_levers(levers)
+
+
+def compare(app: PlannerApp) -> None:
+    """The rows marked side by side; without two of them, the highlighted row beside the first."""
+    from .compare import CompareScreen
+
+    row, rows = app.table.highlighted, app.table.marked
+    if app.plan is None or row is None:
+        return
+    if len(rows) < LEAST_COMPARED:
+        first = next(iter(rows), app.plan.rows[0])
+        rows = [first, row] if first is not row else app.plan.rows[:LEAST_COMPARED]
+    app.push_screen(CompareScreen(rows, app.plan, app.symbols))
 
 
 def study(app: PlannerApp) -> None:
@@ -303,6 +317,7 @@ DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
     "why": why,
     "memory": memory,
     "time": time,
+    "compare": compare,
     "study": study,
     "filter": open_filter,
     "sort": lambda app: app.table.sort_next(),

@@ -127,7 +127,8 @@ class RankingView(Vertical):
         if order.column is not None:
             by = f"by {ORDER_WORDS[order.column]}{', high first' if order.descending else ''}"
         spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
-        title = f"{counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}"
+        marked = f" · {len(table.marked)} marked, c compares" if table.marked else ""
+        title = f"{counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}{marked}"
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows}
         words = SHORT_BASIS_WORDS if self.size.width < 80 else BASIS_WORDS

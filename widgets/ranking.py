@@ -93,6 +93,7 @@ class Ranking(ScrollView, can_focus=True):
         self._moved = False
         self._order = Order()
         self._filter = ""
+        self._marked: list[Key] = []
         self._stale = False
         self._style = Paint({})
 
@@ -105,6 +106,12 @@ class Ranking(ScrollView, can_focus=True):
     def highlighted(self) -> PlanRow | None:
         """The row under the cursor."""
         return self._rows[self._cursor] if self._rows else None
+
+    @property
+    def marked(self) -> list[PlanRow]:
+        """The rows marked for comparison that are in the plan, in the order they were marked."""
+        by_key = {row_key(row): row for row in (self._plan.rows if self._plan else ())}
+        return [by_key[key] for key in self._marked if key in by_key]
 
     @property
     def order(self) -> Order:
@@ -206,6 +213,19 @@ class Ranking(ScrollView, can_focus=True):
         """Half a page up or down."""
         self._go_to(self._cursor + direction * max(1, (self.size.height - HEADER_ROWS) // 2))
 
+    def action_mark(self) -> None:
+        """Mark the row for comparison, or no longer, and go on to the next."""
+        if (row := self.highlighted) is None:
+            return
+        key = row_key(row)
+        if key in self._marked:
+            self._marked.remove(key)
+        else:
+            self._marked.append(key)
+        self.refresh_line(self._cursor + HEADER_ROWS)
+        self._go_to(self._cursor + 1)
+        self.post_message(self.Arranged())
+
     def _go_to(self, index: int) -> None:
         index = min(max(0, index), len(self._rows) - 1)
         self._moved = True
@@ -280,7 +300,8 @@ class Ranking(ScrollView, can_focus=True):
             base += self._style.cursor(focused=self.has_focus)
         elif self._stale:
             base += self._style("stale")
-        segments = [Segment(self._symbols.cursor if current else " ", base)]
+        marked = bool(self._marked) and row_key(row) in self._marked
+        segments = [Segment(self._symbols.marked if marked else self._symbols.cursor if current else " ", base)]
         used = 1
         solution = row.verdict == "fits"
         for column, cells in self._fitted.columns:

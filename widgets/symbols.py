@@ -21,6 +21,8 @@ class Symbols:
     filled: str
     empty: str
     cursor: str
+    marked: str
+    """Of a row that is to be compared."""
     divider: str
     headroom: str
     ellipsis: str
@@ -57,6 +59,7 @@ UNICODE = Symbols(
     filled="■",
     empty="·",
     cursor="▸",
+    marked="◆",
     divider="│",
     headroom="┊",
     ellipsis="…",
@@ -90,6 +93,7 @@ ASCII = Symbols(
     filled="#",
     empty=".",
     cursor=">",
+    marked="*",
     divider="|",
     headroom="!",
     ellipsis="~",

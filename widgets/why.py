@@ -222,9 +222,15 @@ def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
 
 
 def _speed(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+    lines = list(_speeds(row, plan, page))
+    if lines:
+        yield _heading("Speed", "± holds the truth nine times in ten")
+        yield from lines
+
+
+def _speeds(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     answer = row.answer
     task = str(plan.task.get("task", ""))
-    yield _heading("Speed", "± holds the truth nine times in ten")
     yield from page.figure(throughput_label(task), throughput(task, answer), rate_text)
     yield from page.figure("tokens/s per GPU", answer.tokens_per_s_per_gpu, rate_text)
     yield from page.figure("one stream, tokens/s", answer.decode_tokens_per_s, rate_text)
@@ -246,6 +252,8 @@ def _latency(label: str, latency: Percentiles | None, page: Page) -> Iterator[Co
 
 def _money(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
     offer, answer = row.offer, row.answer
+    if row.verdict == "not-supported":
+        return
     yield _heading("Money")
     if offer is None:
         yield from page.line("price", UNKNOWN, "no rental offer" + (": this machine is here already" if row.here else ""))

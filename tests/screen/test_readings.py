@@ -228,3 +228,11 @@ async def test_panes_and_filter_are_there_before_the_first_plan(tmp_path: Path) 
         await pilot.pause()
         assert app.main.query_one("#filter", Input).value == "mi300"
         assert not list(app._notifications)
+
+
+def test_what_is_not_supported_has_no_empty_parts() -> None:
+    plan = planned()
+    row = next(row for row in plan.rows if row.verdict == "not-supported")
+    lines = [line.plain for line in explain(row, plan, Page(UNICODE, 106))]
+    assert "Speed" not in " ".join(lines)
+    assert "Money" not in lines
