@@ -12,7 +12,8 @@ from engine_sample import ask, candidate, chip, evaluated, session
 
 from planner.engine.answers import Plan, PlanRow
 from planner.engine.ranges import network_spread
-from planner.engine.speed.operators import forward, hand_over_s
+from planner.engine.speed.communication import hand_over_s
+from planner.engine.speed.operators import forward
 from planner.workload.presets import read_workload
 
 H100 = "H100 SXM5 80GB"

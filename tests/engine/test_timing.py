@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.engine.speed.chips import Chip
-from planner.engine.speed.operators import collective_s, forward, soft_maximum
+from planner.engine.speed.communication import collective_s
+from planner.engine.speed.operators import forward
+from planner.engine.speed.soft_maximum import soft_maximum
 from planner.errors import UserError
 
 H100 = "H100-SXM-80GB"

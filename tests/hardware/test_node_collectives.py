@@ -16,7 +16,7 @@ from planner.engine.answers import Answer, LayoutAnswer, PlanRow
 from planner.engine.candidate import candidate_of
 from planner.engine.job.jobs import resolve
 from planner.engine.speed.chips import chip_of, joined_by
-from planner.engine.speed.operators import collective_s
+from planner.engine.speed.communication import collective_s
 from planner.errors import UserError
 from planner.hardware.calibration import ceilings_of
 from planner.hardware.ceilings import COLLECTIVE_KNEE

@@ -29,7 +29,7 @@ import numpy as np
 from planner.engine.columns import Floats, LayoutColumns, Rows, Table
 from planner.engine.job.jobs import Job
 from planner.engine.memory.inference import kv_bytes_per_sequence
-from planner.engine.speed.across import between_two
+from planner.engine.speed.communication import between_two
 from planner.engine.speed.queueing import Queue
 from planner.engine.speed.serving import NORMAL_TAILS, ServeColumns, serve_of
 from planner.engine.speed.simulation.replica import length_of, share_of

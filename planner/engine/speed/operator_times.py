@@ -14,6 +14,7 @@ import numpy as np
 from planner.engine.columns import Floats, Table
 from planner.engine.job.jobs import Job
 from planner.engine.speed.answers import Bound, Operator
+from planner.engine.speed.communication import hand_over_s, tensor_parallel_s
 from planner.engine.speed.flops import BACKWARD, FUSED_ATTENTION_BACKWARD, Gemm, pass_products
 from planner.engine.speed.operators import (
     BETWEEN,
@@ -24,17 +25,15 @@ from planner.engine.speed.operators import (
     between_bytes,
     cache_bytes,
     distinct_experts,
-    hand_over_s,
     head_product,
     head_share,
     latencies_s,
     layer_products,
     product_s,
     quantise_s,
-    soft_maximum,
-    tensor_parallel_s,
 )
 from planner.engine.speed.serving import ServeColumns
+from planner.engine.speed.soft_maximum import soft_maximum
 from planner.engine.speed.speculation import drafting
 from planner.engine.speed.training import LOSS_TRAFFIC_BYTES, StepColumns, phase_factors
 

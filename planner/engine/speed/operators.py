@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
-from planner.engine.speed.across import across
+from planner.engine.speed.communication import hand_over_s, tensor_parallel_s
+from planner.engine.speed.soft_maximum import soft_maximum
 
 SMALL_KERNEL_S = 1.5e-6
 """One short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
@@ -32,8 +33,6 @@ EAGER_READS = 3.0
 multiplied. From the published decline of llama.cpp without flash attention with growing contexts."""
 COMPILED_LAUNCHES = 0.15
 """Share of the launches that torch.compile leaves: fused kernels, guards, no graphs. An assumption."""
-COLLECTIVE_KNEE = 0.62
-"""See `planner.hardware.ceilings`."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,6 @@ class Pass:
             return self
         device = ("matmul", "attention", "elementwise", "head", "communication", "latency", "compute_bound")
         return replace(self, **{name: getattr(self, name) * factor for name in device})
-
-
-def soft_maximum(a: Floats, b: Floats, knee: Floats | float) -> Floats:
-    """(a^p + b^p)^(1/p), computed on the ratio so that nothing overflows."""
-    large, small = np.maximum(a, b), np.minimum(a, b)
-    ratio = small / np.where(large > 0, large, 1.0)
-    result: Floats = large * (1 + ratio**knee) ** (1 / knee)
-    return result
 
 
 def distinct_experts(t: Table, rows: Floats) -> Floats:
@@ -295,47 +286,3 @@ def between_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats:
         return np.where(fused > 0, one, each * there.get(name, 1.0))
 
     return rows * added(of(name) for name in ([kind] if kind else BETWEEN)) * scale
-
-
-def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Floats) -> Floats:
-    """Seconds of moving `volume_bytes` per rank over a ring of `ranks`, `per_node` of which share a node.
-
-    t = (latency^0.62 + (volume/bandwidth)^0.62)^(1/0.62). Latency and efficiency are known for 2 and 8 ranks and follow a power
-    of n between and beyond. Beyond a node: see `across`.
-    """
-    c, s = t.chip, t.layout
-    power = np.log2(np.maximum(ranks, 2.0) / 2) / 2  # 0 for 2 ranks, 1 for 8
-    low = np.where(s.nvlink > 0, c.nvlink_latency_2, c.pcie_latency_2)
-    high = np.where(s.nvlink > 0, c.nvlink_latency_8, c.pcie_latency_8)
-    few = np.where(s.nvlink > 0, c.nvlink_efficiency_2, c.pcie_efficiency_2)
-    many = np.where(s.nvlink > 0, c.nvlink_efficiency_8, c.pcie_efficiency_8)
-    inside = s.link_bytes_per_s * few * (many / few) ** np.minimum(power, 1.0)
-    outside, later = across(t, ranks, per_node, inside)
-    crosses = ranks > per_node
-    bandwidth = np.where(crosses, outside, inside)
-    latency = low * (high / low) ** power * np.where(crosses, later, 1.0)
-    transfer = volume_bytes / np.where(bandwidth > 0, bandwidth, np.inf)
-    return np.where(ranks > 1, soft_maximum(latency, transfer, COLLECTIVE_KNEE), 0.0)
-
-
-def tensor_parallel_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
-    """One layer's two all-reduces of r·h elements (2(n-1)/n of them a rank), and two all-to-alls of routed tokens."""
-    m, j, s = t.model, t.job, t.layout
-    size = rows * m.width * j.activation_bytes
-    reduce_s = 2 * collective_s(t, s.tp, 2 * (s.tp - 1) / s.tp * size, per_node=np.minimum(s.tp, s.gpus_per_node))
-    routed = size * m.experts_per_token * (s.ep - 1) / np.maximum(s.ep, 1) / np.maximum(s.ep, 1)
-    exchange_s = 2 * (m.moe_layers / m.layers) * collective_s(t, s.ep, routed, per_node=np.minimum(s.ep, s.gpus_per_node))
-    return reduce_s, exchange_s
-
-
-def hand_over_s(t: Table, rows: Floats) -> Floats:
-    """Seconds in which a stage of an inference pipeline hands the activations of r tokens to the next, r·h/tp elements a rank.
-
-    Over the network where the stages are in several nodes. Where an engine's own hand-over is known it is that; training adds its own.
-    """
-    s = t.layout
-    size = rows * t.model.width * t.job.activation_bytes / s.tp
-    apart = s.tp * s.pp > s.gpus_per_node
-    seconds = collective_s(t, np.full(1, 2.0), size, per_node=np.where(apart, 1.0, 2.0))
-    unknown = (s.pp > 1) & (t.engine.hop_s == 0) & (t.job.train == 0)
-    return np.where(unknown, seconds, t.engine.hop_s)

@@ -11,8 +11,8 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.stages import Stage, micro_batches, stage_parameters
-from planner.engine.speed.across import between_two
-from planner.engine.speed.operators import Pass, attended_tokens, collective_s, forward
+from planner.engine.speed.communication import between_two, collective_s
+from planner.engine.speed.operators import Pass, attended_tokens, forward
 
 BACKWARD_LAUNCHES = 113 / 64
 """ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
