@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import socket
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from planner.hardware.measurement import UNITS, Measurement, Prediction, Run
 from planner.hardware.physics import beyond_physics
 from planner.hardware.priors import load_priors
 from planner.hardware.store import Store
-from planner.hardware.store_file import MIGRATIONS
 from planner.paths import presets_folder
 from planner.session import Session
 
@@ -225,75 +223,6 @@ def test_every_kind_has_a_unit() -> None:
     from planner.hardware.measurement import MeasurementKind
 
     assert set(UNITS) == set(get_args(MeasurementKind))
-
-
-def test_a_file_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) -> None:
-    path = tmp_path / "measurements.sqlite3"
-    old = measured()
-    body = {
-        name: value for name, value in msgspec.to_builtins(old).items() if name not in {"origin", "quarantine", "rounds", "spread"}
-    }
-    with sqlite3.connect(path) as connection:
-        connection.executescript(MIGRATIONS[0] + "; PRAGMA user_version = 1;")
-        row = (old.run, old.point, old.suite, old.device, old.fingerprint, old.status, 1, old.taken_at, json.dumps(body))
-        connection.execute(
-            "INSERT INTO measurements (run, point, suite, device, fingerprint, status, method, taken_at, body) VALUES (?,?,?,?,?,?,?,?,?)",
-            row,
-        )
-    connection.close()
-    store = Store.open(tmp_path)
-    assert store.latest() == (old,)
-    store.add(measured("copy/memory"))
-    assert len(store) == 2
-    assert store.warnings == []
-
-
-def test_more_rounds_replace_fewer_of_the_same_point(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
-    for rounds, value in ((1, 1.0), (2, 2.0), (1, 3.0)):
-        store.add(measured(rounds=rounds, value=value, low=None, high=None))
-    assert [(one.rounds, one.value) for one in store.all()] == [(2, 2.0)]
-    assert len(store.latest()) == 1
-
-
-def test_a_page_overwritten_costs_that_page_alone(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
-    for number in range(400):
-        store.add(measured(f"gemm/bf16/{number}"))
-    store.close()
-    path = tmp_path / "measurements.sqlite3"
-    whole = bytearray(path.read_bytes())
-    whole[-4096 * 3 : -4096 * 2] = b"\xff" * 4096
-    path.write_bytes(bytes(whole))
-    again = Store.open(tmp_path)
-    assert 0 < len(again.all()) < 400
-    (said,) = again.warnings
-    assert "rows that could still be read" in said
-    assert [entry.name for entry in tmp_path.iterdir() if ".broken-" in entry.name]
-    assert len(Store.open(tmp_path)) == len(again)
-
-
-def test_a_full_disk_keeps_what_was_there_and_the_session(tmp_path: Path) -> None:
-    program = (
-        "import sys, pathlib, resource, signal; from planner.hardware.measurement import Measurement; from planner.hardware.store import Store;"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "store = Store.open(pathlib.Path(sys.argv[1]));"
-        "one = lambda i: Measurement(point=f'p{i}', kind='copy', device='d', fingerprint='f-s', status='ok', value=1.0, taken_at='t',"
-        " suite='quick', run='r', detail='x' * 2000);"
-        "[store.add(one(i)) for i in range(20)];"
-        "size = store.path.with_name(store.path.name + '-wal').stat().st_size;"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (size, size));"
-        "[store.add(one(i)) for i in range(20, 40)]; print(len(store)); print(store.warnings[0])"
-    )
-    import subprocess
-    import sys
-
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    count, said = done.stdout.splitlines()
-    assert int(count) == 40
-    assert "memory only" in said
-    assert len(Store.open(tmp_path)) == 20
 
 
 def test_predictions_are_kept_beside_what_came_out(tmp_path: Path) -> None:

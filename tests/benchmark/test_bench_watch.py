@@ -1,0 +1,51 @@
+"""What is kept an eye on while a worker measures, by a clock of the test's own."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from bench.protocol import Bye, Point, Result, Start
+from planner.observe.benchmark.watch import Polling, Watch
+
+
+def test_a_point_far_over_its_time_is_hung(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    point = Point(id="p", kind="gemm", label="GEMM", device="cpu", expected_s=1, cap_s=5)
+    watch = Watch(10.0)
+    assert watch.left_s() == 120
+    watch.hear(Start(point="p"), {"p": point})
+    assert watch.left_s() == 10
+    now[0] += 39
+    from bench.protocol import Heartbeat
+
+    watch.hear(Heartbeat(elapsed_s=39), {"p": point})
+    assert watch.left_s() == 1
+    assert watch.complaint == "GEMM did not end"
+
+
+def test_how_often_the_device_was_read_beside_a_point_is_kept_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, count = [100.0], [7]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    polling = Polling(lambda: count[0])
+    point = Result(
+        point="p",
+        kind="gemm",
+        dtype=None,
+        parameters={},
+        value=1.0,
+        low=1.0,
+        high=1.0,
+        unit="FLOP/s",
+        status="ok",
+        telemetry={"readings": 2},
+    )
+    now[0], count[0] = 103.0, 30
+    assert polling.noted(Bye(reason="finished")) == Bye(reason="finished")
+    polling.noted(Start(point="p"))
+    now[0], count[0] = 107.0, 40
+    told = polling.noted(point)
+    assert isinstance(told, Result)
+    assert told.telemetry == {"readings": 2, "poll_hz": 2.5}
