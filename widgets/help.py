@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -12,9 +14,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from .actions import ACTIONS
-from .formatting import BASIS_WORDS
+from .formatting import BASIS_WORDS, VERDICT_WORDS
 from .lines import KeyState
-from .overlay import Overlay
+from .overlay import ScrolledOverlay
 from .symbols import Symbols
 
 PANE_TEXTS = {
@@ -22,7 +24,11 @@ PANE_TEXTS = {
     "mean/p95. Every keystroke makes a new plan; a field that cannot be read says why and the last plan stays.",
     "ranking": "Every GPU, count and layout that could run the job: solutions first, ranked by the objective; below them what misses a "
     "target (~), does not fit (✗) or is not supported (–), with the smallest change that would help. f shows compute per dollar over model sizes. enter works a row out, "
-    "M itemises its memory, T its time: phases by class of operator, the roofline with the operators on it, and every one of them.",
+    "M itemises its memory, T its time: phases by class of operator, the roofline with the operators on it, and every one of them.\n"
+    "×: how many GPUs. layout: tp, pp, cp, ep, dp are tensor, pipeline, context, expert and data parallel; 3P:2D: three replicas read prompts, "
+    "two decode. memory: of the fullest GPU, of what programs can take.\n"
+    "where: whose price it is; the line below the table has the instance, the market and the date.\n"
+    "limit: what most of the time waits for: compute, bandwidth (of memory), attention, link (between GPUs), latency (of kernels), host.",
     "memory": "The fullest GPU at the moment of its peak. The dotted line is what may be used: an engine that serves takes a part of the GPU (memory_fraction, mostly 90 %), and the workload keeps some of that free (targets.headroom, 10 % unless it says another). Overhead is what "
     "PyTorch's own peak does not count: context, libraries, allocator slack. enter (or M anywhere) itemises it: every byte with its formula, "
     "your numbers put in, and its source.",
@@ -43,9 +49,19 @@ PANE_TEXTS = {
 }
 
 
-class HelpScreen(Overlay[None]):
+RANGES = (
+    ("±14%", "the range that should hold the truth nine times in ten"),
+    ("×÷2.4", "the same as a factor: from the figure divided by it to the figure times it"),
+)
+KEY = 10
+"""Cells of the keys at the left."""
+LEAST_WIDTH = 40
+
+
+class HelpScreen(ScrolledOverlay):
     """Help for one pane, with all keys."""
 
+    SCROLLED = "#help"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1", "dismiss", "back", show=False)]
 
     def __init__(
@@ -58,36 +74,46 @@ class HelpScreen(Overlay[None]):
         """One scrolling text."""
         with VerticalScroll(id="help", classes="box") as box:
             box.border_title = Content("Help")
-            box.border_subtitle = Content("esc back")
-            yield Static(Content("\n").join(self._text()))
+            box.border_subtitle = Content("j k scroll · esc back")
+            yield Static(Content("\n").join(self._text(106)))
 
-    def _text(self) -> list[Content]:
-        lines = [Content.styled(self._pane.capitalize(), "bold $accent"), Content(PANE_TEXTS[self._pane]), Content("")]
-        lines += [Content.styled("Signs", "bold $accent")]
-        lines += [
-            Content.assemble(f"  {self._symbols.basis[basis]} ", (words, "$quiet"))
-            for basis, words in BASIS_WORDS.items()
-            if basis in self._symbols.basis
-        ]
-        lines += [Content.assemble("  ±14%  ", ("the range that should hold the truth nine times in ten", "$quiet"))]
-        lines += [
-            Content.assemble("  ×÷2.4 ", ("the same as a factor: from the figure divided by it to the figure times it", "$quiet"))
-        ]
+    def on_resize(self, _event: events.Resize) -> None:
+        """Fold for the new width."""
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        if self.is_mounted:
+            width = self.query_one("#help").scrollable_content_region.width
+            self.query_one(Static).update(Content("\n").join(self._text(max(LEAST_WIDTH, width))))
+
+    def _text(self, width: int) -> list[Content]:
+        lines = [Content.styled(self._pane.capitalize(), "bold $accent")]
+        lines += [Content(line) for text in PANE_TEXTS[self._pane].split("\n") for line in textwrap.wrap(text, width)]
+        lines += [Content(""), Content.styled("Signs", "bold $accent")]
+        signs = [(self._symbols.basis[basis], words) for basis, words in BASIS_WORDS.items() if basis in self._symbols.basis]
+        signs += [(sign, VERDICT_WORDS[verdict]) for verdict, sign in self._symbols.verdict.items()]
+        signs += [(self._symbols.marked, "marked for c"), *RANGES]
+        lines += [line for sign, words in signs for line in _entry(sign, words, width, "", "$quiet")]
         lines += [Content("")]
         groups: dict[str, list[Content]] = {}
         for action in ACTIONS:
             state = self._state_of(action)
-            reason = self._reason_of(action.id)
-            words = [
-                (f"  {state.key:<8}", "bold $accent" if state.available else "$quiet"),
-                (f"{action.description}", "" if state.available else "$quiet"),
-            ]
-            if reason:
-                words.append((f"  {reason}", "italic $text-warning"))
-            groups.setdefault(action.group, []).append(Content.assemble(*words))
-        groups.setdefault("Program", []).append(
-            Content.assemble(("  ^p      ", "bold $accent"), "Find any action, preset or theme by name.")
+            style = "" if state.available else "$quiet"
+            entry = _entry(state.key, action.description, width, "bold $accent" if state.available else "$quiet", style)
+            if reason := self._reason_of(action.id):
+                entry += _entry("", reason, width, "", "italic $text-warning")
+            groups.setdefault(action.group, []).extend(entry)
+        groups.setdefault("Program", []).extend(
+            _entry("^p", "Find any action, preset or theme by name.", width, "bold $accent", "")
         )
         for group, entries in groups.items():
             lines += [Content.styled(group, "bold $accent"), *entries, Content("")]
         return lines
+
+
+def _entry(key: str, text: str, width: int, key_style: str, style: str) -> list[Content]:
+    """A key or sign, and what it does or means folded beside it."""
+    return [
+        Content.assemble((f"  {'' if number else key:<{KEY - 2}}", key_style), (line, style))
+        for number, line in enumerate(textwrap.wrap(text, width - KEY) or [""])
+    ]

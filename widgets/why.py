@@ -31,7 +31,9 @@ from .formatting import (
 )
 from .itemised import lever_lines
 from .overlay import ScrolledOverlay
+from .panes import headroom_of
 from .symbols import Symbols
+from .timed import CLASSES
 
 if TYPE_CHECKING:
     from planner.cli.owning import Owned
@@ -164,7 +166,7 @@ def _heading(text: str, aside: str = "") -> Content:
 
 def _verdict(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     solutions = sum(1 for other in plan.rows if other.rank is not None)
-    place = f"rank {row.rank} of {solutions:,}" if row.rank is not None else VERDICT_WORDS[row.verdict]
+    place = f"rank {row.rank} of the {solutions:,} shown" if row.rank is not None else VERDICT_WORDS[row.verdict]
     here = " · this machine" if row.here else ""
     yield Content.assemble((f"{page.symbols.verdict[row.verdict]} {place}{here}", f"bold {STYLES[row.verdict]}"))
     yield Content(row.why)
@@ -181,7 +183,7 @@ def _verdict(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
         yield Content.styled(" · ".join(part for part in (f"layout {layout.text}", nodes, *extra) if part), "$quiet")
 
 
-def _memory(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
+def _memory(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     memory = row.answer.memory_bytes
     if memory is None:
         return
@@ -198,7 +200,10 @@ def _memory(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
             )
     yield from page.figure("total", memory.total, bytes_text)
     free = memory.capacity - memory.total.value
-    yield from page.line("usable", bytes_text(memory.capacity), f"{bytes_text(abs(free))} {'free' if free >= 0 else 'too little'}")
+    yield from page.line("of", bytes_text(memory.capacity), f"{bytes_text(abs(free))} {'free' if free >= 0 else 'too little'}")
+    kept = headroom_of(plan)
+    if kept > 0:
+        yield from page.line("to be used of it", bytes_text(memory.capacity * (1 - kept)), f"{percent_text(kept)} stays free")
     if row.answer.max_concurrency is not None:
         yield from page.line("at once", f"{row.answer.max_concurrency:,}", "sequences fit in the KV cache")
     if row.answer.max_context is not None:
@@ -214,7 +219,7 @@ def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
     yield _heading("Time", f"{duration_text(whole)} in all{limit}; T itemises it")
     for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
         yield Content.assemble(
-            (f"  {name.replace('_', ' '):<{LABEL}}", "$quiet"),
+            (f"  {CLASSES[name][0] if name in CLASSES else name:<{LABEL}}", "$quiet"),
             f"{duration_text(value):>{VALUE}}",
             f"{percent_text(value / whole):>7}  ",
             (page.bar(value / whole, page.symbols.filled), "$primary"),

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from rich.cells import cell_len
-from textual.widgets import Input
+from textual.widgets import Input, Static
 from tui_sample import CHAT, sample_options, sample_plan, settle
 
 from planner.engine.answers import Figure, MemoryBytes, Plan
@@ -236,3 +236,20 @@ def test_what_is_not_supported_has_no_empty_parts() -> None:
     lines = [line.plain for line in explain(row, plan, Page(UNICODE, 106))]
     assert "Speed" not in " ".join(lines)
     assert "Money" not in lines
+
+
+@pytest.mark.parametrize("size", [(60, 18), (80, 24), (120, 40)])
+async def test_help_is_folded_beside_its_keys_and_scrolls_by_them(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        box = app.screen.query_one("#help")
+        lines = str(app.screen.query_one(Static).content).splitlines()
+        assert max(cell_len(line.rstrip()) for line in lines) <= box.scrollable_content_region.width
+        assert any(line.startswith("  ×÷2.4   the same as a factor") for line in lines)
+        assert any(line.startswith("  ~       fits, but misses a target") for line in lines)
+        await pilot.press("j", "j")
+        await pilot.pause()
+        assert box.scroll_y == 2

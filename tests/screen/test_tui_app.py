@@ -176,7 +176,7 @@ async def test_every_action_has_a_key_a_place_in_help_and_in_the_palette(tmp_pat
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(app.screen, HelpScreen)
-        text = str(app.screen.query_one(Static).content)
+        text = " ".join(str(app.screen.query_one(Static).content).split())
         for action in ACTIONS:
             assert action.description in text, action.id
         assert "No benchmark is running; b starts one." in text
