@@ -31,6 +31,10 @@ from planner.workload.tasks import Lengths, Request
 
 ZERO_STAGE = {"none": 0.0, "zero1": 1.0, "zero2": 2.0, "zero3": 3.0, "hsdp": 3.0}
 CHECKPOINTING = {"none": 0.0, "selective": 1.0, "full": 2.0}
+NODE_GPUS = 8
+"""GPUs of a node where the request does not say."""
+FULL_OF_WEIGHTS = 0.8
+"""Share of a GPU's memory beyond which weights leave too little for caches."""
 SETTLING_STEPS = 12
 """Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
 SEEDS, MEASURED = 4, 100
@@ -189,10 +193,10 @@ def _with_pools(posed: list[_Posed], candidates: Candidates) -> Candidates:
 def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dict[str, object]]:
     """Layout columns of one request; absent degrees are filled in so that tp·pp·dp·cp = gpus."""
     assumed: dict[str, object] = {}
-    tp, pp, dp, cp = _degrees(request, job)
+    tp, pp, dp, cp = _degrees(request, job, gpu)
     gpus = tp * pp * dp * cp
     check_layout(request, job, tp=tp, pp=pp, dp=dp, cp=cp)
-    per_node = request.gpus_per_node or min(gpus, 8)
+    per_node = request.gpus_per_node or min(gpus, NODE_GPUS)
     check_links(request.link, request.fabric)
     link, link_rate = link_of(gpu, request.link, nvlink=None)
     fabric, fabric_rate = fabric_of(gpu, request.fabric, per_node)
@@ -229,8 +233,11 @@ def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dic
     }, assumed
 
 
-def _degrees(request: Request, job: Job) -> tuple[int, int, int, int]:
-    """(tp, pp, dp, cp): what is given stays; the rest of the GPUs become tp for inference and dp for training."""
+def _degrees(request: Request, job: Job, gpu: Gpu) -> tuple[int, int, int, int]:
+    """(tp, pp, dp, cp): what is given stays; the rest of the GPUs become tp for inference and dp for training.
+
+    Tensor parallelism that nobody asked for stays inside a node: more nodes hold replicas, or stages of a model that fills one.
+    """
     pp, cp = request.pp or 1, request.cp or 1
     if request.gpus is None:
         return request.tp or 1, pp, request.dp or 1, cp
@@ -245,7 +252,14 @@ def _degrees(request: Request, job: Job) -> tuple[int, int, int, int]:
         return max(1, rest // 2), pp, min(rest, 2), cp
     if request.dp is not None:
         return max(1, rest // max(1, request.dp)), pp, request.dp, cp
-    return (1, pp, rest, cp) if job.train else (rest, pp, 1, cp)
+    if job.train:
+        return 1, pp, rest, cp
+    inside = request.gpus_per_node or NODE_GPUS
+    nodes = rest // inside
+    if request.pp is not None or nodes * inside != rest or nodes < 2:
+        return rest, pp, 1, cp
+    filled = job.architecture.total * job.linear_bytes / inside > FULL_OF_WEIGHTS * gpu.memory_bytes
+    return (inside, nodes, 1, cp) if filled else (inside, 1, nodes, cp)
 
 
 def _concurrency(job: Job, dp: int) -> float:

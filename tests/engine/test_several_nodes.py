@@ -1,4 +1,4 @@
-"""Models that need more than one node: a stage of one replica on each of several nodes."""
+"""Models that need more than one node: one replica over several, by stages or by tensor parallelism."""
 
 from __future__ import annotations
 
@@ -36,24 +36,57 @@ def test_a_replica_spans_the_nodes_it_needs(load: dict[str, Any]) -> None:
     row = best(plan(**LARGE, **load, gpus_considered=[H100]))
     layout = row.answer.layout
     assert layout is not None
-    assert (layout.tp, layout.pp, layout.nodes) == (8, 2, 2 * layout.dp)
+    assert (layout.tp * layout.pp, layout.nodes) == (16, 2 * layout.dp)
     assert row.answer.memory_bytes is not None
     assert 0.4 * 671e9 / 8 < row.answer.memory_bytes.weights < 0.55 * 671e9 / 8
 
 
 def test_its_row_is_what_is_estimated_of_its_layout() -> None:
     row = best(plan(**LARGE, concurrency=64, gpus_considered=[H100], max_gpus=16))
-    asked = ask(**LARGE, concurrency=64, gpu=H100, gpus=16, gpus_per_node=8, tp=8, pp=2)
+    assert row.answer.layout is not None
+    asked = ask(**LARGE, concurrency=64, gpu=H100, gpus=16, gpus_per_node=8, tp=row.answer.layout.tp, pp=row.answer.layout.pp)
     assert row.answer.request_s == asked.request_s
     assert row.answer.memory_bytes == asked.memory_bytes
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "gpus", "degrees"),
+    [
+        ("deepseek-v3", "fp8", 16, (8, 2, 1)),
+        ("llama-3.1-8b", "bf16", 16, (8, 1, 2)),
+        ("llama-3.1-8b", "bf16", 8, (8, 1, 1)),
+        ("deepseek-v3", "fp8", 32, (8, 4, 1)),
+    ],
+)
+def test_degrees_that_nobody_gave_keep_tensor_parallelism_in_a_node(
+    model: str, dtype: str, gpus: int, degrees: tuple[int, int, int]
+) -> None:
+    asked = LARGE | {"model": model, "dtype": dtype, "gpu": H100, "gpus": gpus, "concurrency": 64}
+    chosen, over = ask(**asked), ask(**asked, tp=gpus)
+    assert chosen.layout is not None
+    assert (chosen.layout.tp, chosen.layout.pp, chosen.layout.dp) == degrees
+    assert {name: chosen.assumed[name] for name in ("tp", "pp", "dp")} == dict(zip(("tp", "pp", "dp"), degrees, strict=True))
+    assert chosen.output_tokens_per_s is not None
+    assert over.output_tokens_per_s is not None
+    if gpus == 16 and model != "deepseek-v3":
+        assert chosen.output_tokens_per_s.value > over.output_tokens_per_s.value
 
 
 def test_where_a_node_is_enough_it_is_not_split() -> None:
     for row in plan(**LARGE, concurrency=64, gpus_considered=["H200 SXM"]).rows:
         assert row.answer.layout is not None
-        assert row.answer.layout.pp == 1, row
+        assert (row.answer.layout.pp, row.answer.layout.nodes) == (1, row.answer.layout.dp), row
     small = plan(**LARGE | {"model": "llama-3.1-8b"}, concurrency=64, gpus_considered=[H100])
     assert all(row.answer.layout is None or row.answer.layout.pp == 1 for row in small.rows)
+
+
+def test_stages_are_chosen_where_the_network_is_slow_and_few_are_served() -> None:
+    """All-reduces of tensor parallelism cross it 122 times a token, a hand-over between two stages once."""
+    few, many = (best(plan(**LARGE, concurrency=clients, gpus_considered=[H100], max_gpus=16)).answer.layout for clients in (8, 64))
+    assert few is not None
+    assert many is not None
+    assert (few.tp, few.pp) == (8, 2)
+    assert (many.tp, many.pp) == (16, 1)
 
 
 def test_what_is_handed_over_by_hand() -> None:

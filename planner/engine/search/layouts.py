@@ -22,7 +22,7 @@ from planner.hardware.offers import Offer
 
 MOST_TENSOR_PARALLEL = 8
 PIPELINES = (1, 2, 4, 8, 16)
-SERVED_BY_NODES = (1, 2, 4)
+SERVED_BY_NODES = (2, 4)
 """Nodes that one replica of a model may span."""
 WEIGHTS_OF_ONE_GPU_BYTES = 10e9
 """A model that leaves a GPU of a node less than this is not spread over several."""
@@ -245,13 +245,18 @@ def _micro_batches(job: Job, dp: float) -> Iterable[int]:
 
 
 def _replicas(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[tuple[int, int]]:
-    """(tp, pp) of one replica: inside a node, or a stage on each of several whole nodes if the model is large enough."""
+    """(tp, pp) of one replica: inside a node, or over several whole nodes if the model is large enough, split either way."""
+    a = job.architecture
     for tp in _tensor_degrees(job, per_node):
         if tp <= most:
             yield tp, 1
-        if not several or tp != per_node or job.architecture.total * job.linear_bytes / tp < WEIGHTS_OF_ONE_GPU_BYTES:
+        if not several or tp != per_node or a.total * job.linear_bytes / tp < WEIGHTS_OF_ONE_GPU_BYTES:
             continue
-        yield from ((tp, pp) for pp in SERVED_BY_NODES[1:] if tp * pp <= min(most, MOST_TENSOR_PARALLEL * SERVED_BY_NODES[-1]))
+        for nodes in SERVED_BY_NODES:
+            if tp * nodes <= most:
+                yield tp, nodes
+                if a.heads % (tp * nodes) == 0:
+                    yield tp * nodes, 1
 
 
 def _inference(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[_Spread]:
