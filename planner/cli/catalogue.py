@@ -277,19 +277,19 @@ def _print_offers(found: Sequence[Offer], as_json: bool) -> int:
         print_json(ordered)
     else:
         priced = [(head, name) for head, name in PRICES if any(getattr(offer, name) is not None for offer in ordered)]
-        heads = ("provider", "instance", "GPU", "×", "$/GPU-h", *(head for head, _ in priced), "region", "as of")
+        heads = ("provider", "GPU", "×", "$/GPU-h", *(head for head, _ in priced), "instance", "region", "as of")
         rows = [
             (
                 offer.provider,
-                offer.instance,
                 offer.gpu,
                 str(offer.gpus),
                 usd_text(price_per_gpu(offer)),
                 *(usd_text(getattr(offer, name)) for _, name in priced),
+                offer.instance,
                 offer.region,
                 offer.as_of,
             )
             for offer in ordered
         ]
-        print_columns(heads, rows, numeric=heads[3 : 5 + len(priced)])
+        print_columns(heads, rows, numeric=heads[2 : 4 + len(priced)])
     return ExitCode.ANSWERED if ordered else ExitCode.NOTHING_FOUND

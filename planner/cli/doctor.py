@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from planner.cli import listing
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
-from planner.cli.listing import print_json
 from planner.errors import UserError
 from planner.units import UNKNOWN, bytes_text, si_text
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 Facts = dict[str, Any]
+TOPIC = 14
+"""Cells of the topics at the left."""
 
 
 @click.command()
@@ -29,7 +32,7 @@ def doctor(invocation: Invocation, python: Path | None, as_json: bool) -> int:
     """Say what was found: driver and GPUs, processor, torch, folders, catalogue, age of the prices, measurements."""
     found = examine(invocation, python)
     if as_json:
-        print_json(found)
+        listing.print_json(found)
     else:
         for topic, facts in found.items():
             _print_topic(topic, facts)
@@ -162,9 +165,11 @@ def _print_topic(topic: str, facts: Facts) -> None:
         first, *rest = str(facts["error"]).splitlines()
     else:
         first, *rest = LINES[topic](facts)
-    print(f"{topic:<13} {first}")
-    for line in rest:
-        print(f"{'':<13} {line}")
+    room = max(40, listing.console().width - TOPIC)
+    for number, line in enumerate((first, *rest)):
+        own = len(line) - len(line.lstrip())
+        for part, text in enumerate(textwrap.wrap(line, room, subsequent_indent=" " * own, break_long_words=False) or [""]):
+            print(f"{topic if number == part == 0 else '':<{TOPIC}}{text}")
 
 
 def _nvml_lines(facts: Facts) -> list[str]:

@@ -32,6 +32,8 @@ FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=".md, .html or .json; - or none: Markdown."
 )
+@click.option("--json", "form", flag_value="json", help="Print JSON.")
+@click.option("--html", "form", flag_value="html", help="Print HTML.")
 @click.option(
     "--kwh", type=click.FloatRange(min=0), default=0.15, show_default=True, metavar="USD", help="Electricity, to own GPUs."
 )
@@ -46,6 +48,7 @@ def report(
     objective: str | None,
     basis: Literal["measured", "spec"],
     out: Path | None,
+    form: str | None,
     kwh: float,
     years: float,
     hosting: float,
@@ -59,7 +62,9 @@ def report(
     from planner.engine.advice.ownership import Owning
     from planner.session import DEFAULT_PRESET
 
-    form = _form_of(out)
+    if form and out is not None and str(out) != "-":
+        raise click.UsageError(f"--{form} prints to stdout; with --out the end of the file's name says what is written.")
+    form = form or _form_of(out)
     changes = parse_settings(settings)
     if gpus:
         changes["gpus_considered"] = list(gpus)

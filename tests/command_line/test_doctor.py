@@ -50,3 +50,11 @@ def test_gpus_are_named_with_what_can_be_read_of_them(run_planner: RunPlanner, t
     assert "(GPM): readable" in text
     assert "(GPM): need Hopper or newer" in text
     assert "(GPM): not permitted" in text
+
+
+def test_long_lines_are_folded_below_themselves(run_planner: RunPlanner) -> None:
+    lines = run_planner("doctor", COLUMNS="80").stdout.splitlines()
+    long = [line for line in lines if len(line) > 80]
+    assert all(len(line[14:].split()) == 1 for line in long), long
+    topics = {line.split()[0] for line in lines if not line.startswith(" ")}
+    assert {"program", "nvml", "cpu", "torch", "folders", "catalogue", "prices", "measurements"} == topics

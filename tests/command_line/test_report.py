@@ -92,6 +92,15 @@ def test_a_file_that_cannot_be_written_is_told(run_planner: RunPlanner, tmp_path
     assert not list(tmp_path.rglob("*.part"))
 
 
+def test_a_form_is_printed_where_no_file_is_named(run_planner: RunPlanner) -> None:
+    done = run_planner("report", "llama-3.1-8b-lora", "--gpu", "L40S", "--json")
+    assert json.loads(done.stdout)["decision"].startswith("Rent ")
+    assert run_planner("report", "llama-3.1-8b-lora", "--gpu", "L40S", "--html").stdout.startswith("<!doctype html>")
+    done = run_planner("report", "--json", "--out", "x.md")
+    assert done.returncode == 2
+    assert "--out" in done.stderr
+
+
 def test_what_is_wrong_with_the_workload_is_told_as_by_plan(run_planner: RunPlanner) -> None:
     assert run_planner("report", "--set", "max_gpu=3").stderr == run_planner("plan", "--set", "max_gpu=3").stderr
 
