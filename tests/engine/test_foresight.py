@@ -111,7 +111,7 @@ def test_validate_tells_the_running_error(run_planner: RunPlanner, session: Sess
     assert done.returncode == 0, done.stderr
     (score,) = [one for one in json.loads(done.stdout)["own"] if one["kind"] == "predicted before it was measured"]
     assert score["answered"] == 1
-    assert score["signed_error"] == pytest.approx(found.error) if "signed_error" in score else True
+    assert score["signed_error"] == pytest.approx(found.error)
 
 
 def test_the_products_of_a_model_are_its_own(session: Session) -> None:
