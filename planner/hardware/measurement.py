@@ -155,8 +155,3 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def error(self) -> float:
         """Predicted ÷ measured − 1."""
         return self.predicted / self.measured - 1
-
-    @property
-    def covered(self) -> bool:
-        """Whether the range holds what was measured."""
-        return self.low <= self.measured <= self.high

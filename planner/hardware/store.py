@@ -111,10 +111,6 @@ class Store:
         """Every measurement, in the order they came, quarantined ones too."""
         return self._decoded(self._file.read("SELECT body FROM measurements ORDER BY id", {}))
 
-    def of_run(self, run: str) -> tuple[Measurement, ...]:
-        """Everything one run measured, in order."""
-        return self._decoded(self._file.read("SELECT body FROM measurements WHERE run = :run ORDER BY id", {"run": run}))
-
     def runs(self) -> tuple[Run, ...]:
         """All runs, newest first."""
         return tuple(

@@ -196,13 +196,6 @@ class Architecture:
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix
         return attention + dense + self.moe_layers * routed + self._projected
 
-    @cached_property
-    def linear_matrix(self) -> int:
-        """Matrix parameters of all linear layers (all experts), head included."""
-        moe = self.experts * self.expert_matrix + self.shared_matrix + self.router_matrix
-        dense = self.dense_layers * self.dense_mlp_matrix
-        return self.layers * self.attention_matrix + dense + self.moe_layers * moe + self._projected
-
     @property
     def _projected(self) -> int:
         """Matrix parameters outside the layers: the head, tied or not, and the projections at both ends."""

@@ -67,7 +67,7 @@ def test_fingerprints_are_matched_whole_or_by_machine(store: Store) -> None:
 def test_the_same_point_of_a_run_is_kept_once(store: Store) -> None:
     store.add(measurement(value=1.0))
     store.add(measurement(value=2.0))
-    assert [found.value for found in store.of_run("r1")] == [1.0]
+    assert [found.value for found in store.all() if found.run == "r1"] == [1.0]
 
 
 def test_runs_are_listed_newest_first_and_removed_with_their_points(store: Store) -> None:
