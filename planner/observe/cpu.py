@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ ASSUMED_BANDWIDTH_BYTES_PER_S = 51.2e9
 """Two channels of DDR4-3200 (2 x 8 bytes x 3.2 GT/s, JEDEC JESD79-4): the floor of one socket of this decade."""
 ASSUMED_CLOCK_HZ = 2.5e9
 """Used, and said in the note, where the system does not tell its clock (Arm virtual machines)."""
+_CLOCK_ASSUMED = f"clock assumed {ASSUMED_CLOCK_HZ / 1e9:g} GHz: the system does not tell it"
 WIDE_ARM_CORES = frozenset({"Neoverse-V1", "Neoverse-V2", "Neoverse-V3"})
 
 
@@ -140,23 +142,13 @@ def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> G
     name = host.cpu_name(root)
     cores = usable_cores(listed, host.usable_processors() if allowed is None else allowed, host.cgroup_cpu_quota(root))
     clock, clock_source = clock_hz(listed, root)
-    clock_note = (
-        f"{clock_source} {clock / 1e9:.2f} GHz"
-        if clock
-        else f"clock assumed {ASSUMED_CLOCK_HZ / 1e9:g} GHz: the system does not tell it"
-    )
     family = int(first["cpu family"]) if first.get("cpu family", "").isdigit() else 0
     flags = listed[0].flags if listed else _assumed_flags(platform.machine())
     rates = flop_per_cycle(flags, name, first.get("vendor_id", ""), family)
     total, limit = host.memory_total_bytes(root), host.cgroup_memory_limit_bytes(root)
     memory = min((size for size in (total, limit) if size is not None), default=math.nan)
-    notes = [f"{cores.note}; {clock_note}", "memory bandwidth assumed 51.2 GB/s (two channels of DDR4-3200): no file tells it"]
-    if "avx512f" in flags:
-        notes.append("two 512-bit pipes per core assumed")
-    if {"amx_bf16", "amx_fp16", "amx_int8"} & flags:
-        notes.append("matrix-unit (AMX) peak, rarely approached by a framework")
-    if limit is not None and memory == limit and limit != total:
-        notes.append("memory limited by a control group")
+    told = f"{clock_source} {clock / 1e9:.2f} GHz" if clock else _CLOCK_ASSUMED
+    limited = limit is not None and memory == limit and limit != total
     return Gpu(
         name=name,
         vendor=first.get("vendor_id", "") or platform.system(),
@@ -173,8 +165,19 @@ def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> G
         source="this computer: /proc/cpuinfo, /proc/meminfo, control groups; operations per cycle from the instruction set",
         retrieved=dt.datetime.now(tz=dt.UTC).date(),
         confidence="low",
-        note="; ".join(notes),
+        note="; ".join((cores.note, told, *_caveats(flags, limited=limited))),
     )
+
+
+def _caveats(flags: frozenset[str], *, limited: bool) -> Iterator[str]:
+    """What the figures of a processor with these flags rest on; `limited`: a control group allows less memory than there is."""
+    yield f"memory bandwidth assumed {ASSUMED_BANDWIDTH_BYTES_PER_S / 1e9:g} GB/s (two channels of DDR4-3200): no file tells it"
+    if "avx512f" in flags:
+        yield "two 512-bit pipes per core assumed"
+    if {"amx_bf16", "amx_fp16", "amx_int8"} & flags:
+        yield "matrix-unit (AMX) peak, rarely approached by a framework"
+    if limited:
+        yield "memory limited by a control group"
 
 
 def _assumed_flags(machine: str) -> frozenset[str]:
