@@ -185,7 +185,7 @@ def _waited_s() -> float | None:
     total = 0
     try:
         for thread in os.listdir("/proc/self/task"):  # noqa: PTH208  # twice per point, nothing of a path is needed
-            with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as entry:  # noqa: PTH123
+            with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as entry:  # noqa: PTH123  # a file of the kernel
                 total += int(entry.read().split()[1])
     except (OSError, IndexError, ValueError):
         return None
@@ -195,7 +195,7 @@ def _waited_s() -> float | None:
 def _machine_s() -> tuple[float, float] | None:
     """Busy and idle seconds of all cores together (first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal)."""
     try:
-        with open("/proc/stat", encoding="ascii") as entry:  # noqa: PTH123
+        with open("/proc/stat", encoding="ascii") as entry:  # noqa: PTH123  # a file of the kernel
             ticks = [int(word) for word in entry.readline().split()[1:9]]
     except (OSError, ValueError):
         return None

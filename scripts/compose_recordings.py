@@ -17,10 +17,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import msgspec  # noqa: E402 - the path comes first
+import msgspec  # noqa: E402  # the path comes first
 
-from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot  # noqa: E402 - the path comes first
-from planner.units import GIB  # noqa: E402 - the path comes first
+from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot  # noqa: E402  # the path comes first
+from planner.units import GIB  # noqa: E402  # the path comes first
 
 BEGIN = dt.datetime(2026, 11, 2, 9, 0, tzinfo=dt.UTC)
 TOTAL, RESERVED = 85520809984.0, 626327552.0
@@ -122,7 +122,7 @@ def device(index: int, second: int, job: Job, unrest: Random, energy_j: float, c
 
 def compose(seconds: int, jobs: Callable[[int], tuple[Job, ...]], comment: str, seed: int) -> str:
     """`seconds` readings, one a second, of the jobs that run at each of them."""
-    unrest = Random(seed)  # noqa: S311 - unrest, no secret
+    unrest = Random(seed)  # noqa: S311  # unrest, no secret
     lines = [f"# {comment}"]
     energy, capped = [1.0e8, 1.4e8], [3600.0, 0.0]
     for second in range(seconds):

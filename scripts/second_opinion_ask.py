@@ -33,7 +33,7 @@ def answered(question: dict[str, Any], folder: Path) -> dict[str, Any]:
     (model / "config.json").write_text(json.dumps(question["config"]))
     try:
         found = cli_estimate(str(model), **named)
-    except Exception as error:  # noqa: BLE001 - whatever it cannot do is its answer, and the other questions go on
+    except Exception as error:  # noqa: BLE001  # whatever it cannot do is its answer, and the other questions go on
         return {"error": reason(error)}
     if (found.kv_cache_warning or "").startswith("OOM"):
         return {"error": OUT_OF_MEMORY}

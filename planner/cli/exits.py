@@ -51,7 +51,7 @@ def guarded(run: Callable[[], int]) -> int:
     except (KeyboardInterrupt, click.Abort):
         print("interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
-    except Exception:  # noqa: BLE001 - Python's own status for a crash is 1, which here means "nothing fits"
+    except Exception:  # noqa: BLE001  # Python's own status for a crash is 1, which here means "nothing fits"
         traceback.print_exc()
         return ExitCode.BUG
     return code

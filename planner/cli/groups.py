@@ -39,7 +39,7 @@ class DefaultGroup(click.Group):
         self.takes_argument = takes_argument
         self.lazy = dict(lazy or {})
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # the signature is click's
         """Every name, in the order they were given."""
         return [*self.lazy, *(name for name in self.commands if name not in self.lazy)]
 

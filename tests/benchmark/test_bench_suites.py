@@ -18,12 +18,12 @@ torch = pytest.importorskip("torch")
 
 from bench import study, suite  # noqa: E402  # they import torch
 from bench.kinds import collective, matmul, networks, variants  # noqa: E402  # they import torch
-from bench.kinds.transformer import QWEN3_06B, QWEN3_8B, SMOKE_SHAPE  # noqa: E402
-from bench.machine.environment import Device  # noqa: E402
-from bench.points import Bench, UnsupportedError  # noqa: E402
-from bench.protocol import Point, Result  # noqa: E402
-from bench.rounds import Rounds, combined  # noqa: E402
-from bench.timing import CpuTimer, median  # noqa: E402
+from bench.kinds.transformer import QWEN3_06B, QWEN3_8B, SMOKE_SHAPE  # noqa: E402  # they import torch
+from bench.machine.environment import Device  # noqa: E402  # they import torch
+from bench.points import Bench, UnsupportedError  # noqa: E402  # they import torch
+from bench.protocol import Point, Result  # noqa: E402  # they import torch
+from bench.rounds import Rounds, combined  # noqa: E402  # they import torch
+from bench.timing import CpuTimer, median  # noqa: E402  # they import torch
 
 BENCH = Path(protocol.__file__).parent
 CPU = Device("cpu", "A CPU", 24 * 2.0**30, 32 * 2.0**20, 2, ("avx512_bf16",))

@@ -170,7 +170,7 @@ def test_own_measurements_against_the_vendors_figures(run_planner: RunPlanner, t
             "status": "ok",
             "taken_at": "2026-01-02T03:04:05Z",
         }
-        return Measurement(point=name, kind=kind, suite="quick", run="r", **fields | more)  # type: ignore[arg-type]
+        return Measurement(point=name, kind=kind, suite="quick", run="r", **fields | more)  # type: ignore[arg-type]  # test helper
 
     store = Store.open(tmp_path / "state" / "measurements.sqlite3")
     flop = 2.0 * 8192**3

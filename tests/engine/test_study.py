@@ -308,7 +308,7 @@ def test_the_svg_is_a_picture_of_every_curve() -> None:
     assert "FLOP per dollar" in text
     assert "most FLOP per dollar passes from L4" in text
     unpriced: list[StudyCurve] = [msgspec.structs.replace(curve, points=[]) for curve in answer.curves]
-    assert ET.fromstring(study_svg(msgspec.structs.replace(answer, curves=unpriced, crossovers=[]))) is not None  # noqa: S314
+    assert ET.fromstring(study_svg(msgspec.structs.replace(answer, curves=unpriced, crossovers=[]))) is not None  # noqa: S314  # our own drawing
 
 
 def test_the_command_answers_in_json_as_its_schema_says(run_planner: RunPlanner) -> None:

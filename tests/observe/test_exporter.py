@@ -302,7 +302,7 @@ def test_a_real_prometheus_scrapes_and_is_asked(tmp_path: Path) -> None:
                 while time.monotonic() < end_s:
                     time.sleep(0.5)
                     try:
-                        with urllib.request.urlopen(f"{address}/-/ready", timeout=1):  # noqa: S310 - our own address
+                        with urllib.request.urlopen(f"{address}/-/ready", timeout=1):  # noqa: S310  # our own address
                             break
                     except OSError:
                         continue

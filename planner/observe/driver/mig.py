@@ -85,7 +85,7 @@ class MigSlices:
         if instance is None:
             return {}, dict.fromkeys(SLICE_GPM_FIELDS, NOT_WITH_MIG)
         if instance not in self._rings:
-            take = lambda sample: self._nvml.call("nvmlGpmMigSampleGet", parent, instance, sample)  # noqa: E731 - one line of glue
+            take = lambda sample: self._nvml.call("nvmlGpmMigSampleGet", parent, instance, sample)  # noqa: E731  # one line of glue
             try:
                 self._rings[instance] = GpmRing(self._nvml, take)
             except NvmlError as error:

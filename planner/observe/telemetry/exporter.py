@@ -138,7 +138,7 @@ def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
     if not url.startswith(("http://", "https://")):
         raise UserError(Problem(option, "", f"{url!r} is no address; it has to begin with http:// or https://."))
     try:
-        with urllib.request.urlopen(url, timeout=timeout_s) as answer:  # noqa: S310 - the scheme was checked
+        with urllib.request.urlopen(url, timeout=timeout_s) as answer:  # noqa: S310  # the scheme was checked
             body: bytes = answer.read(int(MOST_BYTES) + 1)
     except urllib.error.HTTPError as error:
         with error:

@@ -138,7 +138,7 @@ class Poller(Telemetry):
                     if not self._stopping:
                         self._tell(found)
                 self._rest(began_s)
-        except Exception as failure:  # noqa: BLE001 - a thread has no caller to tell; its owner shows `failure` as a stopped pane
+        except Exception as failure:  # noqa: BLE001  # a thread has no caller to tell; its owner shows `failure` as a stopped pane
             self.failure = failure
         finally:
             if nvml is not None:

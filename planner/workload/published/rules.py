@@ -34,7 +34,7 @@ PADDED_GPT_VOCABULARY = 51200
 """Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
 
 
-class NotAsked(Exception):  # noqa: N818 - an expected outcome: the source does not say enough, or asks what is not modelled
+class NotAsked(Exception):  # noqa: N818  # an expected outcome: the source does not say enough, or asks what is not modelled
     """Why no request can be made of a row."""
 
 
