@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from planner.errors import UserError
 from planner.hardware.gpus import Gpu
 from planner.observe.cpu import read_cpu
-from planner.observe.host import cpu_name
 from planner.units import UNKNOWN, bytes_text, si_text
 
 if TYPE_CHECKING:
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from planner.observe.driver.counters import CapabilityState
     from planner.observe.driver.device import NvmlDevice
     from planner.observe.driver.nvml import NvmlState
-
-__all__ = ["LocalGpu", "Machine", "cpu_name", "match_gpu", "read_machine"]
 
 
 @dataclass(frozen=True, slots=True)

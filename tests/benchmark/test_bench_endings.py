@@ -20,10 +20,10 @@ from repository import ROOT, RunPlanner
 from bench import protocol
 from bench.protocol import Bye, Hello, Plan, Point, Result, encode
 from planner.hardware.store import Store
-from planner.observe.benchmark.events import Event, Finished, PointDone
+from planner.observe.benchmark.events import BenchRequest, Event, Finished, PointDone
 from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
 from planner.observe.benchmark.journal import adopt_journals, journal_path
-from planner.observe.benchmark.process import BenchRequest, BenchRun
+from planner.observe.benchmark.process import BenchRun
 
 pytestmark = pytest.mark.usefixtures("torch_here")
 BENCH = Path(protocol.__file__).parent

@@ -21,6 +21,7 @@ from repository import RunPlanner
 from bench.protocol import Hello, Plan, Point, Result, Skip, Start, encode
 from planner.hardware.store import Store
 from planner.observe.benchmark.events import (
+    BenchRequest,
     Event,
     Failed,
     Finished,
@@ -32,7 +33,7 @@ from planner.observe.benchmark.events import (
 )
 from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
 from planner.observe.benchmark.journal import adopt_journals, journal_path
-from planner.observe.benchmark.process import BenchRequest, BenchRun
+from planner.observe.benchmark.process import BenchRun
 from planner.observe.benchmark.restart import MOST_RESTARTS, Ledger, ended
 
 PATCH = """

@@ -16,10 +16,20 @@ import pytest
 
 from bench.protocol import Bye, Hello, Plan, Point, Result, encode
 from planner.hardware.store import Store
-from planner.observe.benchmark.events import Event, Failed, Finished, PointDone, PointStarted, Preparing, Started, WorkerRestarted
+from planner.observe.benchmark.events import (
+    BenchRequest,
+    Event,
+    Failed,
+    Finished,
+    PointDone,
+    PointStarted,
+    Preparing,
+    Started,
+    WorkerRestarted,
+)
 from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter
 from planner.observe.benchmark.journal import RunLock, adopt_journals, journal_path
-from planner.observe.benchmark.process import BenchRequest, BenchRun
+from planner.observe.benchmark.process import BenchRun
 from planner.observe.benchmark.restart import MOST_RESTARTS
 from planner.observe.host import cpu_name
 
@@ -337,7 +347,8 @@ def test_a_worker_outlives_a_planner_that_is_killed(tmp_path: Path) -> None:
     program = (
         "import asyncio, pathlib, sys\n"
         "from planner.hardware.store import Store\n"
-        "from planner.observe.benchmark.process import BenchRequest, BenchRun\n"
+        "from planner.observe.benchmark.events import BenchRequest\n"
+        "from planner.observe.benchmark.process import BenchRun\n"
         "async def main():\n"
         "    state = pathlib.Path(sys.argv[1])\n"
         "    run = BenchRun(BenchRequest(state=state, suite='smoke', device='cpu'), Store.open(state))\n"

@@ -12,7 +12,8 @@ from planner.hardware.gpus import Gpu, GpuCatalogue, load_gpus
 from planner.observe import host
 from planner.observe.cpu import clock_hz, flop_per_cycle, last_level_cache_bytes, read_cpu, usable_cores
 from planner.observe.driver.cuda_order import cuda_ordinals
-from planner.observe.machine import LocalGpu, Machine, cpu_name, match_gpu, read_machine
+from planner.observe.host import cpu_name
+from planner.observe.machine import LocalGpu, Machine, match_gpu, read_machine
 from planner.paths import presets_folder
 
 XEON_FLAGS = "fpu sse2 avx fma avx2 avx512f avx512_bf16 avx512_vnni avx512_fp16 amx_bf16 amx_tile amx_int8"

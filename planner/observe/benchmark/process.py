@@ -27,8 +27,8 @@ from planner.observe.benchmark.events import (
     Started,
     WorkerRestarted,
 )
-from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter, probe_interpreter_async
-from planner.observe.benchmark.journal import Record, RunLock, adopt_journals, adopt_locked, close_journal, journal_path
+from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter_async
+from planner.observe.benchmark.journal import Record, RunLock, adopt_locked, close_journal, journal_path
 from planner.observe.benchmark.restart import KILLED_FOR_MEMORY, MOST_RESTARTS, Ledger, ended, lost_result, memory_kills
 from planner.observe.benchmark.watch import Polling, Watch
 from planner.observe.benchmark.worker import POLITE_S, Worker
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from planner.hardware.measurement import Measurement, RunState
     from planner.hardware.store import Store
-
-__all__ = ["BenchRequest", "BenchRun", "Event", "adopt_journals", "probe_interpreter"]
 
 LINGER_S = 5.0
 """How long a worker that has closed its pipe may take to end."""
