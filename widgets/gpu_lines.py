@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, ProcessSnapshot
 
 LABEL, RIGHT_LABEL = 14, 12
+LEAST_SPARK = 3
 LEFT, RIGHT = LABEL + len("139.8/139.8 GiB "), RIGHT_LABEL + len("1000/1000 W")
 """Cells that the two columns of a block need; with fewer there is one."""
 ROOMY_LABEL, ROOMY_VALUE = 16, 18
@@ -91,15 +92,33 @@ def history_values(device: DeviceSnapshot) -> dict[str, float | None]:
 
 
 def short_line(device: DeviceSnapshot, history: History, drawing: Drawing) -> Content:
-    """A GPU in one line."""
+    """A GPU in one line: as much of it as there is room for."""
     if device.state != "ok":
         return Content.assemble((f"{device.index:>2}  ", "$quiet"), (device.why("name"), "$text-error"))
     _, value = activities(device)[0]
-    memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
+    sizes = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
+    share = percent_text(_share(device.memory_used_bytes, device.memory_total_bytes))
+    power, drawn = power_text(device), f"{number_text(device.drawn_power_w)} W"
+    degrees = f"{with_unit(device.temperature_c, '°C'):>6}"
+    options = (
+        f"  {sizes:>15}  {power:>11}  {degrees}",
+        f"  {share:>5}  {power:>11}  {degrees}",
+        f"  {share:>5}  {drawn:>6}  {degrees}",
+    )
+    head, spark = 11, LEAST_SPARK
+    text = next((option for option in options if head + spark + len(option) + 2 <= drawing.width), f"  {share:>5}")
     sign = (f" {drawing.symbols.warning}", "bold $text-error") if device.health_warnings else ("", "")
-    text = f"  {memory:>15}  {power_text(device):>11}  {number_text(device.temperature_c):>3} °C"
-    spark = drawing.spark(history, "activity", max(4, drawing.width - len(text) - 13))
-    return Content.assemble((f"{device.index:>2}  ", "$quiet"), f"{percent_text(value):>5} ", spark, text, sign)
+    room = max(spark, drawing.width - len(text) - head - 2)
+    return Content.assemble(
+        (f"{device.index:>2}  ", "$quiet"), f"{percent_text(value):>5} ", drawing.spark(history, "activity", room), text, sign
+    )
+
+
+def short_head(device: DeviceSnapshot, drawing: Drawing) -> Content:
+    """What the columns of such lines are."""
+    label, _ = activities(device)[0]
+    told = f"GPU {label}, memory, power, temperature"
+    return Content.styled(shorten_end(told, drawing.width, drawing.symbols.ellipsis), "$quiet")
 
 
 def block(device: DeviceSnapshot, history: History, drawing: Drawing, *, several: bool) -> list[Content]:
@@ -111,7 +130,7 @@ def block(device: DeviceSnapshot, history: History, drawing: Drawing, *, several
     else:
         rows = _paired(device, history, drawing, several=several)
     if device.event_reasons:
-        rows.append(_labelled("held back by", ", ".join(device.event_reasons), LABEL, "$text-warning"))
+        rows += _folded("held back by", ", ".join(device.event_reasons), drawing.width, "$text-warning", LABEL)
     return rows + _warnings(device, drawing) + _missing(device, drawing)
 
 
@@ -120,8 +139,8 @@ def _figures(device: DeviceSnapshot) -> list[tuple[str, str]]:
     return [
         ("memory", f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"),
         ("power", power_text(device)),
-        ("SM clock", f"{number_text(device.sm_clock_hz and device.sm_clock_hz / MEGA)} MHz"),
-        ("temperature", f"{number_text(device.temperature_c)} °C"),
+        ("SM clock", with_unit(device.sm_clock_hz and device.sm_clock_hz / MEGA, "MHz")),
+        ("temperature", with_unit(device.temperature_c, "°C")),
     ]
 
 
@@ -221,6 +240,11 @@ def ram_text(host: HostSnapshot) -> str:
 def number_text(value: float | None) -> str:
     """A whole number."""
     return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def with_unit(value: float | None, unit: str) -> str:
+    """A whole number with its unit; what is not known has none."""
+    return UNKNOWN if value is None else f"{value:,.0f} {unit}"
 
 
 def device_of(device: DeviceSnapshot) -> str:
@@ -328,7 +352,7 @@ def _warnings(device: DeviceSnapshot, drawing: Drawing, before: str = "") -> lis
 def _missing(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
     if device.sm_active_fraction is not None:
         return []
-    return [Content.styled(shorten_end(device.why("sm_active_fraction"), drawing.width, drawing.symbols.ellipsis), "$quiet")]
+    return [Content.styled(line, "$quiet") for line in textwrap.wrap(device.why("sm_active_fraction"), drawing.width)]
 
 
 def _processes(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
@@ -353,10 +377,10 @@ def _labelled(label: str, text: str, width: int, style: str = "") -> Content:
     return Content.assemble((f"{label:<{width}}", "$quiet"), (text, style))
 
 
-def _folded(label: str, text: str, width: int, style: str) -> list[Content]:
+def _folded(label: str, text: str, width: int, style: str, label_width: int = ROOMY_LABEL) -> list[Content]:
     """A label and its text, in as many lines as that takes."""
-    lines = textwrap.wrap(text, max(20, width - ROOMY_LABEL))
-    return [_labelled("" if number else label, line, ROOMY_LABEL, style) for number, line in enumerate(lines)]
+    lines = textwrap.wrap(text, max(20, width - label_width))
+    return [_labelled("" if number else label, line, label_width, style) for number, line in enumerate(lines)]
 
 
 def _cell(label: str, value: str, width: int, label_width: int) -> tuple[tuple[str, str], str]:

@@ -29,6 +29,7 @@ from .gpu_lines import (
     process_lines,
     ram_text,
     roomy_block,
+    short_head,
     short_line,
     warnings_of_many,
 )
@@ -199,10 +200,8 @@ class MachineView(VerticalScroll, can_focus=True):
         """A block for each GPU, or a line where there are many."""
         devices = snapshot.devices
         if len(devices) > DETAILED_DEVICES:
-            label, _ = activities(devices[0])[0]
-            head = Content.styled(f"GPU {label}, memory, power, temperature", "$quiet")
             short = [short_line(device, self._histories[str(device.index)], drawing) for device in devices]
-            return [head, *short, *warnings_of_many(devices, drawing)]
+            return [short_head(devices[0], drawing), *short, *warnings_of_many(devices, drawing)]
         several = len(devices) > 1
         return [line for device in devices for line in block(device, self._histories[str(device.index)], drawing, several=several)]
 

@@ -21,7 +21,7 @@ from widgets.app import PlannerApp
 from widgets.choice import Choice
 from widgets.columns import ORDER_WORDS, columns_for, fit_columns
 from widgets.fields import ENGINES, TRAINERS, fields_for
-from widgets.gpu_lines import Drawing, block, history_values
+from widgets.gpu_lines import Drawing, block, history_values, short_head, short_line
 from widgets.history import History, Marks
 from widgets.lines import KeyLine, Tabs
 from widgets.memory_bar import MemoryBar
@@ -99,6 +99,33 @@ def test_figures_of_a_gpu_never_touch_and_never_need_more_than_there_is(width: i
         assert word in words, (word, lines)
     if width >= 30:
         assert all(cell_len(line.rstrip()) <= width for line in lines), lines
+
+
+@pytest.mark.parametrize("width", [20, 30, 39, 40, 45, 54, 77])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_line_of_many_gpus_is_one_line(width: int, known: bool) -> None:
+    device = DeviceSnapshot(
+        index=15,
+        state="ok",
+        sm_active_fraction=1.0,
+        memory_used_bytes=int(278.6 * GIB) if known else None,
+        memory_total_bytes=int(278.9 * GIB) if known else None,
+        power_w=1391.0 if known else None,
+        power_limit_w=1400.0,
+        temperature_c=71 if known else None,
+        health_warnings=("row remap pending",),
+    )
+    history = History()
+    history.note(1.0, 1.0, history_values(device))
+    drawing = Drawing(UNICODE, width, 1.0, Marks(), recorded=False)
+    line = str(short_line(device, history, drawing))
+    assert cell_len(line) <= max(width, 26), line
+    assert line.rstrip().endswith("!")
+    assert "— °C" not in line
+    assert cell_len(str(short_head(device, drawing))) <= width
+    if width >= 54 and known:
+        assert "278.6/278.9 GiB" in line
+        assert "1391/1400 W" in line
 
 
 @pytest.mark.parametrize(("width", "whole"), [(86, True), (60, False)])
