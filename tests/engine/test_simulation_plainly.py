@@ -12,9 +12,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from simulation_sample import INFINITE, demand_at, table_of
 
-from planner.engine.columns import LayoutColumns
+from planner.engine.columns import Floats, LayoutColumns, Rows
 from planner.engine.speed.simulation import lanes as lanes_module
 from planner.engine.speed.simulation.batching import run
+from planner.engine.speed.simulation.drafted import Drafting, rounds_of
 from planner.engine.speed.simulation.endings import Endings, InSlots, InTurn, endings_of
 from planner.engine.speed.simulation.pace import KNOTS, Pace
 from planner.engine.speed.simulation.replica import simulate as serve_replicas
@@ -33,10 +34,14 @@ class _Item:
     prefix: int
     outputs: int
     fresh: int
+    rounds: int | None = None
+    """Iterations it decodes in, with a draft."""
     done: int = 0
     """Fresh tokens computed."""
-    made: int = 0
+    made: float = 0.0
     """Tokens put out since it was last admitted."""
+    decoded: int = 0
+    """Iterations since then that it was decoded in."""
     admitted_s: float = math.nan
     first_s: float = math.nan
     end_s: float = math.nan
@@ -57,6 +62,13 @@ class Engine:
 
     def number(self, part: str) -> float:
         return float(getattr(self.pace, part)[self.lane])
+
+    def wide(self) -> int:
+        """Tokens of a running sequence in a pass."""
+        return 1 if self.pace.draft is None else 1 + int(self.pace.draft.proposed[self.lane])
+
+    def table(self, values: Floats, at: float) -> float:
+        return float(np.interp(max(at, 1), KNOTS, values[self.lane]))
 
     def rule(self, part: str) -> float:
         return float(getattr(self.rules, part)[self.lane])
@@ -85,15 +97,15 @@ class Engine:
                 self.prompts.remove(last)
             else:
                 self.running.remove(last)
-                last.inputs, last.outputs = last.inputs + last.made, last.outputs - last.made
+                last.inputs, last.outputs = last.inputs + int(last.made), last.outputs - int(last.made)
                 last.fresh = last.inputs - last.prefix
-            last.done = last.made = 0
+                last.done, last.made, last.decoded = 0, 0.0, 0
             self.queue.insert(0, last)
 
     def iteration(self) -> list[_Item]:
         """One pass; the requests that ended with it."""
         beside = list(self.running) if self.rule("mixed") or not self.prompts else []
-        room = max(self.rule("budget") - len(beside), 1)
+        room = max(self.rule("budget") - len(beside) * self.wide(), 1)
         tokens, pairs, complete = 0.0, 0.0, []
         for item in self.prompts:
             part = min(item.fresh - item.done, room - tokens)
@@ -106,27 +118,34 @@ class Engine:
                 break
         self.clock += self.seconds(tokens, pairs, beside, len(complete))
         for item in beside:
-            item.made += 1
+            item.made += 1 if item.rounds is None else (item.outputs - 1) / item.rounds
+            item.decoded += 1
         for item in complete:
             self.prompts.remove(item)
             item.made = 1
             item.first_s = self.clock if math.isnan(item.first_s) else item.first_s
             self.running.append(item)
-        ended = [item for item in self.running if item.made == item.outputs and (item in beside or item in complete)]
+        ended = [item for item in beside + complete if item.decoded == (item.outputs - 1 if item.rounds is None else item.rounds)]
         for item in ended:
             self.running.remove(item)
             item.end_s = self.clock
         return ended
 
     def seconds(self, tokens: float, pairs: float, beside: list[_Item], complete: int) -> float:
-        heads = len(beside) + complete
-        rows = tokens * self.number("row_share") + len(beside)
-        device = float(np.interp(max(rows, 1), KNOTS, self.pace.rows_s[self.lane]))
-        device += float(np.interp(max(heads, 1), KNOTS, self.pace.head_s[self.lane])) if heads else 0.0
+        heads = len(beside) * self.wide() + complete
+        rows = tokens * self.number("row_share") + len(beside) * self.wide()
+        draft = self.pace.draft
+        if draft is None or tokens:
+            device = self.table(self.pace.rows_s, rows) + self.table(self.pace.head_s, heads) * (heads > 0)
+            device += self.number("decode_latency_s") * (len(beside) > 0)
+        else:
+            device = self.table(draft.round_s, len(beside))
+        if draft is not None and tokens:
+            device += self.table(draft.prompt_s, tokens) + self.table(draft.side_s, len(beside)) * (len(beside) > 0)
         device += self.number("sequence_s") * len(beside)
         device += self.number("cached_s") * sum(item.inputs + item.made for item in beside)
         device += self.number("prompt_s") * tokens + self.number("pair_s") * pairs
-        device += self.number("prompt_latency_s") * (tokens > 0) + self.number("decode_latency_s") * (len(beside) > 0)
+        device += self.number("prompt_latency_s") * (tokens > 0)
         if tokens and beside:
             device *= 1 + (self.number("mixed_factor") - 1) * tokens / (tokens + len(beside))
             device = max(device, self.number("mixed_floor_s"))
@@ -145,6 +164,7 @@ def plainly(pace: Pace, rules: Rules, traffic: Traffic, lane: int) -> tuple[list
             int(traffic.prefix_tokens[lane, number]),
             int(traffic.output_tokens[lane, number]),
             int(traffic.fresh_tokens[lane, number]),
+            None if traffic.rounds is None else int(traffic.rounds[lane, number]),
         )
         for number in range(traffic.arrival_s.shape[1] - 1)
     ]
@@ -170,7 +190,9 @@ def some_pace(draw: Any, lanes: int, *, floor: bool) -> Pace:
     seconds = st.floats(0, 1e-3)
     power = np.array([[draw(st.floats(0.1, 1.5))] for _ in range(lanes)])
     rising = 1e-3 + 1e-4 * KNOTS**power
-    parts = {item.name: np.array([draw(seconds) for _ in range(lanes)]) for item in fields(Pace)}
+    parts: dict[str, Any] = {
+        item.name: np.array([draw(seconds) for _ in range(lanes)]) for item in fields(Pace) if item.name != "draft"
+    }
     parts |= {"rows_s": rising, "head_s": rising / 7, "row_share": np.ones(lanes)}
     parts |= {"cached_s": parts["cached_s"] / 1e3, "pair_s": parts["pair_s"] / 1e3}
     for name in ("floor_s", "mixed_floor_s"):
@@ -210,8 +232,21 @@ def cases(draw: Any) -> tuple[Pace, Rules, Traffic]:
     return some_pace(draw, lanes, floor=draw(st.booleans())), rules, traffic
 
 
+@st.composite
+def drafted_cases(draw: Any) -> tuple[Pace, Rules, Traffic]:
+    """With drafts, good ones and bad ones, in caches that do not fill."""
+    pace, rules, traffic = draw(cases())
+    knots = pace.rows_s * draw(st.floats(0.1, 2.0))
+    share = np.array([draw(st.sampled_from([0.0, 0.4, 0.9, 1.0])) for _ in range(pace.lanes)])
+    proposed = np.array([float(draw(st.integers(1, 5))) for _ in range(pace.lanes)])
+    draft = Drafting(proposed, share, round_s=3 * knots, side_s=knots, prompt_s=knots / 2)
+    seeds = np.array([draw(st.integers(0, 99)) for _ in range(pace.lanes)])
+    rounds = rounds_of(traffic.still_to_come, seeds, draft)
+    return replace(pace, draft=draft), replace(rules, capacity=np.full(pace.lanes, INFINITE)), replace(traffic, rounds=rounds)
+
+
 @searching
-@given(cases())
+@given(cases() | drafted_cases())
 def test_it_is_what_one_iteration_after_the_other_gives(case: tuple[Pace, Rules, Traffic]) -> None:
     pace, rules, traffic = case
     lanes, width = traffic.arrival_s.shape
@@ -225,12 +260,12 @@ def test_it_is_what_one_iteration_after_the_other_gives(case: tuple[Pace, Rules,
             np.testing.assert_allclose(getattr(trace, name)[lane, :-1], want, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
-def in_any_order(traffic: Traffic, slots: int) -> InSlots:
+def in_any_order(steps: Floats, in_flight: Rows, slots: int) -> InSlots:
     """As where outputs differ."""
-    lanes, width = traffic.arrival_s.shape
-    here = np.arange(max(slots, int(traffic.in_flight.max()))) < traffic.in_flight[:, None]
-    at = np.minimum(np.arange(lanes)[:, None] * width + np.arange(here.shape[1]), traffic.output_tokens.size - 1)
-    return InSlots(np.where(here, traffic.output_tokens.ravel()[at], np.inf), np.where(here, at, 0), traffic.in_flight)
+    lanes, width = steps.shape
+    here = np.arange(max(slots, int(in_flight.max()))) < in_flight[:, None]
+    at = np.minimum(np.arange(lanes)[:, None] * width + np.arange(here.shape[1]), steps.size - 1)
+    return InSlots(np.where(here, steps.ravel()[at], np.inf), np.where(here, at, 0), in_flight)
 
 
 @st.composite
@@ -270,7 +305,7 @@ def _ends_alike(case: tuple[Pace, Rules, Traffic], turned_out: list[float]) -> N
     width = traffic.arrival_s.shape[1]
     span = {"warm": traffic.in_flight, "measured": width - 2 - traffic.in_flight}
     assert (np.diff(traffic.output_tokens[:, :-1]) >= 0).all(), "who ends first stands first"
-    assert isinstance(endings_of(traffic, 8), InTurn)
+    assert isinstance(endings_of(traffic.still_to_come, traffic.in_flight, 8), InTurn)
     in_turn = run(pace, rules, traffic, **span)
     turned_out.append(float(in_turn.preempted.sum()))
     with pytest.MonkeyPatch.context() as patch:
@@ -284,8 +319,8 @@ def test_outputs_that_differ_are_simulated_beside_none_that_do_not(monkeypatch: 
     """In turn is faster, and a row is the same whatever stands beside it."""
     blocks = []
 
-    def kept(traffic: Traffic, slots: int) -> Endings:
-        blocks.append((traffic.arrival_s.shape[0], endings_of(traffic, slots)))
+    def kept(steps: Floats, in_flight: Rows, slots: int) -> Endings:
+        blocks.append((steps.shape[0], endings_of(steps, in_flight, slots)))
         return blocks[-1][1]
 
     monkeypatch.setattr(lanes_module, "endings_of", kept)

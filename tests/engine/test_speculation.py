@@ -16,7 +16,7 @@ from planner.engine.job.engines import ENGINES
 from planner.engine.speed.operators import Pass, forward
 from planner.engine.speed.speculation import tokens_per_round
 from planner.errors import UserError
-from planner.workload.tasks import Companion, Lengths
+from planner.workload.tasks import Companion
 
 H100 = {"gpu": "H100-SXM-80GB"}
 CHAT: dict[str, Any] = {**H100, "model": "llama-3.1-8b", "task": "generate", "input_tokens": 1000, "output_tokens": 201}
@@ -173,8 +173,6 @@ def test_a_plan_is_faster_with_a_good_draft_and_says_where_the_time_goes() -> No
         (drafted(1.2), "companions[0].acceptance", "from 0 to 1"),
         (drafted(0.5, 0), "companions[0].draft_tokens", "from 1 to 32"),
         (drafted(None, 4), "companions[0].acceptance", "missing; 4 draft tokens"),
-        (drafted(0.5) | SERVED | {"request_rate_per_s": 2.0}, "companions[0].acceptance", "not for 2 requests a second"),
-        (drafted(0.5) | SERVED | {"output_tokens": Lengths(mean=200, p95=500)}, "companions[0].acceptance", "several lengths"),
         ({"companions": [*drafted()["companions"], *drafted()["companions"]]}, "companions[1].acceptance", "only one draft"),
         ({"companions": [Companion(role="reward", acceptance=0.5)]}, "companions[0].acceptance", "'reward' proposes no tokens"),
     ],

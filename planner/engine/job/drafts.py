@@ -8,7 +8,7 @@ from planner.engine.job.choices import Chooser
 from planner.engine.job.storage import UNPACK_HOST_S, stored_bytes
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
-from planner.workload.tasks import Companion, Lengths, Workload
+from planner.workload.tasks import Companion, Workload
 
 USUAL_DRAFT_TOKENS = 4
 """Tokens proposed at once where nothing is said: Leviathan et al. (arXiv:2211.17192) find 3 to 7 best, vLLM's examples ask for 3 to 5."""
@@ -42,7 +42,11 @@ def draft_of(workload: Workload, architecture: Architecture, choose: Chooser, pr
             problems.add(f"{key}.acceptance", "only one draft can be timed.")
             continue
         timed = _draft(companion, model, choose)
-        _check_load(workload, key, problems)
+        if workload.disaggregated:
+            problems.add(
+                f"{key}.acceptance",
+                "a draft is not timed for disaggregated replicas; without it its memory alone counts.",
+            )
     return timed
 
 
@@ -65,20 +69,6 @@ def _checked(companion: Companion, key: str, problems: Problems) -> bool:
             f"{key}.draft_tokens", f"{companion.draft_tokens} is not accepted; it has to be from 1 to {MOST_DRAFT_TOKENS}."
         )
     return True
-
-
-def _check_load(workload: Workload, key: str, problems: Problems) -> None:
-    """Requests that come at a rate or differ in length are simulated, iteration by iteration, and that knows no drafts."""
-    if workload.disaggregated or workload.request_rate_per_s is not None:
-        given = "disaggregated replicas" if workload.disaggregated else f"{workload.request_rate_per_s:g} requests a second"
-    elif workload.task == "serve" and (isinstance(workload.input_tokens, Lengths) or isinstance(workload.output_tokens, Lengths)):
-        given = "requests of several lengths"
-    else:
-        return
-    problems.add(
-        f"{key}.acceptance",
-        f"a draft is timed for a batch or a concurrency of requests of one length, not for {given}; without it its memory alone counts.",
-    )
 
 
 def _draft(companion: Companion, model: Architecture, choose: Chooser) -> Draft:

@@ -123,15 +123,17 @@ def _compute_prompts(s: Lanes, pending: Floats, prompting: Flags) -> None:
     """One iteration of the lanes that have prompt tokens to compute."""
     pace = s.pace
     beside = s.running if s.mixed else np.where(s.rules.mixed, s.running, 0.0)
-    tokens, pairs, ended = _prompts(s, pending, beside)
+    rows = beside * s.checked if s.drafting else beside
+    tokens, pairs, ended = _prompts(s, pending, rows)
     cached_s = pace.cached_s * s.context
-    device_s = _prompt_s(s, tokens, pairs, beside, ended) + (cached_s if s.mixed else cached_s * (beside > 0))
+    device_s = _prompt_s(s, tokens, pairs, beside, rows, ended) + (cached_s if s.mixed else cached_s * (beside > 0))
     if s.mixing:
         slower = 1 + (pace.mixed_factor - 1) * tokens / np.maximum(tokens + beside, 1.0)
         device_s = np.where(beside > 0, np.maximum(device_s * slower, pace.mixed_floor_s), device_s)
     first_s = (np.maximum(device_s, pace.floor_s) if s.floored else device_s) + pace.host_s
     taken = np.where(prompting, first_s, 0.0)
     beside = beside * prompting
+    grown = s.rate * (beside > 0) if s.drafting else beside
     if s.count_gaps:
         measured = _account(s, taken, s.held)
         _count_gap(s, first_s + s.stall, np.where(measured, beside, 0.0))
@@ -140,8 +142,8 @@ def _compute_prompts(s: Lanes, pending: Floats, prompting: Flags) -> None:
     s.pairs = pairs
     s.clock = s.clock + taken
     s.step = s.step + (prompting if s.mixed else prompting & s.rules.mixed)
-    s.context = s.context + beside
-    s.held = s.held + (np.where(s.rules.reserve, 0.0, beside) if s.reserving else beside)
+    s.context = s.context + grown
+    s.held = s.held + (np.where(s.rules.reserve, 0.0, grown) if s.reserving else grown)
     _start(s, ended)
 
 
@@ -149,7 +151,8 @@ def _decode(s: Lanes, decoding: Flags, *, roomy: bool) -> None:
     """As many iterations of the lanes that decode alone as pass until something changes."""
     pace = s.pace
     device_s = s.decode_s.ravel().take(s.row_of + s.running.astype(np.int64)) + pace.cached_s * s.context
-    rising = pace.cached_s * s.running
+    growth = s.growth
+    rising = pace.cached_s * growth
     slope, first_s = rising, device_s
     if s.floored:  # as long as the host is slower, every iteration takes the same
         slope, first_s = np.where(device_s < pace.floor_s, 0.0, rising), np.maximum(device_s, pace.floor_s)
@@ -160,9 +163,9 @@ def _decode(s: Lanes, decoding: Flags, *, roomy: bool) -> None:
         count = np.where((device_s < pace.floor_s) & (rising > 1e-30), np.minimum(count, np.maximum(level, 1.0)), count)
     count = np.where(decoding, count, 0.0)
     taken = count * first_s + slope * count * (count - 1) / 2
-    grown = s.running * count
+    grown = growth * count
     if s.count_gaps:
-        measured = _account(s, taken, s.held + np.where(s.rules.reserve, 0.0, (grown - s.running) / 2))
+        measured = _account(s, taken, s.held + np.where(s.rules.reserve, 0.0, (grown - growth) / 2))
         rest, weight = np.maximum(count - 1, 0.0), np.where(measured & decoding, s.running, 0.0)
         _count_gap(s, first_s + s.stall, weight)
         _count_gap(s, (taken - first_s) / np.maximum(rest, 1.0), weight * rest)
@@ -173,9 +176,12 @@ def _decode(s: Lanes, decoding: Flags, *, roomy: bool) -> None:
     s.held = s.held + (np.where(s.rules.reserve, 0.0, grown) if s.reserving else grown)
 
 
-def _prompts(s: Lanes, pending: Floats, beside: Floats) -> tuple[Floats, Floats, Rows]:
-    """Of an iteration in every lane: (prompt tokens, pairs of all computed by its end, prompts it completes); `filled` is then that of its end."""
-    most = np.maximum(s.rules.budget - beside, 1.0)
+def _prompts(s: Lanes, pending: Floats, rows: Floats) -> tuple[Floats, Floats, Rows]:
+    """Of an iteration in every lane beside so many `rows`: (prompt tokens, pairs of all computed by its end, prompts it completes).
+
+    `filled` is then that of its end.
+    """
+    most = np.maximum(s.rules.budget - rows, 1.0)
     ended, pairs, filled = s.at - s.begun, s.wanted_pairs.copy(), s.wanted.copy()
     cut = (pending > most).nonzero()[0]
     if cut.size:
@@ -201,18 +207,21 @@ def _completed(s: Lanes, lane: Rows, target: Floats) -> Rows:
     return found
 
 
-def _prompt_s(s: Lanes, tokens: Floats, pairs: Floats, beside: Floats, ended: Rows) -> Floats:
-    """Of an iteration with prompt tokens, without the cached tokens its running sequences read."""
-    pace = s.pace
+def _prompt_s(s: Lanes, tokens: Floats, pairs: Floats, beside: Floats, rows: Floats, ended: Rows) -> Floats:
+    """Of an iteration with prompt tokens, without the cached tokens that its running sequences read; `rows`: what these compute."""
+    pace, heads = s.pace, (rows + ended).astype(np.int64)
     if s.by_table:
-        rows = tokens + beside
+        rows = tokens + rows
         at = s.knot_of + BELOW.take(rows.astype(np.int64), mode="clip")
         rows_s = s.level_s.ravel().take(at) + s.row_s.ravel().take(at) * rows
     else:
-        rows_s = between(pace.rows_s, tokens * pace.row_share + beside, np.arange(s.home.size))
+        rows_s = between(pace.rows_s, tokens * pace.row_share + rows, np.arange(s.home.size))
+    if pace.draft is not None:
+        drafted_s = between(pace.draft.prompt_s, tokens * pace.row_share, np.arange(s.home.size)) * (tokens > 0)
+        rows_s = rows_s + drafted_s + s.side_s.ravel().take(s.row_of + beside.astype(np.int64))
     seconds: Floats = (
         rows_s
-        + s.head_s.ravel().take(s.row_of + (beside + ended).astype(np.int64))
+        + s.head_s.ravel().take(s.head_of + heads)
         + pace.sequence_s * beside
         + pace.prompt_s * tokens
         + pace.pair_s * (pairs - s.pairs)
@@ -226,7 +235,7 @@ def _iterations(s: Lanes, decoding: Flags, first_s: Floats, slope: Floats, *, ro
     """Iterations of decoding lanes until a sequence ends, the cache is full or a request can be admitted; of others any number."""
     count = s.next_end - s.step
     if not roomy:
-        room = np.floor((s.rules.capacity - s.held) / np.maximum(s.running, 1.0))
+        room = np.floor((s.rules.capacity - s.held) / np.maximum(s.growth, 1.0))
         count = np.minimum(count, np.maximum(np.where(s.rules.reserve, np.inf, room), 1.0))
     twice = 2 * np.where(decoding & s.open, s.next_arrival - s.clock, NEVER_S)
     steady = first_s - slope / 2
@@ -259,14 +268,16 @@ def _start(s: Lanes, ended: Rows) -> None:
     owner, rank, begins = each(lane, count)
     r = s.begun.take(owner) + rank
     s.note(s.first, r, s.clock.take(owner))
-    inputs, outputs = s.told.take(r, axis=0).T
-    end = s.step.take(owner) + outputs - 1
+    inputs, steps = s.told.take(r, axis=0).T
+    end = s.step.take(owner) + steps
     s.endings.begin(owner, r, rank, end)
     soonest = end if begins is None else np.minimum.reduceat(end, begins)
     s.next_end[lane] = np.minimum(s.next_end.take(lane), soonest)
     s.context = s.context + np.bincount(owner, weights=inputs + 1, minlength=s.home.size)
     s.running = s.running + ended
     s.begun = s.begun + ended
+    if s.per_step is not None:
+        s.rate = s.rate + np.bincount(owner, weights=s.per_step.take(r), minlength=s.home.size)
 
 
 def _finish(s: Lanes) -> None:
@@ -283,8 +294,18 @@ def _finish(s: Lanes) -> None:
     tokens = np.bincount(owner, weights=s.whole.take(r), minlength=lanes)
     s.running, s.inside = s.running - gone, s.inside - gone
     s.context, s.held = s.context - tokens, s.held - tokens
+    if s.per_step is not None:
+        s.rate = s.rate - np.bincount(owner, weights=s.per_step.take(r), minlength=lanes)
+        _settle(s)
     if s.looping:
         _issue(s, lane, gone.take(lane))
+
+
+def _settle(s: Lanes) -> None:
+    """Who has nobody running, or nobody at all, has nothing left of them either: fractions do not add up to nothing."""
+    some = s.running > 0
+    s.rate, s.context = s.rate * some, s.context * some
+    s.held = s.held * (s.inside > 0)
 
 
 def _issue(s: Lanes, lane: Rows, gone: Rows) -> None:

@@ -11,7 +11,6 @@ from typing import Protocol
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.speed.simulation.traffic import Traffic
 
 
 class Endings(Protocol):
@@ -36,19 +35,16 @@ class Endings(Protocol):
         """Only `lanes` go on."""
 
 
-def endings_of(traffic: Traffic, slots: int) -> Endings:
-    """With those that run from the start, all of their output still to come; up to `slots` can run in a lane."""
-    lanes, width = traffic.arrival_s.shape
-    outputs, in_flight = traffic.output_tokens, traffic.in_flight
+def endings_of(steps: Floats, in_flight: Rows, slots: int) -> Endings:
+    """Of requests that decode for `steps` [lanes, requests + 1], the first `in_flight` from the start; up to `slots` can run in a lane."""
+    lanes, width = steps.shape
     base = np.arange(lanes) * width
-    early = np.arange(width) < in_flight[:, None]
-    steps = outputs[:, :-1] + early[:, :-1]  # who runs already takes one for each token, others have the first with their prompt
-    if (steps[:, 1:] >= steps[:, :-1]).all():
-        return InTurn(np.where(early, outputs, np.inf), base)
+    if (steps[:, 1:-1] >= steps[:, :-2]).all():
+        return InTurn(np.where(np.arange(width) < in_flight[:, None], steps, np.inf), base)
     place = np.arange(slots)
     here = place < in_flight[:, None]
-    at = np.minimum(base[:, None] + place, outputs.size - 1)
-    return InSlots(np.where(here, outputs.ravel()[at], np.inf), np.where(here, at, 0), in_flight)
+    at = np.minimum(base[:, None] + place, steps.size - 1)
+    return InSlots(np.where(here, steps.ravel()[at], np.inf), np.where(here, at, 0), in_flight)
 
 
 def each(lane: Rows, count: Rows) -> tuple[Rows, Rows | int, Rows | None]:

@@ -72,8 +72,13 @@ class Lanes:
         self.arrival, self.claims, self.wanted_to, self.pairs_to = self.known.T
         """When it arrives, the tokens of cache it takes when it is admitted, and prompt tokens, and pairs of them, of the requests that
         are admitted before it."""
-        self.told = np.stack([inputs, outputs], axis=-1).reshape(-1, 2)
-        self.inputs, self.outputs = self.told.T
+        left = traffic.still_to_come
+        steps = left if traffic.rounds is None else traffic.rounds
+        self.told = np.stack([inputs, steps], axis=-1).reshape(-1, 2)
+        self.inputs, self.steps = self.told.T
+        """Input tokens, and iterations that it decodes in."""
+        self.per_step = None if traffic.rounds is None else (left / np.maximum(steps, 1.0)).ravel()
+        """Tokens of it that come out with an iteration, on average over all of its own; None: one."""
         self.sent, self.prefix = traffic.sent_s.ravel().copy(), prefix.ravel().copy()
         self.whole = (inputs + outputs).ravel()
         """Tokens of cache it holds as it ends."""
@@ -92,7 +97,7 @@ class Lanes:
         width, in_flight = traffic.arrival_s.shape[1], traffic.in_flight
         begun = np.maximum(in_flight, traffic.concurrency)
         self.slots = int(np.minimum(1.3 * begun + 8, np.maximum(np.minimum(self.rules.sequences, width - 1), begun + 1)).max())
-        self.endings = endings_of(traffic, self.slots)
+        self.endings = endings_of(self.steps.reshape(-1, width), in_flight, self.slots)
         self.next_end = self.endings.soonest()
         place = np.arange(int(in_flight.max()))
         here = place < in_flight[:, None]
@@ -101,16 +106,30 @@ class Lanes:
         full = np.where(here, self.whole[at], 0.0).sum(axis=1)
         self.held = np.where(self.rules.reserve, full, self.context)
         self.running, self.inside = in_flight.astype(np.float64), in_flight.astype(np.float64)
+        self.rate = np.zeros(base.size)
+        """Tokens that all running sequences put out with an iteration, where that is not one each."""
+        if self.per_step is not None:
+            self.rate = np.where(here, self.per_step[at], 0.0).sum(axis=1)
         for array in (self.admitted, self.first):
             array[at[here]] = 0.0
 
     def _tables(self) -> None:
         """Times by whole numbers of sequences, and of heads, up to the number of slots."""
         pace, count = self.pace, np.arange(self.slots + 1, dtype=np.float64)
-        self.head_s = at_whole(pace.head_s, count) * (count > 0)
-        self.decode_s = (
-            at_whole(pace.rows_s, count) + self.head_s + pace.sequence_s[:, None] * count + pace.decode_latency_s[:, None]
-        )
+        self.drafting = pace.draft is not None
+        self.checked, self.side_s = np.ones(pace.lanes), np.zeros((pace.lanes, 1))
+        """Tokens of a running sequence in a pass; and seconds of its draft's passes, by the number of sequences."""
+        heads = count
+        if pace.draft is not None:
+            self.checked = pace.draft.proposed + 1
+            self.side_s = at_whole(pace.draft.side_s, count) * (count > 0)
+            heads = np.arange(self.slots * self.checked.max() + 1)
+        self.head_s = at_whole(pace.head_s, heads) * (heads > 0)
+        self.decode_s = pace.sequence_s[:, None] * count
+        if pace.draft is not None:
+            self.decode_s += at_whole(pace.draft.round_s, count)
+        else:
+            self.decode_s = at_whole(pace.rows_s, count) + self.head_s + self.decode_s + pace.decode_latency_s[:, None]
         self.row_s = np.diff(pace.rows_s, axis=1, append=pace.rows_s[:, -1:]) / KNOT_WIDTHS
         self.level_s = pace.rows_s - self.row_s * KNOTS
         """Of one more row from each knot to the next, and of none by the same line."""
@@ -120,7 +139,7 @@ class Lanes:
         """Where each lane's own begin in arrays of two dimensions laid flat; and what need not be looked at, as it is the same for all."""
         pace, rules = self.pace, self.rules
         every = np.arange(self.home.size)
-        self.row_of, self.knot_of = every * (self.slots + 1), every * KNOTS.size
+        self.row_of, self.head_of, self.knot_of = every * (self.slots + 1), every * self.head_s.shape[1], every * KNOTS.size
         self.mixed, self.reserving = bool(rules.mixed.all()), bool(rules.reserve.any())
         self.by_table = self.integral and bool((pace.row_share == 1).all())
         """Rows of a pass are whole numbers."""
@@ -135,6 +154,11 @@ class Lanes:
         self.endings.widen(more)
         self.slots += more
         self._tables()
+
+    @property
+    def growth(self) -> Floats:
+        """Tokens by which all running sequences of each lane grow with an iteration."""
+        return self.rate if self.drafting else self.running
 
     def going(self) -> Flags:
         """Lanes that have measured requests under way, or have not yet admitted the one after them."""
@@ -182,6 +206,20 @@ class Lanes:
 PER_LANE = (
     *("home", "beyond", "at", "begun", "warm", "last", "left", "clock", "step", "stall", "held", "filled", "pairs", "wanted"),
     *("wanted_pairs", "idle", "area", "cached", "closed", "turnaround", "issued", "ready", "next_end"),
-    *("context", "running", "inside", "next_arrival", "claimed", "open", "head_s", "decode_s", "row_s", "level_s"),
+    *(
+        "context",
+        "running",
+        "inside",
+        "next_arrival",
+        "claimed",
+        "open",
+        "head_s",
+        "decode_s",
+        "row_s",
+        "level_s",
+        "rate",
+        "checked",
+        "side_s",
+    ),
 )
 """Arrays of `Lanes` that shrink with it."""

@@ -7,12 +7,15 @@ import numpy as np
 from planner.engine.columns import Rows
 from planner.engine.speed.simulation.lanes import Lanes
 
+ROUNDING = 1e-6
+"""Of a token, that sums of fractions may be off."""
+
 
 def preempt(s: Lanes) -> None:
     """Turn out the last admitted until one more token of every running sequence fits."""
     turned_out = False
     while True:
-        short = ~s.rules.reserve & (s.running > 1) & (s.held + s.running > s.rules.capacity)
+        short = ~s.rules.reserve & (s.running > 1) & (s.held + s.growth > s.rules.capacity)
         lane = short.nonzero()[0]
         if not lane.size:
             break
@@ -44,14 +47,20 @@ def _interrupt(s: Lanes, lane: Rows, r: Rows) -> None:
     """
     old, end, s.next_end[lane] = s.endings.withdraw(lane, s.begun[lane])
     remaining = end - s.step[lane]
-    s.inputs[r], s.outputs[r] = s.inputs[old] + s.outputs[old] - remaining, remaining
+    per_step = 1.0 if s.per_step is None else s.per_step[old]
+    left = remaining if s.per_step is None else np.maximum(np.ceil(remaining * per_step - ROUNDING), 1.0)
+    grown = s.whole[old] - remaining * per_step
+    s.inputs[r], s.steps[r] = s.whole[old] - left, np.ceil((left - 1) / per_step - ROUNDING)
     s.prefix[r], s.origin[r], s.whole[r] = s.prefix[old], s.origin[old], s.whole[old]
     fresh = s.inputs[r] - s.prefix[r]
     work = fresh * (s.prefix[r] + fresh / 2)
     s.claims[r] = s.inputs[r] + 1
     for place, tokens, pairs in zip(r.tolist(), fresh.tolist(), work.tolist(), strict=True):
         s.known[place + 1 : s.row_end(place), 2:] += tokens, pairs  # those behind it wait for its prompt too
-    s.context[lane] -= s.inputs[r]
-    s.held[lane] += 1  # its claim counts one token more than it held
+    s.context[lane] -= grown
+    s.held[lane] += s.inputs[r] + 1 - grown  # its claim counts one token more than it held
     s.running[lane] -= 1
     s.begun[lane] -= 1
+    if s.per_step is not None:
+        s.rate[lane] -= per_step
+        s.per_step[r] = (left - 1) / np.maximum(s.steps[r], 1.0)

@@ -14,10 +14,12 @@ from planner.engine.columns import Flags, Floats, Rows, Table
 from planner.engine.job.jobs import Job
 from planner.engine.speed.serving import at_a_time
 from planner.engine.speed.simulation.batching import run
+from planner.engine.speed.simulation.drafted import Drafting, rounds_of
 from planner.engine.speed.simulation.pace import Pace, between, pace_of
 from planner.engine.speed.simulation.summary import Latency, Summary, joined, summarise
 from planner.engine.speed.simulation.trace import Rules
-from planner.engine.speed.simulation.traffic import Length, Load, traffic_of
+from planner.engine.speed.simulation.traffic import Length, Load, Traffic, traffic_of
+from planner.engine.speed.speculation import tokens_per_round
 from planner.workload.tasks import Lengths
 
 MOST_AT_ONCE = 512.0
@@ -112,7 +114,10 @@ def rules_of(table: Table, most: Floats) -> Rules:
 
 
 def settled(pace: Pace, rules: Rules, demand: Demand) -> tuple[Floats, Flags]:
-    """(requests in flight by Little's law, whether they end below what the replica admits): B = λ·(o·step(B) + B·prompt(B))."""
+    """(requests in flight by Little's law, whether they end below what the replica admits): B = λ·(o·step(B) + B·prompt(B)).
+
+    With a draft o are rounds, and a step is one of them.
+    """
     every = np.arange(pace.lanes)
     inputs, outputs = (np.array([length.mean for length in lengths]) for lengths in (demand.inputs, demand.outputs))
     fresh = np.maximum(inputs - demand.prefix_tokens, 1.0)
@@ -120,12 +125,19 @@ def settled(pace: Pace, rules: Rules, demand: Demand) -> tuple[Floats, Flags]:
     cached = pace.cached_s * (inputs + outputs / 2)
     most = np.minimum(rules.sequences, rules.capacity / (inputs + outputs * np.where(rules.reserve, 1.0, 0.5)))
     mixed, launch_s = pace.mixed_factor, pace.mixed_floor_s
-    in_flight = np.ones(pace.lanes)
+    in_flight, wide, drafted = np.ones(pace.lanes), np.ones(pace.lanes), pace.draft
+    if drafted is not None:
+        outputs = outputs / tokens_per_round(drafted.proposed, drafted.acceptance)
+        attention = attention + between(drafted.prompt_s, fresh * pace.row_share, every)
+        wide = drafted.proposed + 1
     for _ in range(SETTLING_STEPS):
-        alone = between(pace.rows_s, in_flight, every)
-        device = alone + between(pace.head_s, in_flight, every) + (pace.sequence_s + cached) * in_flight
+        alone = between(pace.rows_s, in_flight * wide, every)
+        if drafted is None:
+            device = alone + between(pace.head_s, in_flight, every) + (pace.sequence_s + cached) * in_flight
+        else:
+            device = between(drafted.round_s, in_flight, every) + (pace.sequence_s + cached) * in_flight
         step = np.maximum(device, pace.floor_s) + pace.host_s
-        prompt = (between(pace.rows_s, fresh * pace.row_share + in_flight, every) - alone + attention) * mixed
+        prompt = (between(pace.rows_s, fresh * pace.row_share + in_flight * wide, every) - alone + attention) * mixed
         prompt = np.maximum(prompt, np.maximum(launch_s - device, 0.0) / at_a_time(demand.rate_per_s * step))
         in_flight = np.minimum(demand.rate_per_s * (outputs * step + in_flight * prompt), most)
     return in_flight, in_flight < 0.98 * most
@@ -163,24 +175,29 @@ def serve(
     rows = np.flatnonzero(keeps_up | closed)
     if not rows.size:
         return _with_saturated(None, rows, limit.size)
-    varied = np.array([length.varies for length in demand.outputs])
-    rows = rows[np.lexsort((in_flight[rows], varied[rows]))]
+    kind = np.array([length.varies for length in demand.outputs]) * 1
+    if pace.draft is not None:
+        kind += 2 * (pace.draft.proposed > 0)
+    rows = rows[np.lexsort((in_flight[rows], kind[rows]))]
     lane, number = np.repeat(rows, seeds), np.tile(np.arange(seed, seed + seeds), rows.size)
     spans = _spans(demand.take(lane), limit[lane], in_flight[lane], number, measured)
     found = []
-    for block in _blocks(spans.requests, varied[lane], seeds):
-        own, load, span = rules.take(lane[block]), demand.take(lane[block]), spans.take(block)
+    for block in _blocks(spans.requests, kind[lane], seeds):
+        here, own, load, span = pace.take(lane[block]), rules.take(lane[block]), demand.take(lane[block]), spans.take(block)
         drawn = traffic_of(_loads(load, own.sequences, span.begun), number[block].tolist(), int(span.requests.max()), span.requests)
-        trace = run(
-            pace.take(lane[block]),
-            own,
-            drawn.fitted(own.capacity),
-            warm=span.warm,
-            measured=span.counted,
-            count_gaps=count_gaps,
-        )
+        drawn = drawn.fitted(own.capacity)
+        if here.draft is not None:
+            here, drawn = _drafted(here, here.draft, drawn, number[block])
+        trace = run(here, own, drawn, warm=span.warm, measured=span.counted, count_gaps=count_gaps)
         found.append(summarise(trace, warm=span.warm, measured=span.counted, group=np.arange(block.size) // seeds))
     return _with_saturated(joined(found), rows, limit.size)
+
+
+def _drafted(pace: Pace, draft: Drafting, traffic: Traffic, seeds: Rows) -> tuple[Pace, Traffic]:
+    """Of lanes that all have a draft, or none: how many rounds their answers take, or that there are no rounds."""
+    if not draft.proposed.any():
+        return replace(pace, draft=None), traffic
+    return pace, replace(traffic, rounds=rounds_of(traffic.still_to_come, seeds, draft))
 
 
 @dataclass(frozen=True)
@@ -200,13 +217,13 @@ class _Spans:
         return _Spans(self.begun[index], self.warm[index], self.counted[index], self.requests[index])
 
 
-def _blocks(requests: Rows, varied: Flags, seeds: int) -> Iterator[Rows]:
-    """Lanes that are simulated together, `seeds` of a row next to each other: some hundred, fewer of many requests each; all `varied` or none."""
+def _blocks(requests: Rows, kind: Rows, seeds: int) -> Iterator[Rows]:
+    """Lanes that are simulated together, `seeds` of a row next to each other: some hundred, fewer of many requests each; all of one kind."""
     begin = 0
     while begin < requests.size:
         most = np.maximum.accumulate(requests[begin:])
         held = (np.arange(1, most.size + 1) <= LANES_AT_ONCE) & (np.arange(1, most.size + 1) * most <= REQUESTS_AT_ONCE)
-        held &= varied[begin:] == varied[begin]
+        held &= kind[begin:] == kind[begin]
         count = max(seeds, int(np.count_nonzero(held)) // seeds * seeds)
         yield np.arange(begin, min(begin + count, requests.size))
         begin += count

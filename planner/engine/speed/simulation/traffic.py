@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -107,6 +107,8 @@ class Traffic:
     turnaround_s: Floats
     requests: Rows
     """That ever come to each lane."""
+    rounds: Floats | None = None
+    """Iterations in which each request decodes, where a draft makes tokens come several at a time; else every token has its own."""
 
     def fitted(self, capacity: Floats) -> Traffic:
         """With no request longer than its lane's cache of `capacity` tokens: longer ones are cut, as by an engine's limit on length."""
@@ -118,7 +120,15 @@ class Traffic:
 
     def take(self, index: Rows) -> Traffic:
         """The lanes `index`."""
-        return Traffic(**{item.name: getattr(self, item.name)[index] for item in fields(self)})
+        parts: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
+        taken: dict[str, Any] = {name: part if part is None else part[index] for name, part in parts.items()}
+        return Traffic(**taken)
+
+    @property
+    def still_to_come(self) -> Floats:
+        """Tokens that decoding puts out: all but the first, which comes with the prompt; all of those that run from the start."""
+        left: Floats = self.output_tokens - 1 + (np.arange(self.output_tokens.shape[1]) < self.in_flight[:, None])
+        return left
 
 
 def _draws(seed: int, count: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
