@@ -63,16 +63,23 @@ class Choice(Static, can_focus=True):
         self._draw()
 
     def _draw(self) -> None:
-        label = next((item.label for item in self._items if item.value == self._value and item.label), self._value)
-        text = label or (f"auto: {self._chosen_for_you}" if self._chosen_for_you else "auto")
         room = max(4, self.size.width - 2)
         self.update(
             Content.assemble(
-                (shorten_middle(text, room, self._symbols.ellipsis).ljust(room), "" if label else "$quiet"),
+                (shorten_middle(self._text(room), room, self._symbols.ellipsis).ljust(room), "" if self._value else "$quiet"),
                 " ",
                 (self._symbols.drop_down, "$quiet"),
             )
         )
+
+    def _text(self, room: int) -> str:
+        """What is chosen; where it is left to the planner, what that took, dim."""
+        if self._value:
+            return next((item.label for item in self._items if item.value == self._value and item.label), self._value)
+        if not self._chosen_for_you:
+            return "auto"
+        told = f"auto: {self._chosen_for_you}"
+        return told if len(told) <= room else self._chosen_for_you
 
     def action_open(self) -> None:
         """Show the list."""

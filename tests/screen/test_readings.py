@@ -26,6 +26,7 @@ from widgets.history import History, Marks
 from widgets.lines import KeyLine, Tabs
 from widgets.memory_bar import MemoryBar
 from widgets.panes import headroom_of, latencies
+from widgets.picker import Item
 from widgets.symbols import UNICODE
 from widgets.why import Page, explain
 
@@ -280,3 +281,19 @@ async def test_help_is_folded_beside_its_keys_and_scrolls_by_them(tmp_path: Path
         await pilot.press("j", "j")
         await pilot.pause()
         assert box.scroll_y == 2
+
+
+async def test_a_choice_left_to_the_planner_shows_what_that_took(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        choice = app.form.query_one("#field-dtype", Choice)
+        choice.offer([Item("", "auto"), Item("bf16"), Item("fp8")], "", "bf16")
+        await pilot.pause()
+        assert str(choice.content).split()[:2] == ["auto:", "bf16"]
+        choice.offer([Item("", "auto"), Item("bf16"), Item("fp8")], "", "transformers-of-old")
+        await pilot.pause()
+        assert str(choice.content).startswith("trans")
+        choice.offer([Item("", "auto"), Item("bf16"), Item("fp8")], "fp8", "bf16")
+        await pilot.pause()
+        assert str(choice.content).split()[0] == "fp8"
