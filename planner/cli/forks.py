@@ -30,24 +30,30 @@ def spare_processors() -> int:
 
 
 class Fork:
-    """A copy of this process that calls `answer` with the lines it is asked."""
+    """A copy of this process that calls `answer` with the lines it is asked. Raises OSError where none can be made."""
 
     def __init__(self, answer: Callable[[Lines], bytes], older: Sequence[Fork]) -> None:
         asked, self._ask = os.pipe()
         self._told, tell = os.pipe()
         sys.stdout.flush()
         gc.freeze()  # what is there stays where it is, and shared
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # Python 3.12 counts the idle threads of NumPy's library, which outlive a fork
-            self._process = os.fork()
+        try:
+            with warnings.catch_warnings():  # Python 3.12 counts the idle threads of NumPy's library, which outlive a fork
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._process = os.fork()
+        except OSError:
+            for pipe in (asked, tell, *self.pipes):
+                os.close(pipe)
+            raise
         if not self._process:
-            for one in (*older, self):
-                one._close()  # noqa: SLF001  # of this class
-            _serve(answer, asked, tell)
+            _serve(answer, asked, tell, [pipe for one in (*older, self) for pipe in one.pipes])
         os.close(asked)
         os.close(tell)
+
+    @property
+    def pipes(self) -> tuple[int, int]:
+        """The ends of this process."""
+        return self._ask, self._told
 
     def ask(self, lines: Lines) -> None:
         """Hand over `lines`, whose answers `told` returns."""
@@ -62,11 +68,8 @@ class Fork:
         """The copy ends, whatever it is at."""
         os.kill(self._process, signal.SIGKILL)
         os.waitpid(self._process, 0)
-        self._close()
-
-    def _close(self) -> None:
-        os.close(self._ask)
-        os.close(self._told)
+        for pipe in self.pipes:
+            os.close(pipe)
 
 
 class Shared:
@@ -81,8 +84,11 @@ class Shared:
         if not self._wanted or len(lines) < FEWEST_LINES:
             yield self._answer(lines)
             return
-        while len(self._forks) < self._wanted:
-            self._forks.append(Fork(self._answer, self._forks))
+        try:
+            while len(self._forks) < self._wanted:
+                self._forks.append(Fork(self._answer, self._forks))
+        except OSError:  # no more processes are allowed, or there is no memory for one
+            self._wanted = len(self._forks)
         each = -(-len(lines) // (1 + len(self._forks)))
         own, *parts = [lines[begin : begin + each] for begin in range(0, len(lines), each)]
         for fork, part in zip(self._forks, parts, strict=False):
@@ -101,11 +107,13 @@ class Shared:
             self._forks.pop().end()
 
 
-def _serve(answer: Callable[[Lines], bytes], asked: int, tell: int) -> None:
+def _serve(answer: Callable[[Lines], bytes], asked: int, tell: int, others: Sequence[int]) -> None:
     """Answer until nobody asks any more, then end this process; what goes wrong is for the one that made it to find and say."""
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for pipe in others:  # whose ends have to be seen
+            os.close(pipe)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for standard in range(3):  # whoever waits for the end of these waits for the first process alone
             os.dup2(nowhere, standard)

@@ -87,6 +87,18 @@ def test_a_copy_that_is_killed_costs_no_answer(shared: Shared) -> None:
         assert [answer.split(b" by ")[0] for answer in answered] == lines
 
 
+def test_where_no_process_can_be_made_this_one_answers(monkeypatch: pytest.MonkeyPatch, shared: Shared) -> None:
+    def refused() -> int:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refused)
+    lines = [b"%d" % number for number in range(30)]
+    for _ in range(2):
+        answered = [answer.split(b" by ") for answer in b"".join(shared(lines)).splitlines()]
+        assert [line for line, _ in answered] == lines
+        assert {int(process) for _, process in answered} == {os.getpid()}
+
+
 def test_what_fails_in_a_copy_fails_here() -> None:
     def fails(lines: Lines) -> bytes:
         if b"29" in lines:
