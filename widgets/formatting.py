@@ -30,11 +30,16 @@ VERDICT_WORDS = {
 BASIS_WORDS: Mapping[Basis, str] = {
     "measured": "measured here",
     "transferred": "carried over from here",
-    "public": "public figures",
-    "spec": "spec sheet",
+    "public": "published measurement",
+    "spec": "vendor figures",
 }
 
-SHORT_BASIS_WORDS: Mapping[Basis, str] = {"measured": "measured", "transferred": "carried over", "public": "public", "spec": "spec"}
+SHORT_BASIS_WORDS: Mapping[Basis, str] = {
+    "measured": "measured",
+    "transferred": "carried over",
+    "public": "published",
+    "spec": "vendor",
+}
 
 TRAINING = ("train", "finetune")
 

@@ -277,7 +277,7 @@ def test_who_uses_a_gpu_is_asked_only_while_it_is_on_screen(tmp_path: Path) -> N
         tmp_path, size=(80, 24), LD_LIBRARY_PATH=found["LD_LIBRARY_PATH"], NVML_STUB=found["NVML_STUB"], NVML_STUB_CALLS=str(calls)
     )  # fmt: skip
     try:
-        screen.read(until=b"spec", within_s=20.0)
+        screen.read(until=b"vendor", within_s=20.0)
         screen.read(within_s=2.0)
         screen.type(b"4")
         assert b"DRAM traffic" in screen.read(until=b"DRAM traffic", within_s=20.0)
