@@ -4,7 +4,7 @@
 
 FOLDER holds published measurements (docs/validation.md): mean times to first token at a concurrency, with fixed lengths. Only
 engines whose prompts share iterations with running sequences have such a number; it minimises Huber's loss (turning at 10 %) of
-ln(predicted ÷ measured), given `serving.ROUNDS` requests a client that all start together. Printed: each engine's number and
+ln(predicted ÷ measured), given `loops.ROUNDS` requests a client that all start together. Printed: each engine's number and
 error, the number without each source (a release of an engine on a GPU) and the error that source then has, the same for one
 number of all engines, and, of loops of up to CLIENTS clients (16; 0: none), what the simulation says of the very same loop.
 """
@@ -31,7 +31,8 @@ from planner.engine.job.engines import find_engine
 from planner.engine.job.jobs import resolve
 from planner.engine.memory import memory_of
 from planner.engine.speed.chips import chip_of
-from planner.engine.speed.serving import ROUNDS, serve_of
+from planner.engine.speed.loops import ROUNDS
+from planner.engine.speed.serving import serve_of
 from planner.engine.speed.simulation.batching import run
 from planner.engine.speed.simulation.pace import pace_of
 from planner.engine.speed.simulation.replica import rules_of

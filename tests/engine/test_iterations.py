@@ -11,7 +11,8 @@ from engine_sample import ask, candidate, chip
 
 from planner.engine.columns import Table
 from planner.engine.speed.operators import forward
-from planner.engine.speed.serving import at_a_time, serve_of
+from planner.engine.speed.phases import at_a_time
+from planner.engine.speed.serving import serve_of
 
 H100 = "H100 SXM5 80GB"
 LOOP = {"model": "llama-3.1-8b", "task": "serve", "input_tokens": 1024, "output_tokens": 128}

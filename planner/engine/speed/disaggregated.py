@@ -30,8 +30,9 @@ from planner.engine.columns import Floats, LayoutColumns, Rows, Table
 from planner.engine.job.jobs import Job
 from planner.engine.memory.inference import kv_bytes_per_sequence
 from planner.engine.speed.communication import between_two
+from planner.engine.speed.loops import NORMAL_TAILS
 from planner.engine.speed.queueing import Queue
-from planner.engine.speed.serving import NORMAL_TAILS, ServeColumns, serve_of
+from planner.engine.speed.serving import ServeColumns, serve_of
 from planner.engine.speed.simulation.replica import length_of, share_of
 
 SHARES = {"p50": (0.5, 0.0), "p95": (0.95, NORMAL_TAILS[0]), "p99": (0.99, NORMAL_TAILS[1])}

@@ -12,7 +12,7 @@ import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows, Table
 from planner.engine.job.jobs import Job
-from planner.engine.speed.serving import at_a_time
+from planner.engine.speed.phases import at_a_time
 from planner.engine.speed.simulation.batching import run
 from planner.engine.speed.simulation.drafted import Drafting, rounds_of
 from planner.engine.speed.simulation.pace import Pace, between, pace_of
