@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from planner.units import UNKNOWN, si_text, usd_text
 
-from .formatting import BASIS_WORDS
+from .formatting import BASIS_WORDS, SHORT_BASIS_WORDS
 from .overlay import ScrolledOverlay
 from .plot import LogAxis, Plot
 from .symbols import ASCII, Symbols
@@ -191,7 +191,7 @@ def legend_lines(answer: StudyAnswer, symbols: Symbols, width: int, ranges: int 
     for number, curve in enumerate(answer.curves):
         price = f"{usd_text(curve.usd_per_gpu_h)} $/h" if curve.usd_per_gpu_h is not None else f"{UNKNOWN} $/h"
         measured = f", {curve.measured_points} measured here" if curve.measured_points else ""
-        text = f"{curve.gpu} {price}, {BASIS_WORDS[curve.basis]}{measured}"
+        text = f"{curve.gpu} {price}, {(BASIS_WORDS if width >= BESIDE else SHORT_BASIS_WORDS)[curve.basis]}{measured}"
         if len(text) > width - 4:
             text = f"{curve.gpu} {price}"
         sign = _sign(number, symbols, measured=bool(curve.measured_points))
