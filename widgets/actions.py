@@ -157,7 +157,7 @@ ACTIONS: tuple[Action, ...] = (
         id="export",
         keys="e",
         label="export",
-        description="Write the plan as JSON, CSV or Markdown, or the screen as SVG.",
+        description="Write the plan as JSON, CSV or Markdown, the decision as a report, or the screen as SVG.",
         group="Plan",
         rank=7,
     ),
