@@ -69,3 +69,19 @@ def test_what_cannot_be_is_named(fields: dict[str, Any], key: str) -> None:
     with pytest.raises(UserError) as caught:
         ask(**fields)
     assert key in [problem.key for problem in caught.value.problems]
+
+
+def test_a_draft_caches_what_is_in_flight_too() -> None:
+    """As many as the cache holds of both models: one more would not fit, and the rate is that of so many."""
+    serving = {"model": "llama-3.1-8b", "gpu": "H100-SXM-80GB", "task": "serve", "input_tokens": 2000, "output_tokens": 400}
+    draft = Companion(role="draft", model="llama-3.2-1b", draft_tokens=4, acceptance=0.8)
+    alone, beside = ask(**serving, concurrency="max"), ask(**serving, concurrency="max", companions=[draft])
+    assert beside.fits
+    assert alone.max_concurrency is not None
+    assert beside.max_concurrency is not None
+    # 8B: 32 layers of 8 heads of 128, 1B: 16 of 8 of 64, so the draft adds a quarter to the cache of a sequence
+    assert beside.max_concurrency < alone.max_concurrency / 1.25
+    most = ask(**serving, concurrency=beside.max_concurrency, companions=[draft])
+    more = ask(**serving, concurrency=beside.max_concurrency + 8, companions=[draft])
+    assert most.fits
+    assert more.assumed.get("waiting_per_replica", 0) or not more.fits

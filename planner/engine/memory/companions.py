@@ -10,6 +10,12 @@ from planner.engine.memory.terms import Term
 _ALIKE = "spread over the same ranks as the model itself; their passes come one after the other, so activations do not add up"
 
 
+def draft_cache_per_sequence(t: Table) -> Floats:
+    """Bytes on one GPU that a draft model caches of one sequence at its end."""
+    j, s = t.job, t.layout
+    return j.draft_cached * (j.input_tokens + j.output_tokens) * j.kv_bytes / (s.tp * s.pp)
+
+
 def companion_terms(t: Table) -> list[Term]:
     """Weights of frozen models and adapters, states of trained ones, the cache of drafts; nothing where there are none."""
     j, s = t.job, t.layout
@@ -42,7 +48,7 @@ def companion_terms(t: Table) -> list[Term]:
         Term(
             "kv_cache",
             "keys and values of the draft model",
-            j.draft_cached * tokens * j.kv_bytes * s.sequences / split,
+            draft_cache_per_sequence(t) * s.sequences,
             "{elements} · {tokens} · {kv_bytes} · {sequences} sequences ÷ {split}",
             {"elements": j.draft_cached, "tokens": tokens, "kv_bytes": j.kv_bytes, "sequences": s.sequences, "split": split},
             "all layers of the draft cache what the model itself caches",

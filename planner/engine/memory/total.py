@@ -10,7 +10,7 @@ import numpy as np
 from planner.engine.answers import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
 from planner.engine.job.engines import BARE_CONTEXT_BYTES
-from planner.engine.memory.companions import companion_terms
+from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
 from planner.engine.memory.host import host_bytes
 from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence, prompt_pass
 from planner.engine.memory.terms import ENGINE_RECORD, Term, component_bytes
@@ -81,7 +81,8 @@ def memory_of(t: Table) -> MemoryColumns:
     )
     whole = TRAINING_SPREAD if train else np.where(t.engine.cache_grows > 0, INFERENCE_SPREAD, RESERVED_SPREAD)
     spread = np.hypot(parts_spread, whole)
-    per_sequence = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens), (t.rows,))
+    own = kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens)
+    per_sequence = np.broadcast_to(own + draft_cache_per_sequence(t), (t.rows,))
     usable = np.broadcast_to(usable_bytes(t), (t.rows,))
     columns: dict[str, Any] = parts | _room(usable, total, parts["kv_cache"], per_sequence)
     host = host_bytes(t) if train else np.zeros(t.rows)
