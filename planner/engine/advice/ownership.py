@@ -6,6 +6,8 @@ Rent is paid for the hours in use, u·t; a bought GPU costs its price once, and 
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from planner.units import HOURS_PER_MONTH, digits, percent_text, usd_text
@@ -13,6 +15,13 @@ from planner.units import HOURS_PER_MONTH, digits, percent_text, usd_text
 HOURS_PER_YEAR = 8760.0
 DEFAULT_USD_PER_KWH = 0.15
 DEFAULT_LIFE_YEARS = 3.0
+ALMOST_ALL = 0.995
+"""A share from which on a whole percentage would read 100 %."""
+
+
+def least_text(share: float) -> str:
+    """A share of the time in use that has to be exceeded: '87 %', and '99.6 %' where a whole percentage would read 100 %."""
+    return percent_text(share) if share < ALMOST_ALL else f"{math.floor(share * 1000) / 10:.1f} %"
 
 
 class Owning(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +59,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
             f"({usd_text(self.purchase_usd)} $ to buy, without a server; {self.power_w:.0f} W at {self.owning.usd_per_kwh:g} $/kWh, "
             f"{hosting}rent {self.rent_usd_per_h:.2f} $/h)"
         )
-        least = f"buying pays within {self.owning.life_years:g} years above {percent_text(self.least_utilisation)} use"
+        least = f"buying pays within {self.owning.life_years:g} years above {least_text(self.least_utilisation)} use"
         if self.least_utilisation > 1:
             least = f"within {self.owning.life_years:g} years buying does not pay at this price, however much it is used"
         use = percent_text(self.utilisation)
