@@ -160,7 +160,15 @@ def test_zones_begin_where_the_guide_says() -> None:
     total = 100 * GIB
     at = [zone("memory", memory_used_bytes=share * GIB, memory_total_bytes=total) for share in (39, 40, 95, 96)]
     assert at == ["low", "right", "right", "high"]
-    assert [zone("power", power_w=watts, power_limit_w=400.0) for watts in (249.0, 251.0)] == ["low", "right"]
+    assert [zone("power", sm_active=0.3, power_w=watts, power_limit_w=400.0) for watts in (249.0, 251.0)] == ["low", "right"]
+
+
+@pytest.mark.parametrize("counter", ["sm_active", "tensor_active", "dram_bandwidth", None])
+def test_power_says_idle_only_where_no_counter_says_work(counter: str | None) -> None:
+    low = {"sm_active": 0.3, "tensor_active": 0.1, "dram_bandwidth": 0.1, "power_w": 401.0}
+    power = next(one for one in zones_of(h100(**low | ({counter: 0.78} if counter else {}))) if one.name == "power")
+    assert power.zone == ("right" if counter else "low")
+    assert power.text == f"401 of 700 W: {'at work, far below its limit' if counter else 'as if idle, or waiting'}"
 
 
 def test_without_counters_it_says_what_cannot_be_known(session: Session) -> None:
@@ -293,6 +301,14 @@ def test_break_even_by_hand() -> None:
     )
     assert never.hours_in_use is None
     assert never.months is None
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.87, "87 %"), (0.9949, "99 %"), (0.9951, "99.5 %"), (0.9999, "99.9 %")])
+def test_a_share_that_can_be_exceeded_never_reads_as_all_of_the_time(share: float, text: str) -> None:
+    price = (share * 2.0 - 0.4 * 0.25) * 3 * 8760
+    owning = Owning(usd_per_kwh=0.25, life_years=3.0)
+    found = break_even(rent_usd_per_h=2.0, purchase_usd=price, utilisation=1.0, power_w=400.0, owning=owning, source="")
+    assert f"buying pays within 3 years above {text} use" in found.text
 
 
 def test_break_even_uses_the_utilisation_and_power_observed(session: Session) -> None:

@@ -106,8 +106,27 @@ def zones_of(seen: Observed) -> list[Zone]:
         _zone("tensor", seen.tensor_active, NEAR_A_ROOF, COMPUTE_BOUND, "few matrix products", "some", "many"),
         _zone("DRAM bandwidth", seen.dram_bandwidth, NEAR_A_ROOF, BANDWIDTH_BOUND, "far from its roof", "some", "near its roof"),
         _zone("memory", seen.memory_share, MEMORY_LOW, MEMORY_HIGH, "share it or shrink", "right", "about to run out", memory),
-        _zone("power", seen.power_share, POWER_LOW, 1.01, "as if idle, or waiting", "at work", "", power),
+        _zone(
+            "power",
+            seen.power_share,
+            0.0 if _works(seen) else POWER_LOW,
+            1.01,
+            "as if idle, or waiting",
+            _power_words(seen),
+            "",
+            power,
+        ),
     ]
+
+
+def _works(seen: Observed) -> bool:
+    """Whether a counter says that much of the GPU is in use, whatever power it takes: reading memory takes less than arithmetic."""
+    bounds = ((seen.sm_active, SM_LOW), (seen.tensor_active, COMPUTE_BOUND), (seen.dram_bandwidth, BANDWIDTH_BOUND))
+    return any(share is not None and share >= bound for share, bound in bounds)
+
+
+def _power_words(seen: Observed) -> str:
+    return "at work" if (seen.power_share or 0.0) >= POWER_LOW else "at work, far below its limit"
 
 
 def _zone(name: str, share: float | None, low: float, high: float, below: str, within: str, above: str, value: str = "") -> Zone:
