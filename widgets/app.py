@@ -121,6 +121,11 @@ class PlannerApp(App[None]):
         return bool(self.SINGLE & self.main.classes)
 
     @property
+    def leaving(self) -> bool:
+        """Whether the panes are going, or gone: what threads still tell has no place on the screen any more."""
+        return not self.is_running or not self.screen_stack or not self.main.is_attached
+
+    @property
     def measures(self) -> bool:
         """Whether a benchmark runs."""
         return self.measuring is not None and self.measuring.running
@@ -175,7 +180,7 @@ class PlannerApp(App[None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The pane of the focused widget is the active one."""
-        if not self.screen_stack:  # the app is closing
+        if self.leaving:
             return
         name = next((node.id for node in event.widget.ancestors_with_self if node.id in PANES), None)
         if name is not None and name != self.active_pane:
@@ -254,6 +259,8 @@ class PlannerApp(App[None]):
 
     def on_form_changed(self, event: Form.Changed) -> None:
         """Plan the workload as it stands now."""
+        if self.leaving:
+            return
         if self.form.has_faults:
             self._plan_refused(PlanRefused(()))
         else:
@@ -274,6 +281,8 @@ class PlannerApp(App[None]):
 
     @on(PlanReady)
     def _plan_ready(self, event: PlanReady) -> None:
+        if self.leaving:
+            return
         self.plan, self.planned = event.plan, (dict(event.workload), str(self.preset.path) if self.preset else "")
         with self.batch_update():
             views.show_plan(self, event.plan, event.basis)
@@ -282,11 +291,13 @@ class PlannerApp(App[None]):
 
     @on(PlanRefused)
     def _plan_refused(self, event: PlanRefused) -> None:
-        views.show_problems(self, event.problems)
+        if not self.leaving:
+            views.show_problems(self, event.problems)
 
     def on_ranking_highlighted(self, event: Ranking.Highlighted) -> None:
         """Show the memory and the reason of the row."""
-        views.show_row(self, event.row)
+        if not self.leaving:
+            views.show_row(self, event.row)
 
     def on_ranking_opened(self) -> None:
         """Why this row."""
@@ -294,7 +305,8 @@ class PlannerApp(App[None]):
 
     def on_ranking_arranged(self) -> None:
         """Say the order and the filter."""
-        views.show_order(self)
+        if not self.leaving:
+            views.show_order(self)
 
     @on(Input.Changed, "#filter")
     def _filter_typed(self, event: Input.Changed) -> None:
@@ -306,10 +318,13 @@ class PlannerApp(App[None]):
 
     @on(SnapshotRead)
     def _snapshot(self, event: SnapshotRead) -> None:
-        views.show_snapshot(self, event.snapshot)
+        if not self.leaving:
+            views.show_snapshot(self, event.snapshot)
 
     def on_run_changed(self, event: RunChanged) -> None:
         """Show how far the benchmark is; a new measurement asks for a new plan."""
+        if self.leaving:
+            return
         views.show_run(self, event.run)
         self.refresh_tabs()
         self.refresh_keys()
@@ -318,5 +333,5 @@ class PlannerApp(App[None]):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A fault of the program is said and survived."""
-        if event.state is WorkerState.ERROR and self.screen_stack:
+        if event.state is WorkerState.ERROR and not self.leaving:
             faults.report(self, event.worker.error)

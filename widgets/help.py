@@ -82,7 +82,7 @@ class HelpScreen(ScrolledOverlay):
         self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        if self.is_mounted:
+        if self.is_open:
             width = self.query_one("#help").scrollable_content_region.width
             self.query_one(Static).update(Content("\n").join(self._text(max(LEAST_WIDTH, width))))
 

@@ -81,7 +81,7 @@ class ItemsScreen(ScrolledOverlay):
         self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        if not self.is_mounted:
+        if not self.is_open:
             return
         text = self.query_one(Static)
         width = self.query_one("#items-text").scrollable_content_region.width

@@ -7,6 +7,7 @@ from typing import ClassVar, TypeVar
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
+from textual.worker import Worker, WorkerState
 
 Result = TypeVar("Result")
 
@@ -39,6 +40,16 @@ class Overlay(ModalScreen[Result]):
         #items-text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     }
     """
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to draw on: what was asked for may be answered after the user has left."""
+        return self.is_mounted and self.is_attached and self.app.is_running and self in self.app.screen_stack
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A fault of a worker of this screen is said where every other is."""
+        if event.state is WorkerState.ERROR:
+            self.app.post_message(Worker.StateChanged(event.worker, event.state))
 
 
 class ScrolledOverlay(Overlay[None]):

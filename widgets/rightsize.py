@@ -63,7 +63,7 @@ class RightSizeScreen(ScrolledOverlay):
 
     def action_judge(self) -> None:
         """Judge the readings there are now."""
-        self.run_worker(self._judge(), exclusive=True)
+        self.run_worker(self._judge(), exclusive=True, exit_on_error=False)
 
     def action_workload(self) -> None:
         """Take the workload of the form for what runs, or take that back."""
@@ -75,6 +75,8 @@ class RightSizeScreen(ScrolledOverlay):
         workload, where = app.planned
         given = dict(workload) if self._with_workload else None
         advice = await app.session_thread.ask(lambda session: _advice(session, window, given, where))
+        if not self.is_open:
+            return
         box = self.scrolled
         badge = window[-1].badge if window else None
         seconds = window[-1].taken_at_s - window[0].taken_at_s if window else 0.0
@@ -91,7 +93,7 @@ class RightSizeScreen(ScrolledOverlay):
         self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        if self._advice is not None:
+        if self._advice is not None and self.is_open:
             text = self.query_one("#advice-text", Static)
             room = max(40, text.content_size.width)
             lines = advice_lines(self._advice, self._planner.symbols, room) if self._advice.gpus else _nothing(self._detail)

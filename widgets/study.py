@@ -152,10 +152,12 @@ class StudyScreen(ScrolledOverlay):
         self.show(await self._ask(lambda session: session.study(asked, prices=prices)))
 
     def _draw(self) -> None:
+        if not self.is_open:
+            return
         answer = self._answer
         box = self.query_one("#study")
         width, height = box.scrollable_content_region.size
-        if answer is None or not self.is_mounted or width <= 0:
+        if answer is None or width <= 0:
             return
         ranges = self._ranges % (len(answer.curves) + 2)
         legend = legend_lines(answer, self._symbols, width, ranges)

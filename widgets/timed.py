@@ -93,7 +93,7 @@ class TimeScreen(ScrolledOverlay):
         self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        if not self.is_mounted:
+        if not self.is_open:
             return
         width = self.query_one("#times-text").scrollable_content_region.width
         if self._detail is not None and width > 0:

@@ -91,7 +91,7 @@ class WhyScreen(ScrolledOverlay):
         self._draw()
 
     def _draw(self) -> None:
-        if not self.is_mounted:
+        if not self.is_open:
             return
         width = self.query_one("#why").scrollable_content_region.width
         lines = explain(self._row, self._plan, Page(self._symbols, max(LEAST_WIDTH, width)), self._owned)

@@ -1,0 +1,156 @@
+"""Leaving while something is still on its way: what arrives for a screen that is gone is dropped without a word."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from textual.message import Message
+from tui_sample import SampleSession, sample_options, settle
+
+from planner.engine.answers import Lever, MemoryDetail, PlanRow
+from planner.engine.speed.answers import TimeDetail
+from planner.errors import Problem
+from planner.hardware.gpus import Gpu, load_gpus
+from planner.observe.telemetry.recording import read_demo
+from planner.paths import presets_folder
+from planner.session import Session
+from planner.workload.tasks import Workload
+from widgets.app import PlannerApp
+from widgets.benchmark import Run
+from widgets.form import Form
+from widgets.measuring import RunChanged
+from widgets.planning import PlanReady, PlanRefused
+from widgets.ranking import Ranking
+from widgets.watching import SnapshotRead
+
+
+def late(app: PlannerApp, kind: str) -> Message:
+    """A message as a thread or a worker sends it."""
+    assert app.plan is not None
+    return {
+        "plan": lambda plan: PlanReady(plan, {}, "measured"),
+        "refusal": lambda _: PlanRefused((Problem("", "model", "is unknown."),)),
+        "reading": lambda _: SnapshotRead(next(iter(read_demo().snapshots))),
+        "benchmark": lambda _: RunChanged(Run(state="running"), measured=True),
+        "form": lambda _: Form.Changed({"model": "llama-3.1-8b"}),
+        "row": lambda plan: Ranking.Highlighted(plan.rows[0]),
+        "order": lambda _: Ranking.Arranged(),
+    }[kind](app.plan)
+
+
+@pytest.mark.parametrize("kind", ["plan", "refusal", "reading", "benchmark", "form", "row", "order"])
+async def test_what_arrives_while_the_panes_go_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    sent: list[bool] = []
+
+    def going(form: Form) -> None:
+        app = cast("PlannerApp", form.app)
+        sent.append(app.post_message(late(app, kind)))
+
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        monkeypatch.setattr(Form, "on_unmount", going, raising=False)
+    assert sent == [True], "it reached a program that still listened"
+
+
+class SlowSession(SampleSession):
+    """Details take as long as the test wants."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.gpus = load_gpus(presets_folder() / "gpus")
+        self.asked, self.answers = threading.Event(), threading.Event()
+
+    def _wait(self) -> None:
+        self.asked.set()
+        assert self.answers.wait(30)
+
+    def part_named(self, name: str) -> Gpu | None:
+        self._wait()
+        return super().part_named(name)
+
+    def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
+        self._wait()
+        return super().levers(workload, row)
+
+    def memory_detail(self, workload: Workload, row: PlanRow, *, basis: str = "measured") -> MemoryDetail | None:
+        self._wait()
+        return super().memory_detail(workload, row, basis=basis)
+
+    def time_detail(self, workload: Workload, row: PlanRow, *, basis: Any) -> TimeDetail | None:
+        self._wait()
+        return super().time_detail(workload, row, basis=basis)
+
+    def study(self, *_: object, **__: object) -> object:
+        self._wait()
+        raise ValueError("the study cannot be run")
+
+    def rightsize(self, *_: object, **__: object) -> object:
+        self._wait()
+        raise ValueError("nothing can be judged")
+
+
+def slow_app(folder: Path) -> tuple[PlannerApp, SlowSession]:
+    session = SlowSession(folder)
+    return PlannerApp(sample_options(folder, open_session=lambda: cast("Session", session))), session
+
+
+async def asked(session: SlowSession) -> None:
+    for _ in range(1500):
+        if session.asked.is_set():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("nothing was asked")
+
+
+@pytest.mark.parametrize("keys", ["G enter", "G k M", "T", "f"])
+async def test_an_answer_for_an_overlay_that_was_left_is_dropped(tmp_path: Path, keys: str) -> None:
+    app, session = slow_app(tmp_path)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        await pilot.press(*keys.split())
+        await asked(session)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+        session.answers.set()
+        await settle(pilot)
+        assert [note.message for note in app._notifications] == []
+    assert app.options.state is not None
+    assert not (app.options.state / "last-fault.txt").exists()
+
+
+@pytest.mark.parametrize("key", ["enter", "M", "T", "f", "R"])
+async def test_an_answer_that_comes_after_the_program_is_left_is_dropped(tmp_path: Path, key: str) -> None:
+    app, session = slow_app(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.watching._window.extend(read_demo().snapshots[:3])
+        await pilot.press(key)
+        await asked(session)
+        app.exit()
+        session.answers.set()
+        await asyncio.sleep(0.1)
+    assert app.return_code == 0
+    assert app.options.state is not None
+    assert not (app.options.state / "last-fault.txt").exists()
+
+
+@pytest.mark.parametrize(("key", "words"), [("f", "the study cannot be run"), ("R", "nothing can be judged")])
+async def test_an_overlay_that_cannot_answer_says_so_and_the_program_goes_on(tmp_path: Path, key: str, words: str) -> None:
+    app, session = slow_app(tmp_path)
+    session.answers.set()
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        app.watching._window.extend(read_demo().snapshots[:3])
+        await pilot.press(key)
+        for _ in range(300):
+            if app._notifications:
+                break
+            await pilot.pause(0.02)
+        assert any(words in note.message for note in app._notifications)
+        assert app.is_running
