@@ -14,7 +14,7 @@ from planner.engine.evaluate import Candidates
 from planner.engine.job.jobs import Job, resolve
 from planner.engine.memory import memory_of
 from planner.engine.memory.detail import memory_items
-from planner.engine.memory.terms import ENGINE_RECORD, STORAGE_FORMAT
+from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, STORAGE_FORMAT
 from planner.engine.speed.chips import Chip, fabric_of, link_of
 from planner.hardware.gpus import Gpu
 from planner.units import percent_text
@@ -83,8 +83,11 @@ def memory_detail(
 
 def _sourced(item: MemoryItem, job: Job) -> MemoryItem:
     """`item` with the source that depends on the engine or the storage format in full."""
+    engine = job.engine
     full = {
-        ENGINE_RECORD: f"{job.engine.name}: {job.engine.memory_source}",
+        CONTEXT_RECORD: f"{engine.name}: {engine.context_source}",
+        COMMUNICATOR_RECORD: f"{engine.name}: {engine.communicator_source}",
+        SLACK_RECORD: f"{engine.name}: {engine.slack_source}",
         STORAGE_FORMAT: f"{job.stored}: {FORMATS[job.stored].source or 'bytes of its elements'}",
     }
     return msgspec.structs.replace(item, source=full.get(item.source, item.source))

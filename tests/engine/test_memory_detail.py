@@ -77,6 +77,29 @@ def test_numbers_of_the_user_stand_in_the_formulas() -> None:
     assert "{" not in formulas
 
 
+UNITS = r"\b(layers|tokens|sequences|parameters|others|logits|elements|outputs|gradients|ranks|B)\b|GiB|MiB|%"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_factor_of_a_formula_has_a_unit(preset: str) -> None:
+    of, found = asked(preset, "as it ships")
+    for item in detail(of, found.rows[0]).items:
+        for factor in re.split(r" [·÷+] ", item.formula):
+            assert re.search(UNITS, factor) or item.formula.endswith(f"÷ {factor} layers"), (item.name, item.formula)
+
+
+def test_each_part_of_the_overhead_says_what_it_rests_on() -> None:
+    of, found = asked("llama-3.1-70b-chat-service", "as it ships")
+    row = next(row for row in found.rows if row.answer.layout and row.answer.layout.tp > 1)
+    overhead = [item for item in detail(of, row).items if item.component == "overhead"]
+    assert len({item.source for item in overhead}) == len(overhead) == 3
+    context, communicators, _ = overhead
+    assert context.formula == "0.5 GiB context + 0.9 GiB graphs and libraries"
+    assert "an assumption" in context.source
+    assert "TP >= 2" in communicators.source
+    assert "TP >= 2" not in context.source
+
+
 def worked_out(found: Term) -> float:
     """The formula of a term of one row as Python's own arithmetic has it, words left out."""
     parts = []
@@ -114,6 +137,8 @@ def test_how_numbers_read() -> None:
     assert [number_text(value) for value in (0.0, 4096.0, 0.53125, 1234.5)] == ["0", "4,096", "0.5312", "1,234"]
     assert formula_text(term("{a} ÷ {b} · {c} + {d}", a=[8.0], b=[1.0], c=[16.0], d=[0.0]), 0) == "8 · 16"
     assert formula_text(term("{a} ÷ {b}", a=[8.0], b=[1.5]), 0) == "8 ÷ 1.5"
+    assert formula_text(term("{a} B ÷ {b} ranks · {c}", a=[8.0], b=[1.0], c=[1.0]), 0) == "8 B"
+    assert formula_text(term("{a} B + {b:bytes}", a=[8.0], b=[0.0]), 0) == "8 B"
 
 
 @pytest.mark.parametrize("formula", ["{missing}", "{a:furlongs}"])

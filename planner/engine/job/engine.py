@@ -92,5 +92,8 @@ class Engine:
     fused_elementwise: bool
     """Norms, rotary embedding and activation are fused kernels."""
     source: str
-    memory_source: str
-    """Where what it holds beside the model comes from, in a line."""
+    context_source: str
+    """What `context_bytes` rests on, in a line; as the next two."""
+    communicator_source: str
+    slack_source: str
+    """Of `slack`, `cache_slack` and `kept_activations`."""

@@ -13,6 +13,9 @@ ALL_LAYERS = 1e9
 """More layers than any model has."""
 _ATEN = "64 forward ATen operators a Qwen3 layer outside views, counted with PyTorch 2.13; one host launch each"
 _CONTEXT = "CUDA context 0.3-0.6 GB (driver 535 and later)"
+_FITTED = "scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks"
+_BUFFERS = "buffers of NCCL or its like: an assumption"
+_BLOCKS = "small, as memory is taken in large blocks at start: an assumption"
 BARE_CONTEXT_BYTES = 0.5 * GIB
 """Of a plain PyTorch process; what an engine takes beyond it are its graphs and libraries, which a measured context does not hold."""
 
@@ -38,7 +41,9 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=True,
             reserves_output=True,
             fused_elementwise=False,
-            memory_source=f"{_CONTEXT}; allocator slack: simulated, median 6 %",
+            context_source=_CONTEXT,
+            communicator_source=_BUFFERS,
+            slack_source="simulated, median 6 %",
             source=f"{_ATEN}; {_CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
         ),
         Engine(
@@ -69,7 +74,9 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=True,
             reserves_output=True,
             fused_elementwise=False,
-            memory_source=f"{_CONTEXT}; allocator: scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks",
+            context_source=f"{_CONTEXT}: {_FITTED}",
+            communicator_source=_BUFFERS,
+            slack_source=_FITTED,
             source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {_CONTEXT}; device factor: scripts/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; families without scaled_dot_product_attention: transformers 5.23; {_LEGACY}",
         ),
         Engine(
@@ -85,7 +92,9 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=True,
             reserves_output=True,
             fused_elementwise=True,
-            memory_source=_CONTEXT,
+            context_source=_CONTEXT,
+            communicator_source=_BUFFERS,
+            slack_source="an assumption: blocks are allocated once",
             source="torch.compile with CUDA graphs: four products, attention and fused remainders a layer",
         ),
         Engine(
@@ -109,7 +118,9 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=False,
             reserves_output=True,
             fused_elementwise=True,
-            memory_source=_CONTEXT,
+            context_source=_CONTEXT,
+            communicator_source="copies between GPUs alone: an assumption",
+            slack_source="its own pools, sized once",
             source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; HBM share and hops: by hand from 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05); overlap of chunks: scripts/fit_engines.py on 54 of them (2026-11-21)",
         ),
         Engine(
@@ -126,7 +137,9 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=False,
             reserves_output=True,
             fused_elementwise=True,
-            memory_source=_CONTEXT,
+            context_source=_CONTEXT,
+            communicator_source=_BUFFERS,
+            slack_source=_BLOCKS,
             source=f"where no engine was named: fused kernels replayed as CUDA graphs; 2 ms a step between FasterTransformer's (published, A100) and LMDeploy's; {_CONTEXT}; a tenth of the GPU is left alone",
         ),
         Engine(
@@ -144,9 +157,10 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=False,
             reserves_output=False,
             fused_elementwise=True,
-            memory_source="0.27 GiB outside torch at TP 1, 2.1 GiB at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report), context and graphs",
-            source="gpu_memory_utilization 0.9 and max_num_batched_tokens 8192 are vLLM V1's defaults; 0.27 GiB outside "
-            "torch at TP 1, 2.1 GiB at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report); host time: "
+            context_source="0.5 GiB: CUDA context is 0.3-0.6 GB (driver 535 and later); 0.9 GiB of CUDA graphs and libraries: an assumption, on the safe side of 0.27 GiB outside torch at TP 1 with vLLM 0.19 (llm-d planner accuracy report)",
+            communicator_source="2.1 GiB outside torch at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
+            slack_source=_BLOCKS,
+            source="gpu_memory_utilization 0.9 and max_num_batched_tokens 8192 are vLLM V1's defaults; host time: "
             "scripts/fit_host_step.py on 130 published loops (2026-11-21) of up to 128 requests on one GPU model, those of release 0.12 alone show "
             "39 µs a sequence, those of a release of 2026 that is not named 3; iterations with prompts are piecewise CUDA graphs",
         ),
@@ -164,7 +178,9 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=True,
             reserves_output=False,
             fused_elementwise=True,
-            memory_source="as vLLM, which builds on the same libraries: an assumption",
+            context_source="as vLLM, which builds on the same libraries: an assumption",
+            communicator_source="as vLLM, which builds on the same libraries: an assumption",
+            slack_source=_BLOCKS,
             source="mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; it schedules a step beside the one before: "
             "host time of sequences alone, by scripts/fit_host_step.py on 77 published loops (2026-11-21) of one GPU model",
         ),
@@ -186,7 +202,9 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=False,
             reserves_output=True,
             fused_elementwise=True,
-            memory_source="context and graphs as vLLM, communicators without its custom all-reduce: an assumption",
+            context_source="as vLLM: an assumption",
+            communicator_source="as vLLM without its custom all-reduce: an assumption",
+            slack_source=_BLOCKS,
             source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, guaranteed no eviction: TensorRT-LLM's defaults; "
             "checkpoints of its quantiser keep the cache of an FP8 model in FP8, too (kv_cache_quant_algo); CUDA graphs of decoding alone, unless "
             "piecewise ones are asked for; host time and mixed iterations: scripts/fit_host_step.py on 356 published loops (2026-11-21) of one GPU model",
@@ -205,7 +223,9 @@ _RECORDS: dict[str, Engine] = {
             prompts_first=True,
             reserves_output=True,
             fused_elementwise=True,
-            memory_source=f"{_CONTEXT}; allocator slack as torch",
+            context_source=_CONTEXT,
+            communicator_source=_BUFFERS,
+            slack_source="as torch: an assumption",
             source="fused softmax, norms and bias-activation kernels",
         ),
     )

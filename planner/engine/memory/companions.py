@@ -30,7 +30,7 @@ def companion_terms(t: Table) -> list[Term]:
             "weights",
             "further models, frozen",
             j.frozen_bytes / split / over_weights,
-            "{frozen:bytes} ÷ {split} ÷ {ranks}",
+            "{frozen:bytes} ÷ {split} ranks ÷ {ranks} ranks",
             {"frozen": j.frozen_bytes, "split": split, "ranks": over_weights},
             _ALIKE,
         ),
@@ -38,7 +38,7 @@ def companion_terms(t: Table) -> list[Term]:
             "weights",
             "adapters loaded",
             j.adapter_bytes / split,
-            "{adapters:bytes} ÷ {split}",
+            "{adapters:bytes} ÷ {split} ranks",
             {"adapters": j.adapter_bytes, "split": split},
             "rank · (inputs + outputs) of every adapted matrix, in 16 bit",
         ),
@@ -49,7 +49,7 @@ def companion_terms(t: Table) -> list[Term]:
             "kv_cache",
             "keys and values of the draft model",
             draft_cache_per_sequence(t) * s.sequences,
-            "{elements} · {tokens} · {kv_bytes} · {sequences} sequences ÷ {split}",
+            "{sequences} sequences · {tokens} tokens · {elements} elements · {kv_bytes} B ÷ {split} ranks",
             {"elements": j.draft_cached, "tokens": tokens, "kv_bytes": j.kv_bytes, "sequences": s.sequences, "split": split},
             "all layers of the draft cache what the model itself caches",
         ),
@@ -58,4 +58,4 @@ def companion_terms(t: Table) -> list[Term]:
 
 def _states(component: str, name: str, trained: Floats, size: Floats, ranks: Floats) -> Term:
     values = {"trained": trained, "size": size, "ranks": ranks}
-    return Term(component, name, trained * size / ranks, "{trained} · {size} ÷ {ranks}", values, _ALIKE)
+    return Term(component, name, trained * size / ranks, "{trained} parameters · {size} B ÷ {ranks} ranks", values, _ALIKE)

@@ -27,7 +27,7 @@ def number_text(value: float) -> str:
 WAYS_TO_READ: Mapping[str, Callable[[float], str]] = {"": number_text, "bytes": bytes_text, "percent": percent_text}
 """What may stand behind the colon of a symbol in `Term.formula`."""
 
-_NOTHING = re.compile(r" ÷ 1(?![\d,.])| \+ 0$")
+_NOTHING = re.compile(r" ÷ 1(?: ranks)?(?![\d,.])| \+ 0(?:\.0 GiB)?$| · 1$")
 """What leaves a sum as it is."""
 
 

@@ -81,7 +81,7 @@ def inference_terms(t: Table) -> list[Term]:
         "activations",
         "the prompt in its largest layer",
         largest.bytes,
-        "{tokens} tokens · {per_token}",
+        "{tokens} tokens · {per_token} B each",
         {"tokens": tokens, "per_token": largest.per_token},
         f"{MLP_COPIES} B · feed-forward width (gate, up and product) + {RESIDUAL_COPIES} B · width (residual stream and norm), and eager scores",
     )
@@ -89,24 +89,24 @@ def inference_terms(t: Table) -> list[Term]:
         "logits",
         "logits of the prompt's pass",
         every * m.vocabulary * LOGIT_BYTES / s.tp * wide,
-        f"{{tokens}} · {{vocabulary}} · {LOGIT_BYTES} ÷ {{tp}}",
-        {"tokens": every, "vocabulary": m.vocabulary, "tp": s.tp},
+        "{tokens} tokens · {vocabulary} logits · {bytes} B ÷ {tp} ranks",
+        {"tokens": every, "vocabulary": m.vocabulary, "bytes": LOGIT_BYTES * wide, "tp": s.tp},
         "16 bit and their FP32 copy",
     )
     hidden = Term(
         "activations",
         "the prompt after its last layer",
         2 * tokens * m.width * wide,
-        "2 · {tokens} · {width}",
-        {"tokens": tokens, "width": m.width},
+        "{tokens} tokens · {width} elements · {bytes} B",
+        {"tokens": tokens, "width": m.width, "bytes": 2 * wide},
         "the residual stream",
     )
     next_logits = Term(
         "logits",
         "logits of the next token",
         s.sequences * m.vocabulary * LOGIT_BYTES / s.tp * wide,
-        f"{{sequences}} · {{vocabulary}} · {LOGIT_BYTES} ÷ {{tp}}",
-        {"sequences": s.sequences, "vocabulary": m.vocabulary, "tp": s.tp},
+        "{sequences} sequences · {vocabulary} logits · {bytes} B ÷ {tp} ranks",
+        {"sequences": s.sequences, "vocabulary": m.vocabulary, "bytes": LOGIT_BYTES * wide, "tp": s.tp},
         "16 bit and their FP32 copy for sampling",
     )
     layers = np.ceil(m.layers / s.pp)
@@ -114,7 +114,7 @@ def inference_terms(t: Table) -> list[Term]:
         "buffers",
         "caches that stand twice while a token is appended",
         after.bytes * np.minimum(e.copied_layers, layers) / layers,
-        "{cache} · {copied} ÷ {layers} layers",
+        "{cache:bytes} · {copied} ÷ {layers} layers",
         {"cache": after.bytes, "copied": np.minimum(e.copied_layers, layers), "layers": layers},
         "torch.cat of the old cache and the new token",
     )
@@ -132,7 +132,7 @@ def _gptq_scratch(t: Table) -> Term:
         "buffers",
         "scratch of the GPTQ kernels",
         4 * tokens * widest / t.layout.tp * t.job.gptq,
-        "4 · {tokens} · {widest} ÷ {tp}",
+        "{tokens} tokens · {widest} outputs · 4 B ÷ {tp} ranks",
         {"tokens": tokens, "widest": widest, "tp": t.layout.tp},
         "AutoGPTQ's scratch_space: FP32 outputs of 2,048 tokens of 8 sequences",
     )
@@ -144,7 +144,7 @@ def _weights(t: Table) -> Term:
         "weights",
         "weights",
         stage.linear * j.linear_bytes + stage.other * j.other_bytes,
-        "{linear} · {linear_bytes} + {other} · {other_bytes}",
+        "{linear} linear parameters · {linear_bytes} B + {other} others · {other_bytes} B",
         {"linear": stage.linear, "linear_bytes": j.linear_bytes, "other": stage.other, "other_bytes": j.other_bytes},
         STORAGE_FORMAT,
     )
@@ -156,7 +156,7 @@ def _cache(t: Table, name: str, tokens: Floats) -> Term:
         "kv_cache",
         name,
         per_sequence * t.layout.sequences,
-        "{sequences} sequences · {per_sequence}",
+        "{sequences} sequences · {per_sequence} B each",
         {"sequences": t.layout.sequences, "per_sequence": per_sequence},
         "two tensors a layer, kv_heads · head_dim a token",
     )

@@ -9,8 +9,11 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, added
 
-ENGINE_RECORD, STORAGE_FORMAT = "the engine's record", "the storage format"
-"""Sources that depend on the row; `candidate.memory_detail` says them in full."""
+CONTEXT_RECORD, COMMUNICATOR_RECORD, SLACK_RECORD = (
+    f"the engine's record of its {of}" for of in ("context", "communicators", "allocator")
+)
+STORAGE_FORMAT = "the storage format"
+"""Sources that depend on the row, with those above; `candidate.memory_detail` says them in full."""
 
 
 @dataclass(frozen=True)

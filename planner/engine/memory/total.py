@@ -13,7 +13,7 @@ from planner.engine.job.engines import BARE_CONTEXT_BYTES
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
 from planner.engine.memory.host import host_bytes
 from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence, prompt_pass
-from planner.engine.memory.terms import ENGINE_RECORD, Term, component_bytes
+from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, Term, component_bytes
 from planner.engine.memory.training import training_terms
 from planner.units import GIB
 
@@ -112,9 +112,9 @@ def _overhead(t: Table, terms: list[Term]) -> list[Term]:
             "overhead",
             "communicators",
             e.communicator_bytes * (together > 1),
-            "{communicator}",
+            "{communicator:bytes}",
             {"communicator": e.communicator_bytes},
-            ENGINE_RECORD,
+            COMMUNICATOR_RECORD,
         ),
         _training_slack(t, terms) if train else _inference_slack(t, terms),
     ]
@@ -127,16 +127,17 @@ def _context(t: Table) -> Term:
     usual = np.where(on_cpu, CPU_PROCESS_BYTES, t.engine.context_bytes)
     bare = np.where(np.isnan(measured), usual, measured)
     more = np.where(np.isnan(measured) | on_cpu, 0.0, beyond)
-    values = {"context": bare, "graphs": more}
-    formula = "{context:bytes} + {graphs:bytes}" if np.any(more) else "{context}"
-    return Term("overhead", "context, libraries and graphs", bare + more, formula, values, _told_by(measured))
+    graphs = np.where(np.isnan(measured) & ~on_cpu, beyond, more)
+    values = {"context": bare + more - graphs, "graphs": graphs}
+    formula = "{context:bytes} context + {graphs:bytes} graphs and libraries" if np.any(graphs) else "{context:bytes}"
+    return Term("overhead", "context, libraries and graphs", bare + more, formula, values, _told_by(measured, CONTEXT_RECORD))
 
 
-def _told_by(measured: Floats) -> str:
+def _told_by(measured: Floats, record: str) -> str:
     known = ~np.isnan(measured)
     if known.all():
         return "measured on this part"
-    return "measured where the part was, else the engine's record" if known.any() else ENGINE_RECORD
+    return f"measured where the part was, else {record}" if known.any() else record
 
 
 def _training_slack(t: Table, terms: list[Term]) -> Term:
@@ -147,9 +148,9 @@ def _training_slack(t: Table, terms: list[Term]) -> Term:
         "overhead",
         UNUSED,
         slack * dynamic,
-        "{slack} · {dynamic}",
+        "{slack:percent} · {dynamic:bytes}",
         {"slack": slack, "dynamic": dynamic},
-        _told_by(t.chip.allocator_slack),
+        _told_by(t.chip.allocator_slack, SLACK_RECORD),
     )
 
 
@@ -161,11 +162,12 @@ def _inference_slack(t: Table, terms: list[Term]) -> Term:
     later = np.maximum(0.0, temporaries - component_bytes(terms, "activations", t.rows))
     left = np.where(e.kept_activations > 0, later, temporaries)
     kept = np.where(e.kept_activations > 0, e.kept_activations, e.slack)
+    blocks = "{kept:percent} · {left:bytes} of activations"
     return Term(
         "overhead",
         UNUSED,
         e.cache_slack * cache + kept * left,
-        "{cache_slack} · {cache:bytes} + {kept} · {left:bytes}",
+        f"{{cache_slack:percent}} · {{cache:bytes}} of cache + {blocks}" if np.any(e.cache_slack) else blocks,
         {"cache_slack": e.cache_slack, "cache": cache, "kept": kept, "left": left},
-        ENGINE_RECORD,
+        SLACK_RECORD,
     )

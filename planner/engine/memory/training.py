@@ -62,7 +62,7 @@ def _weights(t: Table, at: Moment) -> list[Term]:
             "weights",
             "weights",
             (at.linear * j.linear_bytes + at.other * j.other_bytes) / weights_over * resident,
-            "({linear} · {linear_bytes} + {other} · {other_bytes}) ÷ {ranks} · {resident}",
+            "({linear} linear parameters · {linear_bytes} B + {other} others · {other_bytes} B) ÷ {ranks} ranks · {resident}",
             {
                 "linear": at.linear,
                 "linear_bytes": j.linear_bytes,
@@ -77,7 +77,7 @@ def _weights(t: Table, at: Moment) -> list[Term]:
             "optimizer",
             "optimizer states and master weights",
             trained * (j.state_bytes + j.master_bytes) / states_over * (1 - j.offload_optimizer),
-            "{trained} · ({states} + {master}) ÷ {ranks}",
+            "{trained} parameters · ({states} B + {master} B) ÷ {ranks} ranks",
             {"trained": trained, "states": j.state_bytes, "master": j.master_bytes, "ranks": states_over},
             _STATES,
         ),
@@ -93,7 +93,7 @@ def _gradients(t: Table, at: Moment) -> list[Term]:
             "gradients",
             "gradients",
             held * j.gradient_bytes / over,
-            "{held} · {gradient_bytes} ÷ {ranks}",
+            "{held} parameters · {gradient_bytes} B ÷ {ranks} ranks",
             {"held": held, "gradient_bytes": j.gradient_bytes, "ranks": over},
             _STATES,
         ),
@@ -122,7 +122,9 @@ def _activations(t: Table, at: Moment) -> list[Term]:
     ):
         values = {"layers": at.layers, "tokens": tokens, "bytes": size}
         terms.append(
-            Term("activations", name, at.layers * tokens * size, "{layers} layers · {tokens} tokens · {bytes}", values, _SAVED)
+            Term(
+                "activations", name, at.layers * tokens * size, "{layers} layers · {tokens} tokens · {bytes} B each", values, _SAVED
+            )
         )
     around = at.backward * k.backward + at.head * k.head
     return [
@@ -131,7 +133,7 @@ def _activations(t: Table, at: Moment) -> list[Term]:
             "activations",
             "inputs of recomputed layers",
             at.boundaries * tokens * k.boundary,
-            "{layers} layers · {tokens} tokens · {bytes}",
+            "{layers} layers · {tokens} tokens · {bytes} B each",
             {"layers": at.boundaries, "tokens": tokens, "bytes": k.boundary},
             _SAVED,
         ),
@@ -139,7 +141,7 @@ def _activations(t: Table, at: Moment) -> list[Term]:
             "activations",
             "stored scores being recomputed",
             at.rescored * tokens * k.scores,
-            "{tokens} tokens · {bytes}",
+            "{tokens} tokens · {bytes} B each",
             {"tokens": tokens, "bytes": at.rescored * k.scores},
             _SAVED,
         ),
@@ -147,7 +149,7 @@ def _activations(t: Table, at: Moment) -> list[Term]:
             "activations",
             "of the head, and gradients inside a layer",
             tokens * around,
-            "{tokens} tokens · {bytes}",
+            "{tokens} tokens · {bytes} B each",
             {"tokens": tokens, "bytes": around},
             _SAVED,
         ),
@@ -159,7 +161,14 @@ def _logits(t: Table, at: Moment) -> list[Term]:
     entries = s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary / s.tp
     values = {"tokens": s.micro_batch * t.job.sequence / s.cp, "vocabulary": t.model.vocabulary, "tp": s.tp, "bytes": at.logits}
     return [
-        Term("logits", "logits and their loss", entries * at.logits, "{tokens} · {vocabulary} ÷ {tp} · {bytes}", values, _SAVED)
+        Term(
+            "logits",
+            "logits and their loss",
+            entries * at.logits,
+            "{tokens} tokens · {vocabulary} logits · {bytes} B ÷ {tp} ranks",
+            values,
+            _SAVED,
+        )
     ]
 
 
@@ -178,7 +187,7 @@ def _buffers(t: Table, at: Moment) -> list[Term]:
             "buffers",
             "16-bit copies of the weights under autocast",
             j.cast_bytes * at.cast,
-            "{cast} · {cast_bytes}",
+            "{cast} parameters · {cast_bytes} B",
             {"cast": at.cast, "cast_bytes": j.cast_bytes},
             "autocast's weight cache (torch.amp)",
         ),
@@ -186,7 +195,7 @@ def _buffers(t: Table, at: Moment) -> list[Term]:
             "buffers",
             "gathered weights",
             gathered,
-            "2 · {layer} · {linear_bytes} + {other} · {other_bytes}",
+            "2 layers · {layer} parameters · {linear_bytes} B + {other} others · {other_bytes} B",
             {"layer": layer, "linear_bytes": j.linear_bytes, "other": at.other, "other_bytes": j.other_bytes},
             _SHARDED,
         ),
@@ -194,7 +203,7 @@ def _buffers(t: Table, at: Moment) -> list[Term]:
             "buffers",
             "bucket of gradients to be reduced",
             bucket,
-            "min(2 · {bucket}, 2 · {trained})",
+            "min({bucket}, {trained}) gradients · 2 B",
             {"bucket": np.array([BUCKET_ELEMENTS]), "trained": trained},
             "DeepSpeed's reduce_bucket_size",
         ),
@@ -202,7 +211,7 @@ def _buffers(t: Table, at: Moment) -> list[Term]:
             "buffers",
             "weights unpacked to 16 bit",
             unpacked,
-            "2 · {unpacked}",
+            "{unpacked} parameters · 2 B",
             {"unpacked": unpacked / 2},
             "one matrix at a time (QLoRA, arXiv:2305.14314 §3); all that backward needs where PyTorch's operators unpack them (GPTQ)",
         ),
@@ -210,7 +219,7 @@ def _buffers(t: Table, at: Moment) -> list[Term]:
             "buffers",
             "temporaries of the optimizer step",
             step,
-            "{trained} ÷ {ranks} · {bytes} + {matrix:bytes}",
+            "{trained} parameters ÷ {ranks} ranks · {bytes} B + {matrix:bytes}",
             {"trained": trained, "ranks": over, "bytes": k.step, "matrix": k.step_matrix / s.tp / over},
             "torch.optim: AdamW over all parameters at once (foreach), Adafactor matrix by matrix",
         ),
