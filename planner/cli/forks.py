@@ -86,7 +86,8 @@ class Shared:
             return
         try:
             while len(self._forks) < self._wanted:
-                self._forks.append(Fork(self._answer, self._forks))
+                with _uninterrupted():
+                    self._forks.append(Fork(self._answer, self._forks))
         except OSError:  # no more processes are allowed, or there is no memory for one
             self._wanted = len(self._forks)
         each = -(-len(lines) // (1 + len(self._forks)))
@@ -107,11 +108,36 @@ class Shared:
             self._forks.pop().end()
 
 
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C is raised once the block is left. A copy made in here ends without a word at one, however early it comes.
+
+    Python calls functions of its library in a new copy, and would print the traceback of an interrupt in one of them. Blocking
+    the signal in this thread would not do: another thread of the process takes it, and it is raised in this one all the same.
+    """
+    before, first, came = signal.getsignal(signal.SIGINT), os.getpid(), []
+
+    def noted(number: int, _frame: object) -> None:
+        if os.getpid() != first:
+            os._exit(1)
+        came.append(number)
+
+    if not callable(before):  # it is ignored, or ends the process: nothing is raised
+        yield
+        return
+    signal.signal(signal.SIGINT, noted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
 def _serve(answer: Callable[[Lines], bytes], asked: int, tell: int, others: Sequence[int]) -> None:
     """Answer until nobody asks any more, then end this process; what goes wrong is for the one that made it to find and say."""
     code = 1
     try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
         for pipe in others:  # whose ends have to be seen
             os.close(pipe)
         nowhere = os.open(os.devnull, os.O_RDWR)

@@ -113,6 +113,41 @@ def test_what_fails_in_a_copy_fails_here() -> None:
         shared.end()
 
 
+INTERRUPTED = """
+import os, signal, sys
+from planner.cli import forks
+
+forks.FEWEST_LINES = 4
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):
+        pass
+
+os.register_at_fork(**{sys.argv[1]: interrupt})
+shared = forks.Shared(lambda lines: b"".join(line + b"\\n" for line in lines), 2)
+try:
+    sys.stdout.buffer.write(b"".join(shared([b"%d" % number for number in range(30)])))
+except KeyboardInterrupt:
+    print("interrupted with", len(shared._forks), "copy")
+finally:
+    shared.end()
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "told"), [("after_in_child", [str(n) for n in range(30)]), ("after_in_parent", ["interrupted with 1 copy"])]
+)
+def test_an_interrupt_while_a_copy_is_made_prints_no_traceback(where: str, told: list[str]) -> None:
+    """In the copy it ends the copy; here it is raised when the copy is one of those that `end` ends."""
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, where], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.stderr == ""
+    assert ran.stdout.splitlines() == told
+
+
 def waiting_bytes(pipe: int) -> int:
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4), sys.byteorder)
 
