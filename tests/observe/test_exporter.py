@@ -23,7 +23,7 @@ from repository import ROOT
 from telemetry_sample import WINDOWS, snapshot_of
 
 from planner.errors import UserError
-from planner.observe.snapshot import DeviceSnapshot, Snapshot
+from planner.observe.snapshot import DeviceSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.exporter import devices_of, read_exporter
 from planner.observe.telemetry.exposition import prometheus_text, read_samples
 from planner.observe.telemetry.prometheus import read_fleet
@@ -159,6 +159,23 @@ def test_odd_samples() -> None:
         read_samples("<!doctype html>", "text")
     with pytest.raises(UserError, match="line 2"):
         read_samples('a 1\nb{c="d} 1', "text")
+
+
+def test_slices_whose_number_the_driver_keeps_are_told_apart_by_their_uuid() -> None:
+    """`None` is no number: the label stays away, and neither slice is taken for the whole GPU."""
+    parts = tuple(MigSnapshot(uuid=f"MIG-{n}", profile="1g.10gb", dram_bandwidth_fraction=n / 10) for n in (1, 2))
+    numbered = MigSnapshot(uuid="MIG-3", profile="2g.20gb", gpu_instance=5, dram_bandwidth_fraction=0.3)
+    whole = DeviceSnapshot(index=0, uuid="GPU-a", state="ok", dram_bandwidth_fraction=0.9, mig=(*parts, numbered))
+    text = prometheus_text(snapshot_of(0.0, whole))
+    assert "None" not in text
+    assert {line.split('mig_uuid="')[1][:5] for line in text.splitlines() if "mig_gpu_instance" in line} == {"MIG-3"}
+    (read,) = devices_of(read_samples(text, "text"))
+    assert read.dram_bandwidth_fraction == 0.9
+    assert {(part.uuid, part.gpu_instance, part.dram_bandwidth_fraction) for part in read.mig} == {
+        ("MIG-1", None, 0.1),
+        ("MIG-2", None, 0.2),
+        ("MIG-3", 5, 0.3),
+    }
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,10 @@ def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
     return tuple(_device(position, gpu, labels, values, reasons) for position, gpu in enumerate(gpus))
 
 
+SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
+"""What tells one slice of a GPU from another; the first that is there counts."""
+
+
 def meaning_of(name: str) -> Meaning | None:
     """What the metric `name` fills; None: nothing we show."""
     if name.startswith("DCGM_FI_"):
@@ -188,7 +192,8 @@ def meaning_of(name: str) -> Meaning | None:
 def place_of(labels: Mapping[str, str]) -> Place | None:
     """The GPU that labels name by its index or, without one, its UUID; None: no GPU."""
     gpu = labels.get("gpu") or labels.get("UUID") or labels.get("uuid")
-    return Place(gpu, labels.get("GPU_I_ID") or labels.get("mig_gpu_instance") or "") if gpu else None
+    part = next((label for name in SLICE_LABELS if (label := labels.get(name))), "")
+    return Place(gpu, part) if gpu else None
 
 
 def _device(

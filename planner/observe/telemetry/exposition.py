@@ -106,13 +106,9 @@ def device_labels(device: DeviceSnapshot) -> dict[str, str]:
 
 
 def slice_labels(device: DeviceSnapshot, part: MigSnapshot) -> dict[str, str]:
-    """What tells one slice from another."""
-    return {
-        **device_labels(device),
-        "mig_uuid": part.uuid or "",
-        "mig_profile": part.profile,
-        "mig_gpu_instance": str(part.gpu_instance),
-    }
+    """What tells one slice from another; the number of its GPU instance only where the driver gives one."""
+    numbered = {} if part.gpu_instance is None else {"mig_gpu_instance": str(part.gpu_instance)}
+    return {**device_labels(device), "mig_uuid": part.uuid or "", "mig_profile": part.profile, **numbered}
 
 
 def _metric(name: str, kind: str, words: str, found: Iterable[tuple[Mapping[str, str], float | None]]) -> Iterator[str]:
