@@ -31,15 +31,16 @@ from widgets.watching import SnapshotRead
 def late(app: PlannerApp, kind: str) -> Message:
     """A message as a thread or a worker sends it."""
     assert app.plan is not None
-    return {
-        "plan": lambda plan: PlanReady(plan, {}, "measured"),
-        "refusal": lambda _: PlanRefused((Problem("", "model", "is unknown."),)),
-        "reading": lambda _: SnapshotRead(next(iter(read_demo().snapshots))),
-        "benchmark": lambda _: RunChanged(Run(state="running"), measured=True),
-        "form": lambda _: Form.Changed({"model": "llama-3.1-8b"}),
-        "row": lambda plan: Ranking.Highlighted(plan.rows[0]),
-        "order": lambda _: Ranking.Arranged(),
-    }[kind](app.plan)
+    messages: dict[str, Message] = {
+        "plan": PlanReady(app.plan, {}, "measured"),
+        "refusal": PlanRefused((Problem("", "model", "is unknown."),)),
+        "reading": SnapshotRead(read_demo().snapshots[0]),
+        "benchmark": RunChanged(Run(state="running"), measured=True),
+        "form": Form.Changed({"model": "llama-3.1-8b"}),
+        "row": Ranking.Highlighted(app.plan.rows[0]),
+        "order": Ranking.Arranged(),
+    }
+    return messages[kind]
 
 
 @pytest.mark.parametrize("kind", ["plan", "refusal", "reading", "benchmark", "form", "row", "order"])
