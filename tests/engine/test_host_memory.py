@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from engine_sample import ask, candidate, chip
+from engine_sample import ask, candidate, chip, session, workload
 from repository import RunPlanner
 
 from planner.engine.memory import memory_of
@@ -78,8 +78,19 @@ def test_the_cheapest_instance_whose_host_has_the_memory(run_planner: RunPlanner
 
 def test_an_instance_with_too_little_host_memory_is_no_solution(run_planner: RunPlanner) -> None:
     (row,) = planned(run_planner, 'providers=["runpod"]')  # 94 GiB beside the largest of one
-    assert row["why"].startswith("misses: needs 119.7 GiB of host memory for each GPU, the instance has 84.6 GiB")
+    assert row["why"].startswith("does not fit the host's memory: 119.7 GiB needed for each GPU, the instance has 84.6 GiB")
     assert row["rank"] is None
+
+
+def test_a_lever_tells_the_hosts_memory_from_the_gpus() -> None:
+    of = workload(
+        "llama-3.1-8b-full-finetune", recipe="mixed", sequence=512, max_gpus=1, gpus_considered=["L40S"], providers=["runpod"]
+    )
+    told = [lever.text for lever in session().plan(of, basis="spec").levers if "host's" in lever.text]
+    assert told
+    for text in told:
+        assert "then the memory of 1 × L40S is enough, but it does not fit the host's memory: " in text
+        assert "misses" not in text.partition(";")[0]
 
 
 def test_engines_that_only_serve_do_not_train() -> None:

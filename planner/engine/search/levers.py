@@ -12,6 +12,7 @@ import msgspec
 
 from planner.engine.answers import Lever, Plan, PlanRow
 from planner.engine.search.changes import MOST_GPUS, Change, changed, changes_of, together
+from planner.engine.search.rows import HOST_SHORT
 from planner.engine.search.weighing import Weighed, weigh, weigh_hardware
 from planner.errors import UserError
 from planner.units import percent_text
@@ -137,7 +138,7 @@ def _lever(asked: _Asked, change: Change, near: PlanRow) -> Lever | None:
     row = best or near
     count = row.answer.layout.gpus if row.answer.layout else 1
     place = f"{count:,} × {row.gpu}"
-    result = f"not enough alone on {place}" if best is None else f"then {place} fits" + ("" if best.rank else f", but {best.why}")
+    result = f"not enough alone on {place}" if best is None else _result(place, best)
     return Lever(
         change=change.keys,
         text=f"{change.text}: {result}",
@@ -147,6 +148,13 @@ def _lever(asked: _Asked, change: Change, near: PlanRow) -> Lever | None:
         saves_bytes=weighed.saves_bytes if weighed else None,
         slowdown=weighed.slowdown if weighed else None,
     )
+
+
+def _result(place: str, best: PlanRow) -> str:
+    """What comes of a change after which the GPUs of `best` have the memory."""
+    if not best.rank and best.why.startswith(HOST_SHORT):
+        return f"then the memory of {place} is enough, but it {best.why}"
+    return f"then {place} fits" + ("" if best.rank else f", but {best.why}")
 
 
 def _least_saving(near: PlanRow) -> float:

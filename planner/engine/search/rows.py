@@ -141,6 +141,9 @@ def _job_hours(workload: Workload, answer: Answer) -> Figure | None:
     return None
 
 
+HOST_SHORT = "does not fit the host's memory"
+
+
 def _verdict(v: Evaluation, row: int, site: Site, answer: Answer) -> tuple[Verdict, str]:
     if not answer.fits:
         return "does-not-fit", answer.reason or ""
@@ -152,18 +155,33 @@ def _verdict(v: Evaluation, row: int, site: Site, answer: Answer) -> tuple[Verdi
             faults.append(f"{name.partition('_')[0]} cannot be judged: no offer in the catalogue")
         elif value > limit:
             faults.append(missed(name, value, limit))
-    host = float(v.evaluated.memory.host[row])
+    host, short = float(v.evaluated.memory.host[row]), ""
     if host > site.host_bytes_per_gpu:
         room = bytes_text(site.host_bytes_per_gpu)
-        faults.append(f"needs {bytes_text(host)} of host memory for each GPU, the instance has {room}")
+        short = f"{HOST_SHORT}: {bytes_text(host)} needed for each GPU, the instance has {room}"
     queue = v.evaluated.queue
     if queue is not None and queue.endless(row):
         faults.append(f"does not keep up with {digits(float(queue.rate_per_s[row]))} requests a second")
     if o.gpus[row] > site.most:
         faults.append(f"needs {int(o.gpus[row])} GPUs, the search ends at {site.most}")
-    if faults:
-        return "misses-target", "misses: " + "; ".join(faults)
-    return "fits", f"limited by {answer.bottleneck}"
+    if faults or short:
+        told = "misses: " + "; ".join(faults) if faults else ""
+        return "misses-target", "; ".join(part for part in (short, told) if part)
+    return "fits", "; ".join(part for part in (_doubt(v.evaluated, row, answer), f"limited by {answer.bottleneck}") if part)
+
+
+def _doubt(e: Evaluated, row: int, answer: Answer) -> str:
+    """That the high end of what is needed is more than there is, the share kept free included; '' where it is not.
+
+    A service needs room for one request: with less memory its engine takes in fewer of them.
+    """
+    memory, job = answer.memory_bytes, e.candidates.jobs[int(e.candidates.job_index[row])]
+    assert memory is not None
+    most = memory.total.high
+    if job.task == "serve":
+        most -= memory.kv_cache - min(memory.kv_cache, float(e.memory.kv_per_sequence[row]))
+    room = float(e.memory.usable[row]) / (1 - job.headroom)
+    return f"may not fit: up to {bytes_text(most)}" if most > room else ""
 
 
 def _by_specification(v: Evaluation, row: int) -> Answer | None:
@@ -204,12 +222,13 @@ def _standing(place: int, score: float, best: float, row: PlanRow, workload: Wor
         "fastest": ("fastest", "slower"),
         "fewest-gpus": ("fewest GPUs", "more"),
     }[workload.objective]
+    if row.usd_per_h is None and workload.objective in {"cheapest", "flop-per-usd"}:
+        return "no price is known: by speed" if place == 1 else "no price, so after all that have one"
     if place == 1:
         return first
     if workload.objective == "fewest-gpus":
-        return f"{row.answer.layout.gpus if row.answer.layout else 1} GPUs"
-    if workload.objective != "fastest" and row.usd_per_h is None:
-        return "price unknown"
+        count = row.answer.layout.gpus if row.answer.layout else 1
+        return f"{count:,} GPU{'s' * (count != 1)}"
     if score < 1.005 * best:
         return f"as good as the first ({first})"
     if workload.objective == "flop-per-usd":
