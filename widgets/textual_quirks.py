@@ -31,6 +31,11 @@ _PLAIN = str.maketrans(
         "⇧": "^",
         "≤": "<",
         "±": "~",
+        "≈": "~",
+        "σ": "s",
+        "┄": "-",
+        "┊": ":",
+        "\xa0": " ",
         "°": " ",
         "µ": "u",
         "²": "2",
@@ -39,6 +44,7 @@ _PLAIN = str.maketrans(
         "✗": "x",
         "●": "*",
         "○": "o",
+        "🔎": "> ",
     }
 )
 
@@ -58,5 +64,5 @@ def plain(text: str) -> str:
 
 
 def write_ascii_only(app: App[Any]) -> None:
-    """Filter all output of the app. The list of filters has no public way to add to it."""
-    app._filters.append(PlainText())  # noqa: SLF001
+    """Filter all output of the app."""
+    app._filters.append(PlainText())  # noqa: SLF001  (the list of filters has no public way to add to it)

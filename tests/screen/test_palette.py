@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+from rich.cells import cell_len
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 from tui_sample import sample_options, settle
 
-from widgets import doing
+from widgets import doing, textual_quirks
 from widgets.app import PlannerApp
 from widgets.itemised import ItemsScreen
+from widgets.textual_quirks import plain
 
 
 async def listed(pilot: Pilot[None], first: str) -> list[str]:
@@ -76,3 +79,26 @@ async def test_a_theme_of_the_palette_is_kept_for_the_next_start(tmp_path: Path)
     state = app.options.state
     assert state is not None
     assert json.loads((state / "choices.json").read_text(encoding="utf-8"))["theme"] == "high-contrast"
+
+
+async def test_in_ascii_every_sign_of_every_screen_has_a_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `?` stands for what has none; the palette's own icon is two cells wide and stays so."""
+    drawn: set[str] = set()
+
+    def recorded(text: str) -> str:
+        drawn.update(text)
+        return plain(text)
+
+    monkeypatch.setattr(textual_quirks, "plain", recorded)
+    app = PlannerApp(sample_options(tmp_path, ascii_only=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        for key in ("question_mark", "enter", "M", "T", "c", "o", "e", "t", "w", "ctrl+p"):
+            await pilot.press(key)
+            await pilot.pause(0.05)
+            app.export_screenshot()
+            await pilot.press("escape")
+            await pilot.pause()
+    assert "🔎" in drawn, "the palette was drawn"
+    assert {char: plain(char) for char in drawn if not char.isascii() and "?" in plain(char)} == {}
+    assert all(cell_len(plain(char)) == cell_len(char) for char in drawn)
