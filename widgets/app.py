@@ -20,7 +20,7 @@ from .actions import PANES, Action, bindings
 from .frame import Frame
 from .lines import Clickable, Headline, KeyLine, KeyState, Tabs
 from .options import AppOptions
-from .planning import BasisChoice, PlanLoop, PlanReady, PlanRefused, SessionThread
+from .planning import PlanLoop, PlanReady, PlanRefused, SessionThread
 from .symbols import ASCII, UNICODE
 from .watching import SnapshotRead, Watching
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
     from planner.engine.answers import Plan
+    from planner.reach import BasisChoice
     from planner.workload.presets import Preset
 
     from .form import Form

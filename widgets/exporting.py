@@ -15,9 +15,9 @@ from .remembered import folder, write_whole
 
 if TYPE_CHECKING:
     from planner.engine.answers import Lever, Plan
+    from planner.reach import BasisChoice
     from planner.session import Session
 
-    from .planning import BasisChoice
 
 Form = Literal["json", "csv", "markdown", "svg", "report", "page"]
 SUFFIXES: Mapping[Form, str] = {

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual.message import Message
 
@@ -14,12 +14,12 @@ from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
     from planner.engine.answers import Plan
+    from planner.reach import BasisChoice
     from planner.session import Session
 
 Answer = TypeVar("Answer")
 SETTLED_S = 0.3
 """Without a newer workload for this long, the user has stopped typing."""
-BasisChoice = Literal["measured", "spec"]
 
 
 class SessionThread:
