@@ -18,7 +18,7 @@ def test_a_fit_whose_range_ends_beyond_the_gpu_says_so() -> None:
         memory = row.answer.memory_bytes
         assert memory is not None
         beyond = memory.total.high > memory.capacity
-        assert (f"; may not fit: up to {bytes_text(memory.total.high)}; " in row.why) == beyond, (row.gpu, row.why)
+        assert (f"; may need {bytes_text(memory.total.high)}; " in row.why) == beyond, (row.gpu, row.why)
         doubtful += beyond
     assert 0 < doubtful < len(fits)
 
@@ -30,7 +30,7 @@ def test_what_is_kept_free_does_not_change_whether_a_fit_may_not_fit() -> None:
         row = next(row for row in plan("llama-3.1-8b-full-finetune", targets={"headroom": headroom}, **given).rows if row.rank)
         memory = row.answer.memory_bytes
         assert memory is not None
-        assert ("may not fit" in row.why) == (memory.total.high > memory.capacity)
+        assert ("may need" in row.why) == (memory.total.high > memory.capacity)
 
 
 def test_a_service_that_fills_its_cache_takes_in_fewer_requests_rather_than_not_fit() -> None:
@@ -44,7 +44,7 @@ def test_a_service_that_fills_its_cache_takes_in_fewer_requests_rather_than_not_
     for row in full:
         memory = row.answer.memory_bytes
         assert memory is not None
-        assert ("may not fit" in row.why) <= (memory.total.high - memory.kv_cache > 0.8 * memory.capacity)
+        assert ("may need" in row.why) <= (memory.total.high - memory.kv_cache > 0.8 * memory.capacity)
 
 
 @pytest.mark.parametrize(

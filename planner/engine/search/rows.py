@@ -181,7 +181,7 @@ def _doubt(e: Evaluated, row: int, answer: Answer) -> str:
     if job.task == "serve":
         most -= memory.kv_cache - min(memory.kv_cache, float(e.memory.kv_per_sequence[row]))
     room = float(e.memory.usable[row]) / (1 - job.headroom)
-    return f"may not fit: up to {bytes_text(most)}" if most > room else ""
+    return f"may need {bytes_text(most)}" if most > room else ""
 
 
 def _by_specification(v: Evaluation, row: int) -> Answer | None:
