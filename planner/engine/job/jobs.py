@@ -7,6 +7,7 @@ from typing import Any
 
 from planner.engine.job.choices import Chooser
 from planner.engine.job.companions import Held, held
+from planner.engine.job.context import context_assumed
 from planner.engine.job.drafts import Draft, draft_of
 from planner.engine.job.engine import Engine
 from planner.engine.job.engines import ENGINES, find_engine
@@ -133,6 +134,7 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     beside = held(workload, architecture, problems)
     draft = draft_of(workload, architecture, choose, problems)
     problems.raise_if_any()
+    choose.assumed |= context_assumed(workload, architecture)
     fraction = workload.memory_fraction if workload.memory_fraction is not None else engine.pool_fraction
     if not train and fraction is not None and workload.memory_fraction is None:
         choose.assumed["memory_fraction"] = fraction

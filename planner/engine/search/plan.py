@@ -13,6 +13,7 @@ import planner
 from planner.engine.answers import Counts, Plan, PlanRow
 from planner.engine.candidate import PLAN_HEADROOM
 from planner.engine.evaluate import Candidates, evaluate
+from planner.engine.job.context import check_context
 from planner.engine.job.gates import barred
 from planner.engine.job.jobs import Job, resolve
 from planner.engine.search.choosing import choose
@@ -79,6 +80,7 @@ def make_plan(
     `levers`: when nothing fits, look for changes that help. `hints`: name such a change for every GPU that is no solution.
     `simulated`: serve requests that come at a rate by the best candidates, one by one, instead of by closed formulas alone.
     """
+    check_context(workload, architecture)
     considered = {sources.find_gpu(name).name for name in workload.gpus_considered}
     most = workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
     sites = sites_for(workload, sources.gpus, sources.offers, sources.machine, sources.local_counts, considered, most)

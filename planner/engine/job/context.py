@@ -1,0 +1,59 @@
+"""How many tokens a model has positions for, and workloads that ask for more.
+
+A plan refuses them, as inference engines do. A candidate given in full is answered, and the answer says so: runs beyond a model's own
+positions are measured and published. Training may go beyond rotary positions, which is how contexts are extended, and nothing ends
+where attention is biased by distance (ALiBi).
+"""
+
+from __future__ import annotations
+
+from planner.errors import Problem, UserError
+from planner.workload.architecture import Architecture
+from planner.workload.tasks import Lengths, Workload, trains
+
+
+def check_context(workload: Workload, architecture: Architecture) -> None:
+    """Raises `UserError` for sequences that are longer than the model's positions and cannot be."""
+    found = _beyond(workload, architecture)
+    if found is None or architecture.alibi or (trains(workload.task) and architecture.rotary):
+        return
+    key, given, before = found
+    most = architecture.max_context or 0
+    room = f"{most - before:,} after {before:,} of input_tokens" if before else f"{most:,}"
+    raise UserError(
+        Problem("", key, f"{given:,} is not accepted; it has to be at most {room}: the model's positions end at {most:,} tokens.")
+    )
+
+
+def context_assumed(workload: Workload, architecture: Architecture) -> dict[str, str]:
+    """That positions are taken to go on, for the answer; empty where the model has enough."""
+    found = _beyond(workload, architecture)
+    if found is None:
+        return {}
+    _, given, before = found
+    return {"positions": f"{given + before:,} tokens, though the model's own end at {architecture.max_context:,}"}
+
+
+def _beyond(workload: Workload, architecture: Architecture) -> tuple[str, int, int] | None:
+    """(key, tokens it asks for, tokens before them) of what is longer than the model's positions."""
+    most = architecture.max_context
+    if most is None:
+        return None
+    if trains(workload.task):
+        return ("sequence", workload.sequence, 0) if workload.sequence and workload.sequence > most else None
+    longest, mean = _length(workload.input_tokens)
+    if longest > most:
+        return "input_tokens", longest, 0
+    if workload.task == "prefill":
+        return None
+    longest, answer = _length(workload.output_tokens)
+    if longest > most:
+        return "output_tokens", longest, 0 if mean >= most else mean
+    return ("output_tokens", answer, mean) if mean + answer > most else None
+
+
+def _length(given: int | Lengths | None) -> tuple[int, int]:
+    """(the longest that is told of, the mean)."""
+    if isinstance(given, Lengths):
+        return round(max(given.mean, given.p50 or 0.0, given.p95 or 0.0)), round(given.mean)
+    return given or 0, given or 0
