@@ -111,116 +111,20 @@ def _memory(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
     ]
 
 
-def columns_for(task: str) -> tuple[Column, ...]:
-    """The columns of one task, in the order they stand."""
-    training = task in TRAINING
-    spread_width = 5
+def _layout_text(row: PlanRow) -> str | None:
+    return row.answer.layout.text if row.answer.layout else None
 
-    def rate(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
-        figure = throughput(task, row.answer)
-        if figure is None:
-            return [(_right(UNKNOWN, width), "quiet")]
-        return [
-            (_right(rate_text(figure.value), width - spread_width - 2), "figure"),
-            (_right(spread_text(figure), spread_width), "quiet"),
-            (f" {symbols.basis[figure.basis]}", figure.basis),
-        ]
 
-    money = (
-        Column("job-usd", "$/job", 7, 9, lambda r, _, w: _figure(r.job_usd, money_text, w), lambda r: _value(r.job_usd))
-        if training
-        else Column(
-            "usd-per-million",
-            "$/M tok",
-            7,
-            9,
-            lambda r, _, w: _figure(r.answer.usd_per_million_tokens, money_text, w),
-            lambda r: _value(r.answer.usd_per_million_tokens),
-        )
-    )
-    extra = (
-        (
-            Column(
-                "job-h",
-                "job",
-                8,
-                6,
-                lambda r, _, w: [(_right(duration_text(r.job_h.value * 3600) if r.job_h else UNKNOWN, w), "figure")],
-                lambda r: _value(r.job_h),
-            ),
-            Column(
-                "mfu",
-                "MFU",
-                6,
-                2,
-                lambda r, _, w: _figure(r.answer.mfu, percent_text, w),
-                lambda r: _value(r.answer.mfu),
-                best_is_high=True,
-            ),
-        )
-        if training
-        else (
-            Column(
-                "usd-per-month",
-                "$/month",
-                8,
-                3,
-                lambda r, _, w: _figure(r.usd_per_month, money_text, w),
-                lambda r: _value(r.usd_per_month),
-            ),
-            Column("ttft", "1st tok", 8, 2, lambda r, _, w: _figure(_ttft(r), duration_text, w), lambda r: _value(_ttft(r))),
-            Column(
-                "request", "request", 8, 2, lambda r, _, w: _figure(_request(r), duration_text, w), lambda r: _value(_request(r))
-            ),
-        )
-    )
-    return (
-        Column("rank", "", 3, 12, _rank, lambda r: r.rank, solutions_only=False),
-        Column("gpu", "GPU", 14, 12, _gpu, lambda r: r.gpu.casefold(), align="left", solutions_only=False),
-        Column("gpus", "×", 3, 11, _count, lambda r: r.answer.layout.gpus if r.answer.layout else None, solutions_only=False),
-        Column(
-            "layout",
-            "layout",
-            11,
-            5,
-            _layout,
-            lambda r: r.answer.layout.text if r.answer.layout else None,
-            align="left",
-            solutions_only=False,
-        ),
-        Column("memory", "memory", 9, 10, _memory, lambda r: memory_share(r.answer), solutions_only=False),
-        Column("rate", "tokens/s     ", 13, 10, rate, lambda r: _value(throughput(task, r.answer)), best_is_high=True),
-        money,
-        Column("usd-per-h", "$/h", 7, 8, lambda r, _, w: _figure(r.usd_per_h, money_text, w), lambda r: _value(r.usd_per_h)),
-        Column(
-            "provider",
-            "where",
-            10,
-            7,
-            lambda r, s, w: [(shorten_end(r.offer.provider if r.offer else UNKNOWN, w, s.ellipsis).ljust(w), "quiet")],
-            lambda r: r.offer.provider.casefold() if r.offer else None,
-            align="left",
-        ),
-        *extra,
-        Column(
-            "flop-per-usd",
-            "FLOP/$",
-            8,
-            4,
-            lambda r, _, w: _figure(r.answer.flop_per_usd, si_text, w),
-            lambda r: _value(r.answer.flop_per_usd),
-            best_is_high=True,
-        ),
-        Column(
-            "limit",
-            "limit",
-            9,
-            7,
-            lambda r, s, w: [(shorten_end(r.answer.bottleneck or UNKNOWN, w, s.ellipsis).ljust(w), "limit")],
-            lambda r: r.answer.bottleneck,
-            align="left",
-        ),
-    )
+def _provider(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
+    return [(shorten_end(row.offer.provider if row.offer else UNKNOWN, width, symbols.ellipsis).ljust(width), "quiet")]
+
+
+def _limit(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
+    return [(shorten_end(row.answer.bottleneck or UNKNOWN, width, symbols.ellipsis).ljust(width), "limit")]
+
+
+def _job_time(row: PlanRow, _symbols: Symbols, width: int) -> list[Piece]:
+    return [(_right(duration_text(row.job_h.value * 3600 if row.job_h else None), width), "figure")]
 
 
 def _ttft(row: PlanRow) -> Figure | None:
@@ -231,6 +135,74 @@ def _ttft(row: PlanRow) -> Figure | None:
 def _request(row: PlanRow) -> Figure | None:
     latency = row.answer.request_s
     return (latency.p95 or latency.mean) if latency else None
+
+
+def _figures(
+    name: str,
+    title: str,
+    width: int,
+    keep: int,
+    of: Callable[[PlanRow], Figure | None],
+    text: Callable[[float | None], str],
+    *,
+    best_is_high: bool = False,
+) -> Column:
+    """A column of figures, drawn as `text` and sorted by value."""
+    return Column(
+        name, title, width, keep, lambda r, _, w: _figure(of(r), text, w), lambda r: _value(of(r)), best_is_high=best_is_high
+    )
+
+
+def _rate_column(task: str) -> Column:
+    """Tokens/s with their spread and what they rest on."""
+
+    def rate(row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
+        figure = throughput(task, row.answer)
+        if figure is None:
+            return [(_right(UNKNOWN, width), "quiet")]
+        return [
+            (_right(rate_text(figure.value), width - SPREAD_WIDTH - 2), "figure"),
+            (_right(spread_text(figure), SPREAD_WIDTH), "quiet"),
+            (f" {symbols.basis[figure.basis]}", figure.basis),
+        ]
+
+    return Column("rate", "tokens/s     ", 13, 10, rate, lambda r: _value(throughput(task, r.answer)), best_is_high=True)
+
+
+SPREAD_WIDTH = 5
+PLACE = (
+    Column("rank", "", 3, 12, _rank, lambda r: r.rank, solutions_only=False),
+    Column("gpu", "GPU", 14, 12, _gpu, lambda r: r.gpu.casefold(), align="left", solutions_only=False),
+    Column("gpus", "×", 3, 11, _count, lambda r: r.answer.layout.gpus if r.answer.layout else None, solutions_only=False),
+    Column("layout", "layout", 11, 5, _layout, _layout_text, align="left", solutions_only=False),
+    Column("memory", "memory", 9, 10, _memory, lambda r: memory_share(r.answer), solutions_only=False),
+)
+"""What the row is, and whether it fits."""
+OFFER = (
+    _figures("usd-per-h", "$/h", 7, 8, lambda r: r.usd_per_h, money_text),
+    Column("provider", "where", 10, 7, _provider, lambda r: r.offer.provider.casefold() if r.offer else None, align="left"),
+)
+WORTH = (
+    _figures("flop-per-usd", "FLOP/$", 8, 4, lambda r: r.answer.flop_per_usd, si_text, best_is_high=True),
+    Column("limit", "limit", 9, 7, _limit, lambda r: r.answer.bottleneck, align="left"),
+)
+JOB_USD = _figures("job-usd", "$/job", 7, 9, lambda r: r.job_usd, money_text)
+JOB = (
+    Column("job-h", "job", 8, 6, _job_time, lambda r: _value(r.job_h)),
+    _figures("mfu", "MFU", 6, 2, lambda r: r.answer.mfu, percent_text, best_is_high=True),
+)
+TOKENS_USD = _figures("usd-per-million", "$/M tok", 7, 9, lambda r: r.answer.usd_per_million_tokens, money_text)
+SERVICE = (
+    _figures("usd-per-month", "$/month", 8, 3, lambda r: r.usd_per_month, money_text),
+    _figures("ttft", "1st tok", 8, 2, _ttft, duration_text),
+    _figures("request", "request", 8, 2, _request, duration_text),
+)
+
+
+def columns_for(task: str) -> tuple[Column, ...]:
+    """The columns of one task, in the order they stand."""
+    money, own = (JOB_USD, JOB) if task in TRAINING else (TOKENS_USD, SERVICE)
+    return (*PLACE, _rate_column(task), money, *OFFER, *own, *WORTH)
 
 
 GAP_WIDE, GAP_TIGHT = 2, 1
@@ -247,29 +219,46 @@ class Fitted:
     gap: int = GAP_WIDE
 
 
-def fit_columns(columns: Sequence[Column], width: int, rows: Sequence[PlanRow]) -> Fitted:
-    """Choose columns for `width` cells; those no row fills are left out, providers and then GPUs take what is left over."""
+def fit_columns(columns: Sequence[Column], width: int, rows: Sequence[PlanRow], *, every: bool = False) -> Fitted:
+    """Choose columns for `width` cells; those no row fills are left out, and what is left over goes to words that were cut.
+
+    `every`: keep all of them and cut no word, however wide that is.
+    """
     filled = [
         replace(column, width=_count_width(rows)) if column.id == "gpus" else column
         for column in columns
         if column.keep >= 10 or any(column.key(row) is not None for row in rows)
     ]
-    longest = {
-        "provider": max((len(row.offer.provider) for row in rows if row.offer), default=0),
-        "gpu": max((len(device_name(row.gpu)) for row in rows), default=16),
-    }
-    wide = _kept(filled, width, GAP_WIDE)
-    tight = _kept(filled, width, GAP_TIGHT)
-    wanted = [column for column in filled if column.keep >= WANTED]
-    kept, gap = (wide, GAP_WIDE) if all(column in wide for column in wanted) else (tight, GAP_TIGHT)
+    longest = _longest_words(rows)
+    if every:
+        return Fitted(tuple((column, max(column.width, longest.get(column.id, 0))) for column in filled), GAP_WIDE)
+    kept, gap = _chosen(filled, width)
     spare = max(0, width - _width(kept, gap))
     widths = {column.id: column.width for column in kept}
-    for name in ("provider", "gpu"):
-        more = min(spare, max(0, longest[name] - widths.get(name, longest[name])))
+    for name, cells in longest.items():
+        more = min(spare, max(0, cells - widths.get(name, cells)))
         if more:
             widths[name] += more
             spare -= more
     return Fitted(tuple((column, widths[column.id]) for column in kept), gap)
+
+
+def _longest_words(rows: Sequence[PlanRow]) -> dict[str, int]:
+    """Cells of the longest entry of the columns of words, those that get spare room first in front."""
+    return {
+        "provider": max((len(row.offer.provider) for row in rows if row.offer), default=0),
+        "layout": max((len(_layout_text(row) or "") for row in rows), default=0),
+        "gpu": max((len(device_name(row.gpu)) for row in rows), default=16),
+        "limit": max((len(row.answer.bottleneck or "") for row in rows), default=0),
+    }
+
+
+def _chosen(columns: Sequence[Column], width: int) -> tuple[list[Column], int]:
+    """The columns kept and the gap between them: a narrow one where that saves one of those that are wanted."""
+    wide = _kept(columns, width, GAP_WIDE)
+    if all(column in wide for column in columns if column.keep >= WANTED):
+        return wide, GAP_WIDE
+    return _kept(columns, width, GAP_TIGHT), GAP_TIGHT
 
 
 def _count_width(rows: Sequence[PlanRow]) -> int:

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from textual.widgets import Input, Static
 from tui_sample import CHAT, sample_options, sample_plan, settle
 
-from planner.engine.answers import Figure, MemoryBytes, Plan
+from planner.engine.answers import Figure, LayoutAnswer, MemoryBytes, Plan
 from planner.engine.job import engines
 from planner.observe.snapshot import DeviceSnapshot
 from planner.units import GIB
@@ -140,6 +140,15 @@ def test_providers_are_named_whole_where_there_is_room(width: int, whole: bool) 
     shown = {column.id: "".join(text for text, _ in column.cells(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
     assert ("digitalocean" in shown.get("provider", "")) is whole
     assert sum(cells for _, cells in fitted.columns) + fitted.gap * (len(fitted.columns) - 1) <= width
+
+
+def test_a_long_layout_is_whole_where_there_is_room() -> None:
+    plan = planned()
+    layout = LayoutAnswer(gpus=96, nodes=12, gpus_per_node=8, tp=8, pp=2, dp=6, prefill_replicas=2)
+    rows = [msgspec.structs.replace(row, answer=msgspec.structs.replace(row.answer, layout=layout)) for row in plan.rows[:3]]
+    fitted = fit_columns(columns_for("serve"), 150, rows)
+    shown = {column.id: "".join(text for text, _ in column.cells(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
+    assert shown["layout"] == "tp8·pp2·dp6 2P:4D"
 
 
 def test_what_the_form_offers_is_what_the_engine_has() -> None:
