@@ -38,6 +38,8 @@ def print_time(row: PlanRow, detail: TimeDetail, console: Console) -> None:
     count = layout.gpus if layout else 1
     place = f"{count:,} × {device_name(row)}{f' as {layout.text}' if layout and count > 1 else ''}"
     console.print(Text(f"\nTime of {detail.work} on {place}: {duration_text(detail.total_s)}", style="bold"))
+    if detail.note:
+        console.print(Text(f"  {detail.note}"))
     for phase in detail.phases():
         flop = f", {si_text(phase.flop, 'FLOP')} a GPU" if phase.flop else ""
         bound = f"bound by {BOUND_WORDS[phase.bound]} for {percent_text(phase.bound_share)} of it{flop}"

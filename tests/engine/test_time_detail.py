@@ -19,6 +19,7 @@ from planner.engine.speed.detail import detail_of
 from planner.engine.speed.flops import flop_per_token, pass_products
 from planner.engine.speed.operator_times import CLASSES, _parts, number
 from planner.engine.speed.operators import Pass, attended_tokens
+from planner.units import duration_text
 from planner.workload.tasks import Workload
 
 
@@ -184,3 +185,27 @@ def test_roofs_are_those_of_the_gpu() -> None:
     assert told.peak_ridge == pytest.approx(312e12 / 2.039e12)
     assert told.flop_per_s < told.peak_flop_per_s
     assert told.bytes_per_s < told.peak_bytes_per_s
+
+
+def test_the_time_of_a_service_says_how_many_requests_share_it() -> None:
+    of = workload("llama-3.1-70b-chat-service", gpus_considered=["B200 SXM"])
+    row = next(row for row in session().plan(of, basis="spec").rows if row.rank)
+    told = detail(of, row)
+    assert row.answer.layout is not None
+    assert row.answer.request_s is not None
+    count, mean = row.answer.layout.batch, row.answer.request_s.mean.value
+    assert count is not None
+    assert count > 1
+    assert (told.work, told.at_once) == (f"one request of {count} at once a replica", count)
+    assert f"FLOPs and bytes of decode are of all {count} in flight" in told.note
+    assert f"The mean request takes {duration_text(mean)}" in told.note
+    decoding = next(one for one in told.operators if (one.phase, one.name) == ("decode", "MLP up"))
+    assert decoding.m == count
+
+
+def test_the_time_of_a_step_or_of_a_fixed_batch_needs_no_note() -> None:
+    for preset in ("llama-3.1-8b-lora", "llama-3.2-3b-offline"):
+        of, found = asked(preset, "as it ships")
+        if of.task != "serve":
+            told = detail(of, found.rows[0])
+            assert (told.note, told.at_once, "at once" in told.work) == ("", 1, False)

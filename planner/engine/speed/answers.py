@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from planner.units import digits
+from planner.units import digits, duration_text
 
 Bound = Literal["compute", "bandwidth", "latency", "launch", "link", "host", "bubble"]
 """What an operator waits for: arithmetic, memory, its own start, the host that launches it, other GPUs, the engine, or the rest of a
@@ -84,7 +84,11 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time of one candidate goes, operator by operator, and the roofs above them."""
 
     work: str
-    """What the time is of: "one optimizer step", "one request", …"""
+    """What the time is of: "one optimizer step", "one request of 16 at once a replica", …"""
+    at_once: int = 1
+    """Requests a replica of a service has in flight: decoding, FLOPs and bytes are of all of them together."""
+    mean_request_s: float | None = None
+    """What the mean request of that service takes, as the row says."""
     operators: list[Operator]
     total_s: float
     """The operators' sum."""
@@ -97,6 +101,15 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_s: float
     """Memory bandwidth that is reached."""
     peak_bytes_per_s: float
+
+    @property
+    def note(self) -> str:
+        """How the time is to be read beside that of the mean request; '' where there is nothing to mix up."""
+        if self.mean_request_s is None:
+            return ""
+        together = f"FLOPs and bytes of decode are of all {self.at_once:,} in flight together. " if self.at_once > 1 else ""
+        mean = f"The mean request takes {duration_text(self.mean_request_s)}"
+        return f"{together}{mean}: it meets more or fewer others, waits for their prompts, and for its admission."
 
     @property
     def ridge(self) -> float:

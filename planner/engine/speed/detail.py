@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from planner.engine.answers import PlanRow
 from planner.engine.candidate import candidate_of, job_of
 from planner.engine.evaluate import Evaluated, evaluate
@@ -32,7 +34,9 @@ def time_detail(
     chip = find_chip(gpu, job.dtype, job.stored)
     if layout is None or chip is None or not row.answer.seconds_by_class:
         return None
-    return detail_of(evaluate(candidate_of(job, chip, layout, nvlink=nvlink_of(row, offers))))
+    found = detail_of(evaluate(candidate_of(job, chip, layout, nvlink=nvlink_of(row, offers))))
+    mean = row.answer.request_s.mean.value if job.task == "serve" and row.answer.request_s else None
+    return msgspec.structs.replace(found, mean_request_s=mean)
 
 
 def detail_of(e: Evaluated) -> TimeDetail:
@@ -43,8 +47,11 @@ def detail_of(e: Evaluated) -> TimeDetail:
     else:
         assert e.serve is not None
         operators = serve_operators(e.table, job, e.serve)
+    at_once = max(1, round(float(e.table.layout.sequences[0]))) if job.task == "serve" else 1
+    work = WORK.get(job.task, "one batch of requests")
     return TimeDetail(
-        work=WORK.get(job.task, "one batch of requests"),
+        work=f"{work} of {at_once:,} at once a replica" if at_once > 1 else work,
+        at_once=at_once,
         operators=operators,
         total_s=sum(one.seconds for one in operators),
         dtype=job.dtype,
