@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
+from planner.paths import write_whole
 from planner.schema import read_struct, read_toml
 from planner.workload.huggingface.hub import NotFetched, config_address, fetched_config, is_hub_id
 from planner.workload.tasks import Workload
@@ -169,7 +170,7 @@ class PresetShelf:
             raise UserError(Problem(str(path), "", "exists already; choose another name or overwrite it."))
         text = _as_toml(workload, path)
         try:
-            _write_whole(path, text)
+            write_whole(path, text)
         except OSError as error:
             raise UserError(Problem(str(path), "", f"cannot be written: {error.strerror}.")) from None
         return path
@@ -240,20 +241,3 @@ def _as_toml(workload: Workload, path: Path) -> str:
         if key not in document or document[key] != value:
             document[key] = value
     return tomlkit.dumps(document)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    import os
-    import tempfile
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
