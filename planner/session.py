@@ -5,8 +5,9 @@ The only room front ends (`planner.cli`, `widgets`) go through; they format what
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurement import Measurement, Prediction
     from planner.hardware.offers import Offer
     from planner.hardware.priors import Priors
+    from planner.hardware.refresh import Refreshed
     from planner.hardware.store import Store
     from planner.observe.machine import Machine
     from planner.reach import BasisChoice, Reach
@@ -62,10 +64,55 @@ class Session:
 
     @cached_property
     def offers(self) -> tuple[Offer, ...]:
-        """What they cost to rent."""
+        """What they cost to rent: the user's own offers, and those shipped of every other provider."""
+        from planner.hardware.offers import with_own
+
+        return with_own(self.shipped_offers, self.own_offers)
+
+    @cached_property
+    def shipped_offers(self) -> tuple[Offer, ...]:
+        """Those that came with the program."""
         from planner.hardware.offers import load_offers
 
         return load_offers(paths.presets_folder() / "offers", self.gpus)
+
+    @cached_property
+    def own_offers(self) -> tuple[Offer, ...]:
+        """Those in the user's config folder: written there by `offers refresh` or by hand. Raises `UserError` for unusable ones."""
+        from planner.hardware.offers import load_own_offers
+
+        return load_own_offers(self.offers_folder, self.gpus)
+
+    @property
+    def offers_folder(self) -> Path:
+        """Where the user's own offers are, a file a provider (not created here)."""
+        return self.config / "offers"
+
+    def refresh_offers(
+        self,
+        providers: Sequence[str] = (),
+        *,
+        source: str | None = None,
+        today: dt.date,
+        dry_run: bool = False,
+        timeout_s: float = 20.0,
+    ) -> Iterator[Refreshed]:
+        """Fetch the prices of `providers` (none: all that are regenerated) into the user's own offers, one result each as it comes.
+
+        `source`: another copy of the catalogue, a URL or a folder. Raises `UserError` for either of them unknown.
+        """
+        from planner.hardware.price_catalogue import load_price_catalogue
+        from planner.hardware.refresh import Shelf, base_url, chosen_providers, refresh
+
+        catalogue = load_price_catalogue(paths.presets_folder() / "catalogues" / "skypilot.toml", self.gpus)
+        try:
+            current = self.offers
+        except UserError:  # own files that cannot be used: they may be what is to be replaced
+            current = self.shipped_offers
+        shelf = Shelf(self.shipped_offers, current, self.offers_folder, self.gpus)
+        base = base_url(source, catalogue)
+        asked = chosen_providers(catalogue, providers)
+        return refresh(asked, catalogue, base, shelf, today=today, dry_run=dry_run, timeout_s=timeout_s)
 
     @cached_property
     def models(self) -> ModelShelf:

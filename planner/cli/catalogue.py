@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from planner.cli.exits import ExitCode, tell_problems
-from planner.cli.groups import DefaultGroup
+from planner.cli.groups import DefaultGroup, LazyCommand
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.listing import print_card, print_columns, print_json
 from planner.errors import Problem, UserError
@@ -228,7 +228,10 @@ def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:
     return ExitCode.ANSWERED
 
 
-@click.group(cls=DefaultGroup, default="list")
+REFRESH = {"refresh": LazyCommand("planner.cli.refresh", "refresh", "Fetch today's prices from the SkyPilot catalogue.")}
+
+
+@click.group(cls=DefaultGroup, default="list", lazy=REFRESH)
 def offers() -> None:
     """Rental prices, each with its date and source."""
 
@@ -239,10 +242,11 @@ def offers() -> None:
 @pass_invocation
 def list_offers(invocation: Invocation, provider: str | None, as_json: bool) -> int:
     """List every offer, cheapest GPU hour first."""
-    known = invocation.session().offers
+    session = invocation.session()
+    known = session.offers
     if provider is not None:
         known = tuple(offer for offer in known if offer.provider.casefold() == provider.casefold())
-    return _print_offers(known, as_json)
+    return _print_offers(known, session.own_offers, as_json)
 
 
 @offers.command("show")
@@ -253,7 +257,7 @@ def show_offers(invocation: Invocation, gpu: str, as_json: bool) -> int:
     """List the offers of one GPU, cheapest GPU hour first."""
     session = invocation.session()
     name = session.gpus.find(gpu).name
-    return _print_offers(tuple(offer for offer in session.offers if offer.gpu == name), as_json)
+    return _print_offers(tuple(offer for offer in session.offers if offer.gpu == name), session.own_offers, as_json)
 
 
 PRICES = (
@@ -265,8 +269,9 @@ PRICES = (
 """Of the whole instance; a column that no offer has is left out."""
 
 
-def _print_offers(found: Sequence[Offer], as_json: bool) -> int:
-    """Print `found` and say by the exit code whether there were any."""
+def _print_offers(found: Sequence[Offer], own: Sequence[Offer], as_json: bool) -> int:
+    """Print `found` and say by the exit code whether there were any; `own` are those of the user's files."""
+    yours = {offer.provider for offer in own}
 
     def price_per_gpu(offer: Offer) -> float:
         price = offer.on_demand_usd_per_h or offer.spot_usd_per_h
@@ -277,7 +282,7 @@ def _print_offers(found: Sequence[Offer], as_json: bool) -> int:
         print_json(ordered)
     else:
         priced = [(head, name) for head, name in PRICES if any(getattr(offer, name) is not None for offer in ordered)]
-        heads = ("provider", "GPU", "×", "$/GPU-h", *(head for head, _ in priced), "instance", "region", "as of")
+        heads = ("provider", "GPU", "×", "$/GPU-h", *(head for head, _ in priced), "instance", "region", "as of", "from")
         rows = [
             (
                 offer.provider,
@@ -288,6 +293,7 @@ def _print_offers(found: Sequence[Offer], as_json: bool) -> int:
                 offer.instance,
                 offer.region,
                 offer.as_of,
+                "yours" if offer.provider in yours else "shipped",
             )
             for offer in ordered
         ]

@@ -139,12 +139,15 @@ def _catalogue(session: Session) -> Facts:
 def _prices(session: Session) -> Facts:
     import datetime as dt
 
-    dates = []
+    dates: list[dt.date] = []
+    own: dict[str, str] = {}
     for offer in session.offers:
         try:
             dates.append(dt.date.fromisoformat(offer.as_of))
         except ValueError:
             continue  # a source may state no more than a year
+    for offer in session.own_offers:
+        own[offer.provider] = max(offer.as_of, own.get(offer.provider, ""))
     newest = max(dates, default=None)
     today = dt.datetime.now(tz=dt.UTC).date()
     return {
@@ -152,6 +155,8 @@ def _prices(session: Session) -> Facts:
         "newest": newest,
         "age_days": (today - newest).days if newest else None,
         "undated": len(session.offers) - len(dates),
+        "own": own,
+        "own_folder": str(session.offers_folder),
     }
 
 
@@ -213,7 +218,11 @@ def _price_lines(facts: Facts) -> list[str]:
     if facts["newest"] is None:
         return ["no dated offer"]
     undated = f"; {facts['undated']} offers state a year alone" if facts["undated"] else ""
-    return [f"newest of {facts['newest']}, {facts['age_days']} days ago; oldest of {facts['oldest']}{undated}"]
+    yours = ", ".join(f"{provider} of {as_of}" for provider, as_of in facts["own"].items())
+    return [
+        f"newest of {facts['newest']}, {facts['age_days']} days ago; oldest of {facts['oldest']}{undated}",
+        f"yours: {yours}, in {facts['own_folder']}" if yours else "all as shipped; today's: gpu-planner offers refresh",
+    ]
 
 
 def _measurement_lines(facts: Facts) -> list[str]:

@@ -1,4 +1,4 @@
-"""What GPUs cost to rent, read from `presets/offers/` (a file a provider)."""
+"""What GPUs cost to rent: `presets/offers/` (a file a provider), and the user's own files in place of theirs."""
 
 from __future__ import annotations
 
@@ -53,11 +53,33 @@ def load_offers(folder: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
 
     Raises `UserError` with one problem per fault, over all files: unusable keys, unknown GPUs, an offer given twice.
     """
-    from planner.hardware.entries import catalogue_files, read_entries
+    from planner.hardware.entries import catalogue_files
+
+    return _offers_of(catalogue_files(folder), gpus)
+
+
+def load_own_offers(folder: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
+    """The same of the user's folder, which may be absent or empty."""
+    return _offers_of(sorted(folder.glob("*.toml")), gpus)
+
+
+def with_own(shipped: tuple[Offer, ...], own: tuple[Offer, ...]) -> tuple[Offer, ...]:
+    """The shipped offers, those of every provider that `own` names replaced by its."""
+    replaced = {offer.provider for offer in own}
+    return (*(offer for offer in shipped if offer.provider not in replaced), *own)
+
+
+def offers_of_file(path: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
+    """The offers of one file; raises `UserError` with one problem per fault."""
+    return _offers_of([path], gpus)
+
+
+def _offers_of(files: list[Path], gpus: GpuCatalogue) -> tuple[Offer, ...]:
+    from planner.hardware.entries import read_entries
 
     problems: list[Problem] = []
     offers: list[Offer] = []
-    for path in catalogue_files(folder):
+    for path in files:
         try:
             read = read_entries(path, "offer", Offer)
         except UserError as error:

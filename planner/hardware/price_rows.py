@@ -1,0 +1,110 @@
+"""The lines of a price catalogue: CSV, a line an instance and zone; some hosts are priced apart from their GPUs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "MemoryGiB", "GpuInfo", "Price", "SpotPrice", "Region")
+"""What a file has to have; AvailabilityZone is read where there is one."""
+
+
+class UnusablePrices(Exception):  # noqa: N818  # an expected outcome, said in words
+    """A file that cannot be used at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the CSV. Prices are of the whole instance, in US dollars an hour; None: not stated."""
+
+    instance: str
+    accelerator: str
+    gpus: float
+    vcpus: float | None
+    memory_gib: float | None
+    info: str
+    price: float | None
+    spot: float | None
+    region: str
+    zone: str
+
+
+def read_rows(text: str, unusable: list[str]) -> Iterator[Row]:
+    """Every line that can be read; the others go to `unusable`, each with its number and why.
+
+    Raises `UnusablePrices` where the text is no such table.
+    """
+    reader = csv.DictReader(io.StringIO(text))
+    lacking = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    if lacking:
+        raise UnusablePrices(f"is no table of prices: it has no column {', '.join(lacking)}")
+    try:
+        for line in reader:
+            try:
+                yield _row(line)
+            except ValueError as wrong:
+                unusable.append(f"line {reader.line_num}: {wrong}")
+    except csv.Error as wrong:
+        raise UnusablePrices(f"is no table of prices: line {reader.line_num}: {wrong}") from None
+
+
+def _row(line: Mapping[str, Any]) -> Row:
+    if None in line or any(line[name] is None for name in COLUMNS):
+        raise ValueError("has more or fewer values than columns")
+
+    def number(name: str) -> float | None:
+        text = line[name].strip()
+        if not text:
+            return None
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"{name} {text!r} is not a number") from None
+        if not 0 <= value < 1e9:  # not a number and infinity too
+            raise ValueError(f"{name} {text!r} is not a number >= 0")
+        return value
+
+    return Row(
+        instance=line["InstanceType"].strip(),
+        accelerator=line["AcceleratorName"].strip(),
+        gpus=number("AcceleratorCount") or 0.0,
+        vcpus=number("vCPUs"),
+        memory_gib=number("MemoryGiB"),
+        info=line["GpuInfo"],
+        price=number("Price") or None,
+        spot=number("SpotPrice") or None,
+        region=line["Region"].strip(),
+        zone=(line.get("AvailabilityZone") or line["Region"]).strip(),
+    )
+
+
+def assembled(rows: Iterable[Row], machines: Mapping[str, tuple[str, int]]) -> Iterator[Row]:
+    """Hosts joined with the GPUs they hold, zone by zone, where the two are priced apart."""
+    hosts: dict[str, list[Row]] = defaultdict(list)
+    parts: dict[tuple[str, int, str], Row] = {}
+    for row in rows:
+        if row.instance and not row.accelerator:
+            hosts[row.instance].append(row)
+        elif row.accelerator and not row.instance:
+            parts[row.accelerator, int(row.gpus), row.zone] = row
+    for instance, (accelerator, count) in machines.items():
+        for host in hosts[instance.partition("+")[0]]:
+            part = parts.get((accelerator, count, host.zone))
+            if part is None or part.price is None or host.price is None:
+                continue
+            yield Row(
+                instance=instance,
+                accelerator=accelerator,
+                gpus=count,
+                vcpus=host.vcpus,
+                memory_gib=host.memory_gib,
+                info="",
+                price=round(host.price + part.price, 6),
+                spot=round(host.spot + part.spot, 6) if host.spot and part.spot else None,
+                region=host.region,
+                zone=host.zone,
+            )
