@@ -146,6 +146,13 @@ ACTIONS: tuple[Action, ...] = (
     Action(id="sort", keys="s", label="sort", description="Sort by the next column.", group="Plan", rank=6),
     Action(id="reverse", keys="S", label="reverse", description="Reverse the order of the sorted column.", group="Plan"),
     Action(
+        id="wide",
+        keys="W",
+        label="all columns",
+        description="Draw every column of the ranking, to be shifted with h and l; again: those there is room for.",
+        group="Plan",
+    ),
+    Action(
         id="compare",
         keys="c",
         label="compare",
@@ -240,6 +247,26 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action(
         id="table-last", keys="G,end", label="last", description="Last row.", group="Move", scope="table", does="go(-1)", shown="G"
+    ),
+    Action(
+        id="table-left",
+        keys="h,left",
+        label="left",
+        description="Shift the columns back, where W draws them all.",
+        group="Move",
+        scope="table",
+        does="shift(-1)",
+        shown="h ←",
+    ),
+    Action(
+        id="table-right",
+        keys="l,right",
+        label="right",
+        description="Shift to the next columns, where W draws them all.",
+        group="Move",
+        scope="table",
+        does="shift(1)",
+        shown="l →",
     ),
     Action(
         id="table-page-down",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Work = Coroutine[Any, Any, None]
 NEEDS_PANES = ("filter", "preset", *(f"pane-{name}" for name in PANES))
-NEEDS_PLAN = ("sort", "reverse", "export", "copy-command", "save", "undo", "basis")
+NEEDS_PLAN = ("sort", "reverse", "wide", "export", "copy-command", "save", "undo", "basis")
 NEEDS_ROW = ("why", "memory", "time", "copy", "compare")
 LEAST_COMPARED = 2
 MEASURES = ("benchmark", "suite")
@@ -60,6 +60,8 @@ def label(app: PlannerApp, action: Action) -> str:
         return "resume"
     if action.id == "basis" and app.basis == "spec":
         return "measured"
+    if action.id == "wide" and app.measuring is not None and app.table.wide:
+        return "fewer columns"
     return action.label
 
 
@@ -322,6 +324,7 @@ DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
     "filter": open_filter,
     "sort": lambda app: app.table.sort_next(),
     "reverse": lambda app: app.table.reverse(),
+    "wide": lambda app: app.table.toggle_wide(),
     "export": taking.export,
     "copy": taking.copy_row,
     "copy-command": taking.copy_command,

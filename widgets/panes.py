@@ -128,7 +128,8 @@ class RankingView(Vertical):
             by = f"by {ORDER_WORDS[order.column]}{', high first' if order.descending else ''}"
         spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
         marked = f" · {len(table.marked)} marked, c compares" if table.marked else ""
-        title = f"{counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}{marked}"
+        wide = " · h l shift" if table.wide else ""
+        title = f"{counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}{marked}{wide}"
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows}
         words = SHORT_BASIS_WORDS if self.size.width < 80 else BASIS_WORDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from planner.engine.answers import Plan, PlanRow
 
 HEADER_ROWS = 1
+FROZEN = ("rank", "gpu")
+"""Columns that stay where they are while the others are shifted."""
 Key = tuple[str, int, str, str]
 
 
@@ -88,6 +91,9 @@ class Ranking(ScrollView, can_focus=True):
         self._plan: Plan | None = None
         self._columns: tuple[Column, ...] = ()
         self._fitted = Fitted()
+        self._wide = False
+        self._hidden = 0
+        """Columns behind the frozen ones that are out of sight at the left."""
         self._rows: list[PlanRow] = []
         self._cursor = 0
         self._moved = False
@@ -123,6 +129,18 @@ class Ranking(ScrollView, can_focus=True):
         """The filter as typed."""
         return self._filter
 
+    @property
+    def wide(self) -> bool:
+        """Whether every column is drawn, some of them out of sight."""
+        return self._wide
+
+    def toggle_wide(self) -> None:
+        """Draw every column, to be shifted sideways, or those there is room for."""
+        self._wide, self._hidden = not self._wide, 0
+        self._fit()
+        self.refresh()
+        self.post_message(self.Arranged())
+
     def show(self, plan: Plan) -> None:
         """Show another plan; the cursor stays with its row once the user has moved it."""
         task = str(plan.task.get("task", ""))
@@ -144,6 +162,7 @@ class Ranking(ScrollView, can_focus=True):
         index = names.index(self._order.column) + 1 if self._order.column in names else 0
         self._order = Order() if index >= len(names) else self._first_order(names[index])
         self._arrange()
+        self._bring_into_sight(self._order.column)
 
     def reverse(self) -> None:
         """Turn the order round."""
@@ -185,7 +204,46 @@ class Ranking(ScrollView, can_focus=True):
 
     def _fit(self) -> None:
         rows = self._plan.rows if self._plan else []
-        self._fitted = fit_columns(self._columns, self.size.width - 2, rows)
+        self._fitted = fit_columns(self._columns, self.size.width - 2, rows, every=self._wide)
+        self._hide(self._hidden)
+
+    @property
+    def _frozen_cells(self) -> int:
+        """Of the cursor's sign and the columns that stay."""
+        return 1 + sum(cells + self._fitted.gap for column, cells in self._fitted.columns if column.id in FROZEN)
+
+    @property
+    def _ends(self) -> list[int]:
+        """Where the columns behind the frozen ones begin, counted from the first of them, and where the last one ends."""
+        free = [cells + self._fitted.gap for column, cells in self._fitted.columns if column.id not in FROZEN]
+        return [0, *accumulate(free)]
+
+    @property
+    def _cells(self) -> int:
+        """Of a whole line: what is in sight, and what is not."""
+        return max(self.size.width, self._frozen_cells + self._ends[-1])
+
+    def _hide(self, count: int) -> None:
+        """Take so many columns out of sight at the left, as far as that brings others into sight."""
+        ends, room = self._ends, self.size.width - self._frozen_cells
+        most = next(number for number, end in enumerate(ends) if ends[-1] - self._fitted.gap - end <= room)
+        count = min(max(0, count), most)
+        if count != self._hidden:
+            self._hidden = count
+            self.refresh()
+
+    def action_shift(self, step: int) -> None:
+        """Shift the columns by one; nothing where all of them are in sight."""
+        self._hide(self._hidden + step)
+
+    def _bring_into_sight(self, name: str | None) -> None:
+        """Shift so far that the column of this id is whole."""
+        names = [column.id for column, _ in self._fitted.columns if column.id not in FROZEN]
+        if name not in names:
+            return
+        index, ends, room = names.index(name), self._ends, self.size.width - self._frozen_cells
+        least = next(number for number, end in enumerate(ends) if ends[index + 1] - self._fitted.gap - end <= room)
+        self._hide(max(least, min(self._hidden, index)))
 
     def on_resize(self, _event: events.Resize) -> None:
         """Choose the columns there is room for."""
@@ -261,6 +319,7 @@ class Ranking(ScrollView, can_focus=True):
 
     def _column_at(self, x: int) -> str | None:
         position = 0
+        x += self._ends[self._hidden] if x >= self._frozen_cells - 1 else 0
         for column, width in self._fitted.columns:
             if position <= x < position + width + self._fitted.gap:
                 return column.id
@@ -268,8 +327,18 @@ class Ranking(ScrollView, can_focus=True):
         return None
 
     def render_line(self, y: int) -> Strip:
-        """The heading, then the rows from the scroll offset on."""
-        width, base = self.size.width, self.rich_style
+        """The heading, then the rows from the scroll offset on; of columns that are shifted only whole ones are in sight."""
+        strip, width = self._whole_line(y, self._cells), self.size.width
+        if not self._wide:
+            return strip
+        ends, frozen = self._ends, self._frozen_cells
+        begin = ends[self._hidden]
+        end = max(end for end in ends if end <= begin + width - frozen + self._fitted.gap)
+        shown = Strip.join([strip.crop(0, frozen), strip.crop(frozen + begin, frozen + end)])
+        return shown.adjust_cell_length(width, next((segment.style for segment in reversed(list(strip))), None))
+
+    def _whole_line(self, y: int, width: int) -> Strip:
+        base = self.rich_style
         self._style = self._style.of(self.app)
         if y < HEADER_ROWS:
             return self._header(width)

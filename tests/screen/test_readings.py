@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from widgets.app import PlannerApp
 from widgets.choice import Choice
 from widgets.columns import ORDER_WORDS, columns_for, fit_columns
 from widgets.fields import ENGINES, TRAINERS, fields_for
+from widgets.frame import Frame
 from widgets.gpu_lines import Drawing, block, history_values, short_head, short_line
 from widgets.history import History, Marks
 from widgets.lines import KeyLine, Tabs
@@ -306,3 +308,43 @@ async def test_a_choice_left_to_the_planner_shows_what_that_took(tmp_path: Path)
         choice.offer([Item("", "auto"), Item("bf16"), Item("fp8")], "fp8", "bf16")
         await pilot.pause()
         assert str(choice.content).split()[0] == "fp8"
+
+
+async def test_every_column_can_be_brought_into_sight_whole(tmp_path: Path) -> None:
+    """On the smallest usual screen: none is cut in the middle of a figure, the name of the GPU stays, sorting brings its column."""
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        usual = heading(app)
+        assert "layout" not in usual
+        await pilot.press("W")
+        await pilot.pause()
+        assert "h l shift" in str(app.main.query_one("#ranking", Frame).border_title)
+        titles = {column.title.strip() for column in columns_for("serve")} - {""}
+        seen: set[str] = set()
+        before = ""
+        for _ in range(len(titles)):
+            line = heading(app)
+            assert cell_len(line) == app.table.size.width
+            words = set(re.split(r"\s{2,}", line.strip()))
+            assert words <= titles, "whole titles alone"
+            assert app.table.render_line(1).text[:20].split()[1:3] == ["1", "H200"]
+            seen |= words
+            if line == before:
+                break
+            before = line
+            await pilot.press("l")
+            await pilot.pause()
+        assert seen == titles
+        while app.table.order.column != "layout":
+            await pilot.press("s")
+        await pilot.pause()
+        assert "layout" in heading(app)
+        await pilot.press("W", "escape")
+        await pilot.pause()
+        assert "h l shift" not in str(app.main.query_one("#ranking", Frame).border_title)
+        assert heading(app).replace("▲", "").split() == usual.split()
+
+
+def heading(app: PlannerApp) -> str:
+    return app.table.render_line(0).text
