@@ -41,14 +41,22 @@ SHORT_BASIS_WORDS: Mapping[Basis, str] = {
     "spec": "vendor",
 }
 
+NEARLY = 1 - 1e-9
+"""Of the side below: a side above that is smaller was cut at what cannot be exceeded, as a share at 100 %."""
 TRAINING = ("train", "finetune")
 
 
 def spread_text(figure: Figure | None) -> str:
-    """The wider side of a range: '±14%', or '×÷2.4' where a percentage would reach below zero; empty when exact or absent."""
+    """The wider side of a range: '±14%', or '×÷2.4' where a percentage would reach below zero; empty when exact or absent.
+
+    Both sides where the top is cut at what cannot be exceeded, as a share at 100 %: '+4/-13%', '-13%'.
+    """
     if figure is None or not figure.value or figure.low == figure.high:
         return ""
-    wider = max(figure.high / figure.value - 1, 1 - figure.low / figure.value)
+    above, below = figure.high / figure.value - 1, 1 - figure.low / figure.value
+    if above < below * NEARLY:
+        return f"{f'+{above * 100:.0f}/' if above >= 0.005 else ''}-{below * 100:.0f}%"
+    wider = max(above, below)
     if wider < 0.995:
         return f"±{wider * 100:.0f}%"
     factor = max(figure.high / figure.value, figure.value / figure.low if figure.low > 0 else 1.0)

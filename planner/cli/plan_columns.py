@@ -36,11 +36,19 @@ def throughput(answer: Answer) -> Figure | None:
     return answer.output_tokens_per_s or answer.tokens_per_s or answer.decode_tokens_per_s
 
 
+NEARLY = 1 - 1e-9
+"""Of the side below: a side above that is smaller was cut at what cannot be exceeded, as a share at 100 %."""
+
+
 def spread_text(figure: Figure) -> str:
-    """The wider side of a range: '±14 %', or '×÷2.4' where a percentage would reach below zero."""
+    """The wider side of a range: '±14 %', or '×÷2.4' where a percentage would reach below zero; both where its top is cut: '+4/-13 %'."""
     if not figure.value or figure.low == figure.high:
         return ""
-    wider = max(figure.high / figure.value - 1, 1 - figure.low / figure.value)
+    above, below = figure.high / figure.value - 1, 1 - figure.low / figure.value
+    if above < below * NEARLY:
+        up = f"+{above * 100:.0f}/" if above >= 0.005 else ""
+        return f"{up}-{percent_text(below)}"
+    wider = max(above, below)
     if wider < 0.995:
         return f"±{percent_text(wider)}"
     factor = max(figure.high / figure.value, figure.value / figure.low if figure.low > 0 else 1.0)

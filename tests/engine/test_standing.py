@@ -6,6 +6,9 @@ import msgspec
 import pytest
 from engine_sample import plan, workload
 
+from planner.cli.plan_columns import spread_text
+from planner.engine.answers import Figure
+from planner.engine.figures import capped
 from planner.engine.search.rows import ranked
 from planner.units import bytes_text
 
@@ -59,3 +62,11 @@ def test_what_has_no_price_says_that_it_comes_after_what_has_one(objective: str,
     assert last.why.startswith("no price, so after all that have one; ") == said
     (alone,) = ranked([(own, 1e18)], of)
     assert alone.why.startswith("no price is known: by speed; ") == said
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.2, "-13 %"), (0.95, "+5/-17 %"), (0.996, "-17 %"), (0.5, "±20 %")]
+)  # fmt: skip
+def test_the_range_of_a_share_does_not_reach_beyond_all(value: float, text: str) -> None:
+    factor = 1.2 if value < 1 else 1.2 / 0.87
+    assert spread_text(capped(Figure(value, value / factor, value * factor, "spec"), 1.0)) == text
