@@ -148,7 +148,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         id="wide",
         keys="W",
-        label="all columns",
+        label="columns",
         description="Draw every column of the ranking, to be shifted with h and l; again: those there is room for.",
         group="Plan",
     ),

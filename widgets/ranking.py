@@ -221,12 +221,15 @@ class Ranking(ScrollView, can_focus=True):
     @property
     def _cells(self) -> int:
         """Of a whole line: what is in sight, and what is not."""
+        if not self._wide:
+            return self.size.width
         return max(self.size.width, self._frozen_cells + self._ends[-1])
 
     def _hide(self, count: int) -> None:
         """Take so many columns out of sight at the left, as far as that brings others into sight."""
         ends, room = self._ends, self.size.width - self._frozen_cells
-        most = next(number for number, end in enumerate(ends) if ends[-1] - self._fitted.gap - end <= room)
+        rest = (number for number, end in enumerate(ends) if ends[-1] - self._fitted.gap - end <= room)
+        most = next(rest, len(ends) - 1) if self._wide else 0
         count = min(max(0, count), most)
         if count != self._hidden:
             self._hidden = count
@@ -239,10 +242,10 @@ class Ranking(ScrollView, can_focus=True):
     def _bring_into_sight(self, name: str | None) -> None:
         """Shift so far that the column of this id is whole."""
         names = [column.id for column, _ in self._fitted.columns if column.id not in FROZEN]
-        if name not in names:
+        if name not in names or not self._wide:
             return
         index, ends, room = names.index(name), self._ends, self.size.width - self._frozen_cells
-        least = next(number for number, end in enumerate(ends) if ends[index + 1] - self._fitted.gap - end <= room)
+        least = next((number for number, end in enumerate(ends) if ends[index + 1] - self._fitted.gap - end <= room), index)
         self._hide(max(least, min(self._hidden, index)))
 
     def on_resize(self, _event: events.Resize) -> None:
