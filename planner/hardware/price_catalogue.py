@@ -25,6 +25,9 @@ GIB = 2**30
 JOINED = ("SXM", "OAM", "superchip")
 """Form factors whose GPUs are joined by NVLink, or the vendor's like of it, wherever several are in one instance."""
 
+FLAT = 0.005
+"""Spread of spot to list price over regions below which the spot price is no market's."""
+
 
 class CataloguedProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One provider of the catalogue, and what its names mean."""
@@ -49,6 +52,10 @@ class CataloguedProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Whether GpuInfo states the memory of all GPUs together."""
     least_over_spot: float = 0.0
     """A list price below this many spot prices is not on demand, and its region is left out."""
+    least_of_dearest: float = 0.0
+    """The same of one below this share of the dearest region's."""
+    flat_spot_is_placeholder: bool = False
+    """Whether a spot price that is the same share of the list price in every region is none."""
     kept_by_hand: bool = False
     """Whether nobody regenerates the file daily: it is read only when it is asked for by name."""
     note: str = ""
@@ -60,6 +67,8 @@ class PriceCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     name: str
     base: str
     """URL of the folder that holds one folder a provider."""
+    mirror: str | None = None
+    """Another, asked where the first does not answer."""
     accelerators: dict[str, str]
     """AcceleratorName -> GPU, of names that mean one part at every provider."""
     provider: tuple[CataloguedProvider, ...]
@@ -170,19 +179,21 @@ def _offer(
     source: str,
 ) -> Offer | None:
     """One instance at its home region, else at the cheapest; None when no region has a price that can be believed."""
-    believed = [row for row in rows if not (row.price and row.spot and row.price < row.spot * provider.least_over_spot)]
+    believed = _believed(rows, provider)
     priced = {row.region: row for row in sorted(believed, key=lambda row: -(row.price or 0.0)) if row.price}
     region = _region(believed, priced, provider.home)
     if region is None:
         return None
     first = priced.get(region) or next(row for row in believed if row.region == region)
-    count = int(first.gpus)
+    placeholder = provider.flat_spot_is_placeholder and _flat_spot(believed)
     spots = [row.spot for row in believed if row.region == region and row.spot and (row.price is None or row.spot < row.price)]
+    spots = [] if placeholder else spots
     if first.price is None and not spots:
         return None
+    prices = [row.price for row in priced.values() if row.price]
+    count = int(first.gpus)
     shipped = by_instance.get((first.instance, count))
     shipped = shipped if shipped and shipped.gpu == gpu.name else None
-    prices = [row.price for row in priced.values() if row.price]
     return Offer(
         provider=provider.provider,
         instance=first.instance,
@@ -190,7 +201,7 @@ def _offer(
         gpus=count,
         vcpus=first.vcpus or None,
         memory_bytes=round(first.memory_gib * GIB) if first.memory_gib else None,
-        region=region,
+        region="all" if provider.home is None and len(priced) > 1 and min(prices) == max(prices) else region,
         on_demand_usd_per_h=first.price,
         spot_usd_per_h=round(statistics.median(spots), 6) if spots else None,
         reserved_1y_usd_per_h=shipped.reserved_1y_usd_per_h if shipped else None,
@@ -202,8 +213,25 @@ def _offer(
         on_demand_max_usd_per_h=max(prices, default=None),
         as_of=as_of,
         source=source,
-        note="; ".join(_notes(provider, rows, believed, spots, shipped)),
+        note="; ".join(_notes(provider, rows, believed, len(spots), shipped, placeholder=placeholder)),
     )
+
+
+def _believed(rows: list[Row], provider: CataloguedProvider) -> list[Row]:
+    """Those whose list price is not that of a commitment."""
+    dearest = max((row.price for row in rows if row.price), default=0.0)
+
+    def of_a_commitment(row: Row) -> bool:
+        least = max((row.spot or 0.0) * provider.least_over_spot, dearest * provider.least_of_dearest)
+        return row.price is not None and row.price < least
+
+    return [row for row in rows if not of_a_commitment(row)]
+
+
+def _flat_spot(rows: list[Row]) -> bool:
+    """Whether the spot price is one share of the list price in every region, of several."""
+    shares = {row.region: row.spot / row.price for row in rows if row.spot and row.price}
+    return len(shares) > 1 and max(shares.values()) - min(shares.values()) < FLAT
 
 
 def _region(believed: list[Row], priced: Mapping[str, Row], home: str | None) -> str | None:
@@ -223,13 +251,15 @@ def _joined(gpu: Gpu, count: int) -> bool | None:
 
 
 def _notes(
-    provider: CataloguedProvider, rows: list[Row], believed: list[Row], spots: list[float], shipped: Offer | None
+    provider: CataloguedProvider, rows: list[Row], believed: list[Row], zones: int, shipped: Offer | None, *, placeholder: bool
 ) -> Iterator[str]:
     if provider.note:
         yield provider.note
     if dropped := {row.region for row in rows} - {row.region for row in believed}:
-        yield f"{len(dropped)} regions left out: their list price is that of a commitment"
-    if len(spots) > 1:
-        yield f"spot: median of {len(spots)} zones"
+        yield f"{len(dropped)} of {len({row.region for row in rows})} regions left out: their list price is that of a commitment"
+    if placeholder:
+        yield "the listed spot price, one share of the list in every region, is a placeholder and left out"
+    if zones > 1:
+        yield f"spot: median of {zones} zones"
     if shipped and (shipped.reserved_1y_usd_per_h or shipped.reserved_3y_usd_per_h):
         yield f"reserved prices as shipped, of {shipped.as_of}"

@@ -59,6 +59,7 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
 class Fetched:
     """A file as it was served."""
 
+    url: str
     text: str
     modified: dt.date | None
     """None: the server does not say."""
@@ -126,15 +127,29 @@ def refresh(
     """Fetch and write the offers of `providers`, each on its own: what fails at one leaves its offers, and the others, alone."""
     from concurrent.futures import ThreadPoolExecutor
 
-    urls = [f"{base}/{one.cloud}/vms.csv" for one in providers]
+    bases = [base, *([catalogue.mirror] if catalogue.mirror and base == catalogue.base else [])]
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="prices") as pool:
-        waiting = [pool.submit(fetch, url, timeout_s) for url in urls]
-        for provider, url, fetched in zip(providers, urls, waiting, strict=True):
+        waiting = [
+            pool.submit(_first_of, [f"{one}/{provider.cloud}/vms.csv" for one in bases], timeout_s) for provider in providers
+        ]
+        for provider, answer in zip(providers, waiting, strict=True):
+            url = f"{base}/{provider.cloud}/vms.csv"
             try:
-                yield _taken_in(provider, catalogue, url, fetched.result(), shelf, today=today, dry_run=dry_run)
+                yield _taken_in(provider, catalogue, answer.result(), shelf, today=today, dry_run=dry_run)
             except UnusablePrices as wrong:
                 in_use = [offer for offer in shelf.current if offer.provider == provider.provider]
                 yield Refreshed(provider=provider.provider, url=url, state="failed", detail=f"{wrong}; {_stays(in_use)}")
+
+
+def _first_of(urls: Sequence[str], timeout_s: float) -> Fetched:
+    """What the first of `urls` that answers gives; raises `UnusablePrices` of the first where none does."""
+    wrong: UnusablePrices | None = None
+    for url in urls:
+        try:
+            return fetch(url, timeout_s)
+        except UnusablePrices as error:
+            wrong = wrong or error
+    raise wrong or UnusablePrices("has no address")
 
 
 def fetch(url: str, timeout_s: float = TIMEOUT_S) -> Fetched:
@@ -162,7 +177,7 @@ def fetch(url: str, timeout_s: float = TIMEOUT_S) -> Fetched:
     except (OSError, HTTPException) as error:
         raise UnusablePrices(f"broke off: {_words(error)}") from None
     try:
-        return Fetched(data.decode("utf-8-sig"), modified)
+        return Fetched(url, data.decode("utf-8-sig"), modified)
     except UnicodeDecodeError:
         raise UnusablePrices("is no table of prices: it is not UTF-8 text") from None
 
@@ -200,7 +215,6 @@ def _words(error: object) -> str:
 def _taken_in(
     provider: CataloguedProvider,
     catalogue: PriceCatalogue,
-    url: str,
     fetched: Fetched,
     shelf: Shelf,
     *,
@@ -209,12 +223,12 @@ def _taken_in(
 ) -> Refreshed:
     """Read what was fetched, compare it with what is in use, and write it unless there is a reason not to."""
     as_of = min(fetched.modified or today, today).isoformat()
-    source = f"{catalogue.name}, {url}, {_said_of_date(provider, fetched, today)}"
+    source = f"{catalogue.name}, {fetched.url}, {_said_of_date(provider, fetched, today)}"
     read = catalogued_offers(fetched.text, provider, catalogue, shelf.gpus, known=shelf.shipped, as_of=as_of, source=source)
     path = shelf.folder / f"{provider.provider}.toml"
     told = Refreshed(
         provider=provider.provider,
-        url=url,
+        url=fetched.url,
         state="failed",
         as_of=as_of,
         file=str(path),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from planner.errors import UserError
@@ -153,7 +154,33 @@ def test_hosts_and_their_gpus_priced_apart_are_added_up_zone_by_zone(reader: Rea
     )
     assert (offer.instance, offer.gpu, offer.gpus, offer.region) == ("a3-highgpu-8g", "H100 SXM5 80GB", 8, "us-east4")
     assert (offer.on_demand_usd_per_h, offer.spot_usd_per_h) == (87.0, 27.0)
-    assert "1 regions left out: their list price is that of a commitment" in offer.note
+    assert "1 of 2 regions left out: their list price is that of a commitment" in offer.note
+
+
+def test_list_prices_of_commitments_are_not_taken_without_a_spot_price_either(reader: Reader) -> None:
+    offer = reader.one(
+        "gcp",
+        "a3-highgpu-8g,,,208,1872,4.0,us-central1,,,us-central1-a",
+        "a3-highgpu-8g,,,208,1872,8.0,us-east4,,,us-east4-a",
+        ",H100,8,,,30.0,us-central1,H100,,us-central1-a",
+        ",H100,8,,,72.0,us-east4,H100,,us-east4-a",
+    )
+    assert (offer.region, offer.on_demand_usd_per_h, offer.regions) == ("us-east4", 80.0, 1)
+
+
+def test_a_spot_price_that_is_one_share_of_the_list_everywhere_is_a_placeholder(reader: Reader) -> None:
+    flat = reader.one(
+        "azure", "Standard_NC4as_T4_v3,T4,1,4,28,0.5,eastus,,0.1,", "Standard_NC4as_T4_v3,T4,1,4,28,0.6,westus,,0.12,"
+    )
+    assert flat.spot_usd_per_h is None
+    assert "is a placeholder and left out" in flat.note
+    real = reader.one("azure", "Standard_NC4as_T4_v3,T4,1,4,28,0.5,eastus,,0.1,", "Standard_NC4as_T4_v3,T4,1,4,28,0.6,westus,,0.2,")
+    assert (real.region, real.spot_usd_per_h) == ("eastus", 0.1)
+
+
+def test_one_price_everywhere_is_said_so(reader: Reader) -> None:
+    same = reader.one("lambda", "gpu_1x_h100_pcie,H100,1,26,200,2.49,us-east-1,,,", "gpu_1x_h100_pcie,H100,1,26,200,2.49,asia-1,,,")
+    assert (same.region, same.regions) == ("all", 2)
 
 
 def test_reserved_prices_stay_and_say_of_when(reader: Reader, shipped: tuple[Offer, ...]) -> None:
@@ -240,6 +267,12 @@ def test_the_date_is_todays_where_the_server_states_none_and_older_prices_are_no
     os.utime(source, (old, old))
     assert refreshed(dt.date(2026, 11, 21)) == ("older", "2026-05-01")
     assert not shelf.folder.exists()
+    # where the first address does not answer, the mirror does
+    elsewhere = msgspec.structs.replace(catalogue, base=(tmp_path / "gone").as_uri(), mirror=(tmp_path / "copy").as_uri())
+    (mirrored,) = refresh(
+        chosen_providers(elsewhere, ["lambda"]), elsewhere, elsewhere.base, shelf, today=dt.date(2026, 11, 21), dry_run=True
+    )
+    assert (mirrored.state, mirrored.url) == ("older", source.as_uri())
     new = dt.datetime(2026, 11, 20, tzinfo=dt.UTC).timestamp()
     os.utime(source, (new, new))
     assert refreshed(dt.date(2026, 11, 21)) == ("written", "2026-11-20")
