@@ -119,15 +119,13 @@ def processes(app: PlannerApp) -> None:
 
 async def why(app: PlannerApp) -> None:
     """The detail of the highlighted row."""
-    from planner.cli.owning import owned
-
     from .why import WhyScreen
 
     row = app.table.highlighted
     if row is not None and app.plan is not None:
         screen = WhyScreen(row, app.plan, app.symbols)
         await app.push_screen(screen)
-        screen.show_owned(await app.session_thread.ask(lambda session: owned(row, session.part_named(row.gpu))))
+        screen.show_part(await app.session_thread.ask(lambda session: session.part_named(row.gpu)))
         if row.rank is None:
             workload, where = app.planned
             levers = await app.session_thread.ask(lambda session: session.levers(session.workload(workload, where), row))

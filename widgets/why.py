@@ -30,6 +30,7 @@ from .formatting import (
     throughput_label,
 )
 from .itemised import lever_lines
+from .network import between_nodes
 from .overlay import ScrolledOverlay
 from .panes import headroom_of
 from .symbols import Symbols
@@ -37,6 +38,7 @@ from .timed import CLASSES
 
 if TYPE_CHECKING:
     from planner.cli.owning import Owned
+    from planner.hardware.gpus import Gpu
 
 LABEL = 22
 VALUE = 12
@@ -67,6 +69,7 @@ class WhyScreen(ScrolledOverlay):
         self._row, self._plan, self._symbols = row, plan, symbols
         self._levers: Sequence[Lever] = ()
         self._owned: Owned | None = None
+        self._network = ""
 
     def compose(self) -> ComposeResult:
         """One scrolling text."""
@@ -85,16 +88,19 @@ class WhyScreen(ScrolledOverlay):
         self._levers = levers
         self._draw()
 
-    def show_owned(self, owned: Owned | None) -> None:
-        """What the row costs on GPUs that are bought, below its rent."""
-        self._owned = owned
+    def show_part(self, gpu: Gpu | None) -> None:
+        """What the data of its GPU tell: the network between nodes, and what the row costs on GPUs that are bought."""
+        from planner.cli.owning import owned
+
+        self._owned = owned(self._row, gpu)
+        self._network = between_nodes(self._row, gpu, str(self._plan.task.get("task", "")))
         self._draw()
 
     def _draw(self) -> None:
         if not self.is_open:
             return
         width = self.query_one("#why").scrollable_content_region.width
-        lines = explain(self._row, self._plan, Page(self._symbols, max(LEAST_WIDTH, width)), self._owned)
+        lines = explain(self._row, self._plan, Page(self._symbols, max(LEAST_WIDTH, width)), self._owned, self._network)
         if self._levers:
             told = [_heading("What would change it"), *lever_lines(self._levers, self._symbols, width), Content("")]
             place = next((number for number, line in enumerate(lines) if not line.plain), len(lines) - 1) + 1
@@ -145,13 +151,18 @@ class Page:
             yield Content.assemble((f"  {'' if number else label:<{margin - 2}}", "$quiet"), line)
 
 
-def explain(row: PlanRow, plan: Plan, page: Page, owned: Owned | None = None) -> list[Content]:
-    """Every line of the detail."""
+def explain(row: PlanRow, plan: Plan, page: Page, owned: Owned | None = None, network: str = "") -> list[Content]:
+    """Every line of the detail; `network`: what is between the nodes, in words."""
+
+    def verdict(*_: object) -> Iterator[Content]:
+        yield from _verdict(row, plan, page)
+        if network:
+            yield from (Content.styled(line, "$quiet") for line in textwrap.wrap(network, page.width))
 
     def bought(*_: object) -> Iterator[Content]:
         return _bought(owned, page) if owned is not None else iter(())
 
-    parts = (_verdict, _memory, _time, _speed, _money, bought, _measured, _assumed, _sources)
+    parts = (verdict, _memory, _time, _speed, _money, bought, _measured, _assumed, _sources)
     lines: list[Content] = []
     for part in parts:
         found = list(part(row, plan, page))
