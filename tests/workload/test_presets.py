@@ -158,8 +158,8 @@ def test_a_preset_names_a_directory_beside_it(shelf: PresetShelf, tmp_path: Path
 
 def test_a_directory_given_on_the_command_line_is_planned(run_planner: RunPlanner, models: ModelShelf, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(models.config("gpt2")))
-    mine = run_planner("plan", "llama-3.1-8b-lora", "--set", f"model={tmp_path}", "--json")
-    known = run_planner("plan", "llama-3.1-8b-lora", "--set", "model=gpt2", "--json")
+    mine = run_planner("plan", "llama-3.1-8b-lora", "--set", f"model={tmp_path}", "--set", "sequence=1024", "--json")
+    known = run_planner("plan", "llama-3.1-8b-lora", "--set", "model=gpt2", "--set", "sequence=1024", "--json")
     assert mine.returncode == known.returncode == 0
     assert json.loads(mine.stdout)["rows"] == json.loads(known.stdout)["rows"]
 
