@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from planner.engine.speed.chips import Chip
+    from planner.engine.speed.chips import Chip, FindChip
     from planner.hardware.ceilings import Ceilings
     from planner.hardware.gpus import Gpu
     from planner.hardware.measurement import Measurement
     from planner.hardware.priors import Priors
     from planner.workload.architecture import Architecture
 
-    FindChip = Callable[[Gpu, str, str], Chip | None]
-    """(GPU, compute dtype, stored weights) -> the chip; None where the dtype cannot be timed on it."""
     ReadArchitecture = Callable[[str | dict[str, Any]], Architecture]
 
 BasisChoice = Literal["measured", "spec"]

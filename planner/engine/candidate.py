@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 import numpy as np
 
@@ -15,7 +13,7 @@ from planner.engine.job.jobs import Job, resolve
 from planner.engine.memory import memory_of
 from planner.engine.memory.detail import memory_items
 from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, STORAGE_FORMAT
-from planner.engine.speed.chips import Chip, fabric_of, link_of
+from planner.engine.speed.chips import Chip, FindChip, fabric_of, link_of
 from planner.hardware.gpus import Gpu
 from planner.units import percent_text
 from planner.workload.architecture import Architecture
@@ -58,7 +56,7 @@ def _columns(job: Job, gpu: Gpu, layout: LayoutAnswer, nvlink: bool | None) -> d
 
 
 def memory_detail(
-    workload: Workload, architecture: Architecture, row: PlanRow, gpu: Gpu, find_chip: Callable[[Gpu, str, str], Chip | None]
+    workload: Workload, architecture: Architecture, row: PlanRow, gpu: Gpu, find_chip: FindChip
 ) -> MemoryDetail | None:
     """The memory of `row` item by item; None for a row whose memory is not known. `gpu` is the row's."""
     layout = row.answer.layout

@@ -18,7 +18,7 @@ from planner.engine.job.gates import barred
 from planner.engine.job.jobs import Job, resolve
 from planner.engine.memory import memory_of
 from planner.engine.search.money import priced
-from planner.engine.speed.chips import Chip, fabric_of, joined_by, link_of
+from planner.engine.speed.chips import Chip, FindChip, fabric_of, joined_by, link_of
 from planner.engine.speed.disaggregated import asked_of, settled
 from planner.engine.speed.queueing import queue_of
 from planner.engine.speed.service import LATENCY_COLUMNS, latencies
@@ -43,7 +43,6 @@ WAITED = tuple(name for name in LATENCY_COLUMNS if not name.startswith("tpot"))
 """Latencies that a request's wait for its admission is part of."""
 MOST_SEQUENCES = 65536.0
 """In flight on a replica that keeps no cache."""
-PoseChip = Callable[[Gpu, str, str], Chip | None]
 
 
 @dataclass
@@ -62,7 +61,7 @@ def estimate(
     requests: Sequence[Request],
     find_gpu: Callable[[str], Gpu],
     find_architecture: Callable[[Request], Architecture],
-    chip: PoseChip,
+    chip: FindChip,
 ) -> list[Answer | UserError]:
     """One answer a request, in order; a request that cannot be used gets the `UserError` that says why."""
     answers: list[Answer | UserError] = [UserError(())] * len(requests)

@@ -9,7 +9,7 @@ import msgspec
 from planner.engine.advice.observed import Observed
 from planner.engine.advice.quotes import Quote
 from planner.engine.answers import Answer, Figure
-from planner.engine.speed.chips import Chip
+from planner.engine.speed.chips import Chip, FindChip
 from planner.errors import UserError
 from planner.hardware.gpus import Gpu
 from planner.units import bytes_text, si_text
@@ -23,7 +23,6 @@ LEAST_GAIN = 0.02
 """A GPU less cheaper than this is not worth the move."""
 
 Estimate = Callable[[Sequence[Request]], list[Answer | UserError]]
-FindChip = Callable[[Gpu, str, str], Chip | None]
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,11 +14,12 @@ import msgspec
 
 import planner
 from planner.engine.advice.judging import Judgement, judge
-from planner.engine.advice.keeping import Candidate, Estimate, FindChip, cheaper_by_engine, cheaper_by_needs, needs
+from planner.engine.advice.keeping import Candidate, Estimate, cheaper_by_engine, cheaper_by_needs, needs
 from planner.engine.advice.observed import Observed
 from planner.engine.advice.ownership import BreakEven, Owning, break_even
 from planner.engine.advice.quotes import Quote, quotes
 from planner.engine.answers import Answer
+from planner.engine.speed.chips import FindChip
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
 from planner.units import HOURS_PER_MONTH, UNKNOWN, usd_text

@@ -23,7 +23,7 @@ from planner.engine.search.outcome import deployed, outcome_of
 from planner.engine.search.rows import Evaluation, elsewhere, missing_row, plan_row, ranked
 from planner.engine.search.screening import screen
 from planner.engine.search.sites import sites_for
-from planner.engine.speed.chips import Chip
+from planner.engine.speed.chips import Chip, FindChip
 from planner.engine.speed.service import served
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
@@ -48,9 +48,8 @@ class Sources:
     """Devices of this machine."""
     local_counts: Mapping[str, int]
     find_gpu: Callable[[str], Gpu]
-    chip: Callable[[Gpu, str, str], Chip | None]
-    """(gpu, compute dtype, stored weights) -> its figures."""
-    spec_chip: Callable[[Gpu, str, str], Chip | None]
+    chip: FindChip
+    spec_chip: FindChip
     """The same without this machine's measurements."""
 
 
@@ -103,9 +102,7 @@ def make_plan(
     )
 
 
-def _pose(
-    workload: Workload, architecture: Architecture, sites: Sequence[Site], chip: Callable[[Gpu, str, str], Chip | None]
-) -> _Posed:
+def _pose(workload: Workload, architecture: Architecture, sites: Sequence[Site], chip: FindChip) -> _Posed:
     dtypes = (workload.dtype,) if workload.dtype else DTYPES_TO_TRY
     jobs = [resolve(msgspec.structs.replace(workload, dtype=dtype), architecture, headroom=PLAN_HEADROOM) for dtype in dtypes]
     if workload.dtype is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,8 +16,7 @@ from planner.engine.job.jobs import Job
 from planner.engine.search.layouts import Site
 from planner.engine.search.money import inverse, priced, scaled
 from planner.engine.search.outcome import Outcome, missed, target_columns
-from planner.engine.speed.chips import Chip
-from planner.hardware.gpus import Gpu
+from planner.engine.speed.chips import FindChip
 from planner.hardware.offers import Offer
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, bytes_text, digits, percent_text
 from planner.workload.tasks import Workload
@@ -32,7 +31,7 @@ class Evaluation:
     site_index: np.ndarray
     sites: Sequence[Site]
     workload: Workload
-    spec_chip: Callable[[Gpu, str, str], Chip | None]
+    spec_chip: FindChip
 
 
 def plan_row(v: Evaluation, row: int) -> PlanRow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from planner.hardware.ceilings import Basis, Ceilings, Link, NodeCollective
@@ -10,7 +11,7 @@ from planner.hardware.fabrics import FABRIC_EFFICIENCY, FABRIC_LATENCY, fabric_o
 from planner.hardware.gpus import Gpu
 from planner.units import percent_text, si_text
 
-__all__ = ["Chip", "chip_of", "fabric_of", "joined_by", "link_of", "measured_between"]
+__all__ = ["Chip", "FindChip", "chip_of", "fabric_of", "joined_by", "link_of", "measured_between"]
 
 USABLE_SHARE = 0.97
 """Usable ÷ label where no driver figure is known: parts with one range from 0.92 (ECC on GDDR6) to 0.99 (HBM)."""
@@ -79,6 +80,10 @@ class Chip:
     basis: Basis
     """The weaker of compute and bandwidth."""
     sources: tuple[str, ...]
+
+
+FindChip = Callable[[Gpu, str, str], Chip | None]
+"""(GPU, compute dtype, stored weights) -> its figures; None where the dtype cannot be timed on it."""
 
 
 def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | None:

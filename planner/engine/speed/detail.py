@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -10,7 +10,7 @@ from planner.engine.answers import PlanRow
 from planner.engine.candidate import candidate_of, job_of
 from planner.engine.evaluate import Evaluated, evaluate
 from planner.engine.speed.answers import TimeDetail
-from planner.engine.speed.chips import Chip
+from planner.engine.speed.chips import FindChip
 from planner.engine.speed.operator_times import serve_operators, step_operators
 from planner.hardware.gpus import Gpu
 from planner.hardware.offers import Offer
@@ -26,7 +26,7 @@ def time_detail(
     row: PlanRow,
     gpu: Gpu,
     offers: Sequence[Offer],
-    find_chip: Callable[[Gpu, str, str], Chip | None],
+    find_chip: FindChip,
 ) -> TimeDetail | None:
     """The time of `row` operator by operator; None for a row that cannot be timed. `gpu` is the row's, `find_chip` its plan's."""
     layout = row.answer.layout

@@ -14,8 +14,9 @@ import msgspec
 
 import planner
 from planner.engine.answers import Answer, Figure
-from planner.engine.estimate import PoseChip, estimate
+from planner.engine.estimate import estimate
 from planner.engine.search.money import scaled
+from planner.engine.speed.chips import FindChip
 from planner.engine.study.answers import FEW, StudyAnswer, StudyCurve, StudyPoint
 from planner.engine.study.leads import WEAKEST, leading_price, leads_of, pairs_of
 from planner.engine.study.price_sets import Price
@@ -37,7 +38,7 @@ def run_study(
     prices: str,
     price_of: Callable[[Gpu], Price],
     architecture: FindArchitecture,
-    chip: PoseChip,
+    chip: FindChip,
     measured: Mapping[str, Sequence[TrainPoint]],
     here: frozenset[str] = frozenset(),
 ) -> StudyAnswer:
