@@ -118,7 +118,6 @@ class JobColumns(Columns):
     state_traffic: Floats
     autocast: Floats
     eager_attention: Floats
-    logits_saved: Floats
     in_backward: Floats
     offload_optimizer: Floats
     offload_parameters: Floats

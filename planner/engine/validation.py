@@ -34,6 +34,8 @@ KINDS = {
 }
 LEAST_OF_A_SOURCE = 3
 """Values below which a source is too small to be called bad."""
+MOST_NAMED = 10
+"""Of the worst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +202,11 @@ def by_source(comparisons: Iterable[Comparison]) -> list[Score]:
     return [score(key[0], group, source=key[1]) for key, group in groups]
 
 
-def worst(comparisons: Iterable[Comparison], most: int = 10) -> list[Score]:
+def worst(comparisons: Iterable[Comparison]) -> list[Score]:
     """The kinds, sources and frameworks with the largest median error."""
     groups = _grouped(comparisons, lambda one: (one.kind, one.source, one.framework))
     scores = [score(key[0], group, source=key[1], framework=key[2]) for key, group in groups if len(group) >= LEAST_OF_A_SOURCE]
-    return sorted((one for one in scores if one.median_error is not None), key=lambda one: -(one.median_error or 0.0))[:most]
+    return sorted((one for one in scores if one.median_error is not None), key=lambda one: -(one.median_error or 0.0))[:MOST_NAMED]
 
 
 def _grouped(

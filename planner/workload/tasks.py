@@ -46,6 +46,11 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     base: WeightDtype = "bf16"
     """Storage format of the frozen base weights ('nf4': QLoRA)."""
 
+    @property
+    def adapted(self) -> tuple[LoraTarget, ...]:
+        """The projections that get adapters."""
+        return LORA_TARGETS if self.targets == "all-linear" else tuple(self.targets)
+
 
 class Companion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A further model that the same GPUs hold: beside a policy in training with feedback, or as a draft in serving."""

@@ -13,7 +13,7 @@ from planner.paths import presets_folder
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import FAMILIES, read_architecture
 from planner.workload.presets import ModelShelf
-from planner.workload.tasks import LORA_TARGETS
+from planner.workload.tasks import LORA_TARGETS, Lora
 
 MODELS = ModelShelf(presets_folder() / "models")
 COUNTED = json.loads((ROOT / "tests" / "data" / "architectures.json").read_text())["models"]
@@ -335,6 +335,8 @@ def test_a_fused_matrix_has_one_adapter_and_a_factored_one_two(name: str, target
 
 def test_adapters_grow_with_their_rank_and_add_up() -> None:
     a = architecture("qwen3-8b")
+    assert Lora().adapted == LORA_TARGETS
+    assert Lora(targets=["q", "v"]).adapted == ("q", "v")
     alone = sum(a.lora_parameters(8, (target,)) for target in LORA_TARGETS)
     assert a.lora_parameters(8, LORA_TARGETS) == alone
     assert a.lora_parameters(16, LORA_TARGETS) == 2 * alone

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from planner.errors import Problems, nearest_names
 from planner.workload.architecture import Architecture
-from planner.workload.tasks import LORA_TARGETS, Companion, Workload
+from planner.workload.tasks import Companion, Workload
 from planner.workload.weights import FORMATS
 
 ADAPTER_BYTES = 2.0
@@ -25,9 +25,6 @@ class Held:
     """KV elements of draft models, all their layers."""
     adapter_bytes: float = 0.0
     """Adapters loaded for serving."""
-
-
-NOTHING_HELD = Held()
 
 
 def held(workload: Workload, architecture: Architecture, problems: Problems) -> Held:
@@ -69,5 +66,4 @@ def _adapters(workload: Workload, architecture: Architecture, problems: Problems
             problems.add("adapters", f"{workload.adapters} is not accepted; it has to be at least 1.")
     if workload.lora is None or workload.task in {"train", "finetune"}:
         return 0.0
-    targets = LORA_TARGETS if workload.lora.targets == "all-linear" else tuple(workload.lora.targets)
-    return (workload.adapters or 1) * architecture.lora_parameters(workload.lora.rank, targets) * ADAPTER_BYTES
+    return (workload.adapters or 1) * architecture.lora_parameters(workload.lora.rank, workload.lora.adapted) * ADAPTER_BYTES

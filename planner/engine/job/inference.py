@@ -29,7 +29,6 @@ def inference_numbers(
             "state_bytes",
             "state_traffic",
             "autocast",
-            "logits_saved",
             "in_backward",
             "offload_optimizer",
             "offload_parameters",

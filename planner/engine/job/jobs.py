@@ -69,8 +69,6 @@ class Job:
     """Bytes an optimizer step moves per trained parameter."""
     autocast: float
     eager_attention: float
-    logits_saved: float
-    """Bytes per token and vocabulary entry that live when backward starts."""
     in_backward: float
     """The optimizer steps inside backward, layer by layer."""
     offload_optimizer: float

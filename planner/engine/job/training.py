@@ -9,7 +9,7 @@ from planner.engine.memory.activations import Manner
 from planner.engine.memory.footprint import Footprint, footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
-from planner.workload.tasks import LORA_TARGETS, Workload
+from planner.workload.tasks import Workload
 
 RECIPES: dict[str, tuple[float, float, float, float]] = {
     # name: bytes per parameter of weights, gradients, master copy, and of autocast's cast copies of linear weights
@@ -34,8 +34,7 @@ def training_numbers(workload: Workload, architecture: Architecture, choose: Cho
     if workload.lora is not None:
         if workload.lora.rank <= 0:
             problems.add("lora.rank", f"{workload.lora.rank} is not accepted; it has to be above 0.")
-        targets = LORA_TARGETS if workload.lora.targets == "all-linear" else tuple(workload.lora.targets)
-        adapters = float(architecture.lora_parameters(workload.lora.rank, targets))
+        adapters = float(architecture.lora_parameters(workload.lora.rank, workload.lora.adapted))
         linear, other, packed = stored_bytes(base, "lora.base", architecture, problems)
         sixteen = recipe == "bf16" and base not in {"nf4", "nf4-dq", "fp4", "int8"}
         gradient, cast = (2.0 if sixteen else 4.0), 0.0
@@ -44,8 +43,6 @@ def training_numbers(workload: Workload, architecture: Architecture, choose: Cho
     states, traffic = _optimizer(optimizer, width, architecture)
     if optimizer == "none":
         gradient, master, cast = 0.0, 0.0, 0.0
-    loss = choose("loss", "full")
-    half = recipe != "fp32"
     return {
         "adapters": adapters,
         "linear_bytes": linear,
@@ -62,7 +59,6 @@ def training_numbers(workload: Workload, architecture: Architecture, choose: Cho
         "state_bytes": states,
         "state_traffic": traffic,
         "autocast": float(recipe == "amp"),
-        "logits_saved": {"full": 14.0 if half else 12.0, "chunked": 14.0 / 8, "fused": 0.25}[loss],
         "in_backward": float(bool(workload.optimizer_in_backward)),
         "offload_optimizer": float(choose("offload", "none") in {"optimizer", "parameters"}),
         "offload_parameters": float(workload.offload == "parameters"),
@@ -84,12 +80,12 @@ def footprint_of(
         eager=bool(parts["eager"]),
         sequence=float(choose("sequence", 2048)),
         all_inputs=lora is not None and lora.base in UNPACK_HOST_S and engine.packed_keep_inputs,
-        adapted=None if lora is None else frozenset(LORA_TARGETS if lora.targets == "all-linear" else lora.targets),
+        adapted=None if lora is None else frozenset(lora.adapted),
         rank=float(lora.rank if lora else 0),
         adapter_bytes=parts["gradient_bytes"] if lora else 2.0,
     )
-    optimizer, loss = (choose(name, choose.assumed.get(name)) for name in ("optimizer", "loss"))
-    return footprint(architecture, manner, recipe=recipe, optimizer=optimizer, loss=loss)
+    optimizer = choose("optimizer", choose.assumed.get("optimizer"))
+    return footprint(architecture, manner, recipe=recipe, optimizer=optimizer, loss=choose("loss", "full"))
 
 
 def _optimizer(name: str, width: float, architecture: Architecture) -> tuple[float, float]:

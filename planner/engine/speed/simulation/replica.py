@@ -150,20 +150,17 @@ def simulate(
     *,
     seeds: int = SEEDS,
     measured: int = MEASURED,
-    seed: int = 0,
     count_gaps: bool = False,
 ) -> Summary:
     """What each replica of `table` does under `demand`; see `serve`. `most`: see `rules_of`."""
     pace, rules = pace_of(table), rules_of(table, most)
-    return serve(pace, rules, demand, seeds=seeds, measured=measured, seed=seed, count_gaps=count_gaps)
+    return serve(pace, rules, demand, seeds=seeds, measured=measured, count_gaps=count_gaps)
 
 
-def serve(
-    pace: Pace, rules: Rules, demand: Demand, *, seeds: int, measured: int, seed: int = 0, count_gaps: bool = False
-) -> Summary:
+def serve(pace: Pace, rules: Rules, demand: Demand, *, seeds: int, measured: int, count_gaps: bool = False) -> Summary:
     """What each replica does under `demand`; a row that cannot keep up is `saturated`, its latencies infinite.
 
-    `seeds` lanes a row, numbered from `seed`; `measured` requests in each, after those that make it steady. Rows with about as
+    `seeds` lanes a row, numbered from 0; `measured` requests in each, after those that make it steady. Rows with about as
     many requests in flight are simulated together, as they take about as many steps; and those whose outputs are alike, as these
     end in turn (`endings`).
     """
@@ -179,7 +176,7 @@ def serve(
     if pace.draft is not None:
         kind += 2 * (pace.draft.proposed > 0)
     rows = rows[np.lexsort((in_flight[rows], kind[rows]))]
-    lane, number = np.repeat(rows, seeds), np.tile(np.arange(seed, seed + seeds), rows.size)
+    lane, number = np.repeat(rows, seeds), np.tile(np.arange(seeds), rows.size)
     spans = _spans(demand.take(lane), limit[lane], in_flight[lane], number, measured)
     found = []
     for block in _blocks(spans.requests, kind[lane], seeds):
