@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,9 @@ from planner.cli.invocation import Invocation, json_option, pass_invocation
 if TYPE_CHECKING:
     from planner.cli.bench_narrator import Narrator
     from planner.hardware.store import Store
-    from planner.observe.benchmark.events import Failed, Finished
+    from planner.observe.benchmark.events import BenchRequest, Failed, Finished
     from planner.observe.benchmark.process import BenchRun
+    from planner.session import Session
 
 SUITES = ("quick", "standard", "study", "collectives", "smoke")
 FIRST_GPUS = 3
@@ -110,41 +112,21 @@ def bench(
     one measurement: `gpu-planner schema measurement`.
     """
     if emit is not None:
-        default = ctx.get_parameter_source("suite") is click.core.ParameterSource.DEFAULT
+        chosen = None if ctx.get_parameter_source("suite") is click.core.ParameterSource.DEFAULT else suite
         over = nodes is not None and nodes > 1
-        if over and not default and suite != "collectives":
-            raise click.UsageError("--nodes measures what nodes do together: the suite collectives, not " + suite + ".")
-        suite = suite if not default else "collectives" if over else "standard"
-        return _emit(invocation, emit, suite, gpus, preset, model, (ranks or (GPUS_A_NODE if over else 1), nodes or 1))
-    if gpus or nodes is not None:
-        wrong = "--gpu" if gpus else "--nodes"
-        raise click.UsageError(f"{wrong} goes with --emit; what is measured here is chosen with --device, nodes by torchrun.")
-    if model is not None and preset is not None:
-        raise click.UsageError("--model and --preset both name a model; give one of them.")
-    from planner.cli.bench_narrator import Narrator
-    from planner.observe.benchmark.events import BenchRequest
-    from planner.observe.benchmark.models import WITH_PRODUCTS, product_options
-    from planner.observe.benchmark.process import BenchRun
-    from planner.observe.benchmark.ranks import SUITE as COLLECTIVES
-    from planner.observe.benchmark.ranks import rank_of
-    from planner.paths import state_folder
-
+        spread = (ranks or (GPUS_A_NODE if over else 1), nodes or 1)
+        return _emit(invocation, emit, _suite_elsewhere(chosen, over=over), gpus, preset, model, spread)
     of_study = {"--axis": axis, "--depth-law": depth_law, "--vocabulary": vocabulary}
-    if suite != "study" and (given := [name for name, value in of_study.items() if value is not None]):
-        raise click.UsageError(f"{', '.join(given)} concern the suite study only.")
-    rank = rank_of(os.environ) if suite == COLLECTIVES else None
+    _check_combination(suite, gpus, nodes, model, preset, of_study)
+    rank = _rank(suite)
     if rank:
         return asyncio.run(_as_rank(python, device))
     session = invocation.session()
-    if depth_law is not None:
-        from planner.engine.study.sizes import depth_of
-
-        depth_of(256, depth_law)
-    if (model or preset) and suite not in WITH_PRODUCTS:
-        raise click.UsageError(f"--{'model' if model else 'preset'} concerns the suites quick and standard only.")
-    options = {**of_study, "--wall-cap-s": cap_s, "--ranks": ranks}
-    of_model = model or (session.presets.load(preset).workload.model if preset else None)
+    options = _worker_options(session, suite, model, preset, {**of_study, "--wall-cap-s": cap_s, "--ranks": ranks})
     skip, skip_if = _measured_before(session.store, suite) if resume else ((), None)
+    from planner.observe.benchmark.events import BenchRequest
+    from planner.paths import state_folder
+
     request = BenchRequest(
         state=invocation.state or state_folder(),
         suite=suite,
@@ -152,12 +134,65 @@ def bench(
         python=python,
         skip=skip,
         skip_if=skip_if,
+        options=options,
         restarts=rank is None,
-        options=(
-            *(word for name, value in options.items() if value is not None for word in (name, str(value))),
-            *(product_options(session.architecture(of_model)) if of_model else ()),
-        ),
     )
+    return _measure(session, request, as_json=as_json)
+
+
+def _suite_elsewhere(chosen: str | None, *, over: bool) -> str:
+    """The suite of a job for other machines, `over` several nodes or not; raises `UsageError` for one that nodes do not share."""
+    if over and chosen not in (None, "collectives"):
+        raise click.UsageError(f"--nodes measures what nodes do together: the suite collectives, not {chosen}.")
+    return chosen or ("collectives" if over else "standard")
+
+
+def _check_combination(
+    suite: str,
+    gpus: tuple[str, ...],
+    nodes: int | None,
+    model: str | None,
+    preset: str | None,
+    of_study: Mapping[str, str | int | None],
+) -> None:
+    """Raises `UsageError` for options of which one makes no sense beside another."""
+    if gpus or nodes is not None:
+        wrong = "--gpu" if gpus else "--nodes"
+        raise click.UsageError(f"{wrong} goes with --emit; what is measured here is chosen with --device, nodes by torchrun.")
+    if model is not None and preset is not None:
+        raise click.UsageError("--model and --preset both name a model; give one of them.")
+    if suite != "study" and (given := [name for name, value in of_study.items() if value is not None]):
+        raise click.UsageError(f"{', '.join(given)} concern the suite study only.")
+
+
+def _rank(suite: str) -> int | None:
+    """This process's number among those that torchrun started together; None where it runs alone."""
+    from planner.observe.benchmark.ranks import SUITE, rank_of
+
+    return rank_of(os.environ) if suite == SUITE else None
+
+
+def _worker_options(
+    session: Session, suite: str, model: str | None, preset: str | None, options: Mapping[str, str | float | None]
+) -> tuple[str, ...]:
+    """Arguments of the worker: the options that were given, then the products of a model where one is named."""
+    from planner.observe.benchmark.models import WITH_PRODUCTS, product_options
+
+    if (law := options.get("--depth-law")) is not None:
+        from planner.engine.study.sizes import depth_of
+
+        depth_of(256, str(law))
+    if (model or preset) and suite not in WITH_PRODUCTS:
+        raise click.UsageError(f"--{'model' if model else 'preset'} concerns the suites quick and standard only.")
+    of_model = model or (session.presets.load(preset).workload.model if preset else None)
+    given = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+    return (*given, *(product_options(session.architecture(of_model)) if of_model else ()))
+
+
+def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
+    """Run it to its end, telling of it as it goes; the exit code."""
+    from planner.cli.bench_narrator import Narrator
+    from planner.observe.benchmark.process import BenchRun
 
     narrator = Narrator(as_json=as_json, measured=session.log_prediction)
     last = asyncio.run(_follow(BenchRun(request, session.store, session.canonical_name), narrator))
