@@ -168,6 +168,13 @@ ACTIONS: tuple[Action, ...] = (
         group="Plan",
         rank=7,
     ),
+    Action(
+        id="refresh",
+        keys="r",
+        label="refresh",
+        description="Read prices, measurements, presets and this machine again, and plan on them.",
+        group="Plan",
+    ),
     Action(id="copy", keys="y", label="copy row", description="Copy the highlighted row as text.", group="Plan"),
     Action(
         id="copy-command",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Work = Coroutine[Any, Any, None]
 NEEDS_PANES = ("filter", "preset", *(f"pane-{name}" for name in PANES))
-NEEDS_PLAN = ("sort", "reverse", "wide", "export", "copy-command", "save", "undo", "basis")
+NEEDS_PLAN = ("sort", "reverse", "wide", "refresh", "export", "copy-command", "save", "undo", "basis")
 NEEDS_ROW = ("why", "memory", "time", "copy", "compare")
 LEAST_COMPARED = 2
 MEASURES = ("benchmark", "suite")
@@ -39,6 +39,8 @@ def why_not(app: PlannerApp, name: str) -> str | None:
         return "The time of this row is not known: it is not supported."
     if name in MEASURES and app.measures:
         return "A benchmark is running; x stops it."
+    if name == "refresh" and app.measures:
+        return "A benchmark is running; its results enter the plan by themselves."
     if name == "stop" and not app.measures:
         return "No benchmark is running; b starts one."
     if name == "undo" and not app.form.can_undo:
@@ -275,6 +277,13 @@ def leave(app: PlannerApp) -> None:
     )
 
 
+async def refresh(app: PlannerApp) -> None:
+    """Read everything again."""
+    from . import opening
+
+    await opening.read_again(app)
+
+
 async def undo(app: PlannerApp) -> None:
     """Take back the last change."""
     await app.form.undo()
@@ -322,6 +331,7 @@ DO: Mapping[str, Callable[[PlannerApp], Work | None]] = {
     "filter": open_filter,
     "sort": lambda app: app.table.sort_next(),
     "reverse": lambda app: app.table.reverse(),
+    "refresh": refresh,
     "wide": lambda app: app.table.toggle_wide(),
     "export": taking.export,
     "copy": taking.copy_row,

@@ -30,11 +30,25 @@ async def begin(app: PlannerApp) -> None:
         app.main.query_one(MachineView).mind(lambda: app.watching.trouble, app.watching.list_processes)
     else:
         app.main.query_one(MachineView).say_off()
+    await look_round(app)
+
+
+async def look_round(app: PlannerApp) -> None:
+    """What can be opened, what this machine is, and what was measured on it."""
     presets, models = await app.session_thread.ask(_shelves)
     app.form.offer(presets, models)
     app.here = await app.session_thread.ask(_this_machine)
     app.refresh_headline()
     app.main.query_one(BenchmarkView).set_stored(await measuring.stored_text(app.session_thread))
+
+
+async def read_again(app: PlannerApp) -> None:
+    """Prices, measurements, presets and this machine as they are now, and the workload planned on them; the form stays."""
+    await app.session_thread.reopen()
+    if not app.form.has_faults:
+        app.ask_for_plan(app.form.workload)
+    await look_round(app)
+    app.notify("Prices, measurements, presets and this machine were read again.", timeout=3)
 
 
 def use_settings(app: PlannerApp) -> None:

@@ -34,6 +34,13 @@ class SessionThread:
         """The answer to `question`; raises what it raises."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._answer, question)
 
+    async def reopen(self) -> None:
+        """Forget the session, once it has answered what it was asked before; the next question opens another, which reads all anew."""
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._forget)
+
+    def _forget(self) -> None:
+        self._session = None
+
     def close(self) -> None:
         """Take no more questions; the one being answered ends by itself."""
         self._executor.shutdown(wait=False, cancel_futures=True)

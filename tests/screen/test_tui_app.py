@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from textual.widgets import Input, Static
-from tui_sample import first_note, sample_options, settle
+from tui_sample import SampleSession, first_note, sample_options, settle
 
+from planner.session import Session
 from widgets.actions import ACTIONS
 from widgets.app import PlannerApp
 from widgets.choice import Choice
@@ -398,3 +399,41 @@ async def test_the_real_planner_ranks_the_real_catalogue(tmp_path: Path) -> None
             assert app.table.rows, name
             lines = [app.table.render_line(y).text for y in range(app.table.size.height)]
             assert all(len(line) == app.table.size.width for line in lines)
+
+
+async def test_r_reads_everything_again_and_keeps_the_form(tmp_path: Path) -> None:
+    """A preset and a price that came in the meantime are there; what was typed stays."""
+    opened: list[SampleSession] = []
+
+    def open_session() -> Session:
+        opened.append(SampleSession(tmp_path))
+        return cast("Session", opened[-1])
+
+    app = app_in(tmp_path, open_session=open_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.form.query_one("#field-output-tokens", Input).focus()
+        await pilot.press("end", "0", "escape")
+        await settle(pilot)
+        plan = app.plan
+        (tmp_path / "config" / "presets").mkdir(parents=True)
+        opened[0].presets.save("mine", opened[0].planned[-1])
+        assert "mine" not in [item.value for item in app.form.presets]
+        await pilot.press("r")
+        await settle(pilot)
+        assert len(opened) == 2, "everything comes from a session that has read nothing before"
+        assert [workload.output_tokens for workload in opened[1].planned] == [2000]
+        assert app.plan is not plan
+        assert "mine" in [item.value for item in app.form.presets]
+        assert app.form.workload["output_tokens"] == 2000
+
+
+async def test_r_waits_for_a_benchmark(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        assert app.measuring is not None
+        app.measuring.run.state = "running"
+        await pilot.press("r")
+        await pilot.pause()
+        assert "its results enter the plan" in await first_note(pilot)
