@@ -23,7 +23,7 @@ PANE_TEXTS = {
     "workload": "The job without hardware. Where it reads auto, that is chosen for you (the dim value); the form scrolls to what fewer people set. The bottom line says what a field is. Numbers take 4k, 1.5B, 15T; lengths take "
     "mean/p95. Every keystroke makes a new plan; a field that cannot be read says why and the last plan stays.",
     "ranking": "Every GPU, count and layout that could run the job: solutions first, ranked by the objective; below them what misses a "
-    "target (~), does not fit (✗) or is not supported (–), with the smallest change that would help. f shows compute per dollar over model sizes. enter works a row out, "
+    "target (~), does not fit (✗) or is not supported (–), with the smallest change that would help. f shows compute per dollar over model sizes. W draws every column, r reads all there is again; enter works a row out, "
     "M itemises its memory, T its time: phases by class of operator, the roofline with the operators on it, and every one of them.\n"
     "×: how many GPUs. layout: tp, pp, cp, ep, dp are tensor, pipeline, context, expert and data parallel; 3P:2D: three replicas read prompts, "
     "two decode. memory: of the fullest GPU, of what programs can take.\n"
