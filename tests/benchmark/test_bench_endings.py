@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import pty
@@ -119,6 +120,12 @@ def test_a_planner_killed_leaves_a_worker_that_goes_on_and_what_it_did(tmp_path:
     assert len(store) > before
 
 
+def own_terminal() -> None:
+    """What a shell does for what it starts: its standard input is its terminal, whose end it hears of, though those who run tests may not."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def test_a_terminal_that_is_closed_leaves_a_worker_that_goes_on(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     planner = planner_process(
@@ -128,7 +135,7 @@ def test_a_terminal_that_is_closed_leaves_a_worker_that_goes_on(tmp_path: Path) 
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+        preexec_fn=own_terminal,
     )
     os.close(theirs)
     os.set_blocking(ours, False)

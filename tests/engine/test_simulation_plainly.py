@@ -99,7 +99,7 @@ class Engine:
                 self.running.remove(last)
                 last.inputs, last.outputs = last.inputs + int(last.made), last.outputs - int(last.made)
                 last.fresh = last.inputs - last.prefix
-                last.done, last.made, last.decoded = 0, 0.0, 0
+            last.done, last.made, last.decoded = 0, 0.0, 0
             self.queue.insert(0, last)
 
     def iteration(self) -> list[_Item]:
