@@ -87,7 +87,7 @@ def main() -> None:
 def specs() -> dict[str, Spec]:
     """The catalogue's figures by canonical name."""
     sys.path.insert(0, str(ROOT))
-    from planner.hardware.gpus import load_gpus
+    from planner.hardware.catalogue.gpus import load_gpus
 
     return {
         gpu.name: Spec(

@@ -23,20 +23,20 @@ from typing import Any
 import numpy as np
 from fitting import loss
 
-from planner.engine.answers import Answer
-from planner.engine.candidate import candidate_of
+from planner.engine.answers.plan import Answer
 from planner.engine.columns import Table
+from planner.engine.explain.candidate import candidate_of
 from planner.engine.job.engine import Engine
 from planner.engine.job.engines import find_engine
-from planner.engine.job.jobs import resolve
+from planner.engine.job.job import resolve
 from planner.engine.memory import memory_of
-from planner.engine.speed.chips import chip_of
-from planner.engine.speed.loops import ROUNDS
-from planner.engine.speed.serving import serve_of
-from planner.engine.speed.simulation.batching import run
-from planner.engine.speed.simulation.pace import pace_of
-from planner.engine.speed.simulation.replica import rules_of
-from planner.engine.speed.simulation.traffic import Length, Load, traffic_of
+from planner.engine.performance.operators.chip import chip_of
+from planner.engine.performance.prefill_decode.generation import serve_of
+from planner.engine.performance.prefill_decode.request_latency import ROUNDS
+from planner.engine.performance.simulation.arrivals import Length, Load, traffic_of
+from planner.engine.performance.simulation.continuous_batching import run
+from planner.engine.performance.simulation.iteration_time import pace_of
+from planner.engine.performance.simulation.replicas import rules_of
 from planner.session import Session
 from planner.workload.published.experiments import Experiment, read_published
 

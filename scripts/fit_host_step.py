@@ -23,7 +23,7 @@ import numpy as np
 from fit_first_token import Loop, loops, words
 from fitting import loss, robust_fit
 
-from planner.engine.speed.serving import serve_of
+from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.session import Session
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -5,7 +5,7 @@
 FOLDER holds published measurements (docs/validation.md). The half width s of the logarithm of a prediction is made of parts; of each
 value the width w of the part in question is found that just reaches it, the other parts as they are shipped:
 
-    times, rates     s² = w² + others²                 w: MODEL_SPREAD[task]            of planner.engine.ranges
+    times, rates     s² = w² + others²                 w: MODEL_SPREAD[task]            of planner.engine.evaluate.ranges
     decode           s² = w² + others²                 w: STREAM_SPREAD, of the rate of one stream of a fixed batch
     first token      s  = sqrt(model² + others²) + w   w: FIRST_TOKEN_SPREAD, with the MODEL_SPREAD found just before
     memory           s² = w² + others²                 w: TRAINING_SPREAD, INFERENCE_SPREAD of planner.engine.memory.total
@@ -26,9 +26,9 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.engine.answers import Answer
+from planner.engine.answers.plan import Answer
+from planner.engine.evaluate.ranges import FIRST_TOKEN_SPREAD, MODEL_SPREAD, STREAM_SPREAD
 from planner.engine.memory.total import INFERENCE_SPREAD, TRAINING_SPREAD
-from planner.engine.ranges import FIRST_TOKEN_SPREAD, MODEL_SPREAD, STREAM_SPREAD
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published.experiments import Experiment, read_published

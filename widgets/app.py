@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from textual.driver import Driver
     from textual.notifications import SeverityLevel
 
-    from planner.engine.answers import Plan
-    from planner.reach import BasisChoice
+    from planner.ceilings_cache import BasisChoice
+    from planner.engine.answers.plan import Plan
     from planner.workload.presets import Preset
 
     from .form import Form

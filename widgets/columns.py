@@ -23,7 +23,7 @@ from .formatting import (
 from .symbols import Symbols
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Figure, PlanRow
+    from planner.engine.answers.plan import Figure, PlanRow
 
 ORDER_WORDS: Mapping[str, str] = {
     "rank": "rank",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from .remembered import folder, write_whole
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Lever, Plan
-    from planner.reach import BasisChoice
+    from planner.ceilings_cache import BasisChoice
+    from planner.engine.answers.plan import Lever, Plan
     from planner.session import Session
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from planner.units import UNKNOWN, bytes_text, count_text, digits, duration_text, is_known, percent_text, si_text, usd_text
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Answer, Basis, Figure, PlanRow
+    from planner.engine.answers.plan import Answer, Basis, Figure, PlanRow
 
 COMPONENT_NAMES: Mapping[str, str] = {
     "weights": "weights",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .formatting import device_name, load_summary, model_name
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Plan
+    from planner.engine.answers.plan import Plan
 
 
 def parts(preset: str, task: Mapping[str, Any], plan: Plan | None, here: str, today: dt.date) -> tuple[list[str], list[str]]:

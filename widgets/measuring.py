@@ -24,10 +24,10 @@ from .picker import Item
 from .planning import SessionThread
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Plan, PlanRow
-    from planner.hardware.gpus import Gpu
-    from planner.hardware.measurement import Measurement
-    from planner.hardware.store import Store
+    from planner.engine.answers.plan import Plan, PlanRow
+    from planner.hardware.catalogue.gpus import Gpu
+    from planner.hardware.measurements.measurement import Measurement
+    from planner.hardware.measurements.store import Store
     from planner.observe.benchmark.events import Event
     from planner.observe.benchmark.process import BenchRun
     from planner.session import Session

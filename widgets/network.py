@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from planner.hardware.fabrics import fabric_of
+from planner.hardware.catalogue.networks import fabric_of
 
 from .formatting import TRAINING
 
 if TYPE_CHECKING:
-    from planner.engine.answers import LayoutAnswer, PlanRow
-    from planner.hardware.gpus import Gpu
+    from planner.engine.answers.plan import LayoutAnswer, PlanRow
+    from planner.hardware.catalogue.gpus import Gpu
 
 
 def between_nodes(row: PlanRow, gpu: Gpu | None, task: str) -> str:

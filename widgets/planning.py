@@ -13,8 +13,8 @@ from textual.message import Message
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Plan
-    from planner.reach import BasisChoice
+    from planner.ceilings_cache import BasisChoice
+    from planner.engine.answers.plan import Plan
     from planner.session import Session
 
 Answer = TypeVar("Answer")

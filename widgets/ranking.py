@@ -22,7 +22,7 @@ from .paint import Paint
 from .symbols import UNICODE, Symbols
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Plan, PlanRow
+    from planner.engine.answers.plan import Plan, PlanRow
 
 HEADER_ROWS = 1
 FROZEN = ("rank", "gpu")

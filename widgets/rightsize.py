@@ -21,7 +21,7 @@ from .symbols import Symbols
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.engine.advice.judging import Zone
+    from planner.engine.advice.diagnosis import Zone
     from planner.engine.advice.rightsizing import Action, Advice, RightSizing
     from planner.observe.snapshot import Snapshot
     from planner.session import Session

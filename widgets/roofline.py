@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from planner.engine.speed.answers import Operator, TimeDetail
+from planner.engine.answers.time import Operator, TimeDetail
 from planner.units import digits, percent_text, si_text
 
 from .plot import LogAxis, Plot

@@ -23,8 +23,8 @@ from .plot import LogAxis, Plot
 from .symbols import ASCII, Symbols
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Figure
-    from planner.engine.study.answers import Axis, StudyAnswer
+    from planner.engine.answers.plan import Figure
+    from planner.engine.answers.study import Axis, StudyAnswer
     from planner.session import Session
 
     from .app import PlannerApp
@@ -214,7 +214,7 @@ def legend_lines(answer: StudyAnswer, symbols: Symbols, width: int, ranges: int 
 
 def story_lines(answer: StudyAnswer, width: int) -> list[Content]:
     """The crossovers first, then how it compares, then the notes."""
-    from planner.engine.study.answers import story
+    from planner.engine.answers.study import story
 
     lines = [Content(line) for text in story(answer) for line in textwrap.wrap(text, width)]
     quiet = [*answer.published, *answer.notes]
@@ -223,7 +223,7 @@ def story_lines(answer: StudyAnswer, width: int) -> list[Content]:
 
 def chart_lines(answer: StudyAnswer, name: str, title: str, symbols: Symbols, size: tuple[int, int], ranges: int) -> list[Content]:
     """One chart: curves, their marks, the ranges asked for, the crossovers."""
-    from planner.engine.study.answers import place_of, round_text, size_of, size_text
+    from planner.engine.answers.study import place_of, round_text, size_of, size_text
 
     width, height = size
     ascii_only = symbols is ASCII

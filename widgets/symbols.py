@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Basis, Verdict
+    from planner.engine.answers.plan import Basis, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.engine.answers import PlanRow
-from planner.engine.speed.answers import BOUND_WORDS, Operator, PhaseTime, TimeDetail
+from planner.engine.answers.plan import PlanRow
+from planner.engine.answers.time import BOUND_WORDS, Operator, PhaseTime, TimeDetail
 from planner.units import count_text, digits, duration_text, percent_text, si_text
 
 from .formatting import bar_text, device_name

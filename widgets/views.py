@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Plan, PlanRow
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.errors import Problem
     from planner.observe.snapshot import Snapshot
 

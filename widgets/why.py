@@ -15,7 +15,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.engine.answers import MEMORY_COMPONENTS, Figure, Lever, Percentiles, Plan, PlanRow
+from planner.engine.answers.plan import MEMORY_COMPONENTS, Figure, Lever, Percentiles, Plan, PlanRow
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
 
 from .formatting import (
@@ -38,7 +38,7 @@ from .timed import CLASSES
 
 if TYPE_CHECKING:
     from planner.cli.owning import Owned
-    from planner.hardware.gpus import Gpu
+    from planner.hardware.catalogue.gpus import Gpu
 
 LABEL = 22
 VALUE = 12

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.engine.answers import Answer, Figure
+from planner.engine.answers.plan import Answer, Figure
 from planner.engine.job.engines import find_engine
 
 if TYPE_CHECKING:

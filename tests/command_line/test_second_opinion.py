@@ -16,7 +16,7 @@ from repository import ROOT
 from second_opinion_ask import OUT_OF_MEMORY, reason
 from second_opinion_questions import question_of
 
-from planner.engine.answers import Answer, Figure, LayoutAnswer, Percentiles
+from planner.engine.answers.plan import Answer, Figure, LayoutAnswer, Percentiles
 from planner.workload.published.experiments import Experiment, PublishedValue, read_published
 from planner.workload.published.rules import NotAsked
 from planner.workload.tasks import Lengths, Request

@@ -12,12 +12,12 @@ import pytest
 from published_sample import GENERATED, SERVED, TRAINED, asked, read, write
 from repository import ROOT, RunPlanner
 
-from planner.engine.answers import Answer, Figure, MemoryBytes, Percentiles
+from planner.engine.answers.plan import Answer, Figure, MemoryBytes, Percentiles
 from planner.engine.job.engines import find_engine
 from planner.engine.validation import Comparison, by_kind, compared, quantile, score, worst
 from planner.errors import UserError
-from planner.hardware.measurement import Measurement
-from planner.hardware.store import Store
+from planner.hardware.measurements.measurement import Measurement
+from planner.hardware.measurements.store import Store
 from planner.workload.published.experiments import COLUMNS
 from planner.workload.published.values import METRICS
 

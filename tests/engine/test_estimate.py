@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from engine_sample import architecture, ask, ask_all, chip
 
-from planner.engine.answers import Answer, Figure
-from planner.engine.evaluate import Candidates
+from planner.engine.answers.plan import Answer, Figure
+from planner.engine.evaluate.evaluation import Candidates
 from planner.errors import UserError
 from planner.units import GIB
 from planner.workload.tasks import Lengths

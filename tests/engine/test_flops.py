@@ -9,7 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from planner.engine.speed.flops import BACKWARD, Gemm, flop_per_token, pass_products
+from planner.engine.performance.operators.matrix_products import BACKWARD, Gemm, flop_per_token, pass_products
 from planner.workload.huggingface.config import read_architecture
 
 BATCH, SEQUENCE, KEPT = 2, 40, 3

@@ -14,7 +14,7 @@ from fake_torch import quiet
 from memory_oracle import Case, Seen, build, run
 from torch.distributed._tools.mem_tracker import MemTracker
 
-from planner.engine.estimate import CHECKPOINTING
+from planner.engine.estimate.estimate import CHECKPOINTING
 from planner.engine.memory import memory_of
 
 LLAMA = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
-from planner.engine.answers import (
+from planner.engine.answers.plan import (
     Answer,
     Basis,
     Counts,
@@ -27,11 +27,11 @@ from planner.engine.answers import (
     PlanRow,
     Verdict,
 )
-from planner.engine.speed.answers import Bound, Operator, TimeDetail
+from planner.engine.answers.time import Bound, Operator, TimeDetail
 from planner.errors import Problem, UserError
-from planner.hardware.gpus import Gpu, load_gpus
-from planner.hardware.measurement import Measurement
-from planner.hardware.store import Store
+from planner.hardware.catalogue.gpus import Gpu, load_gpus
+from planner.hardware.measurements.measurement import Measurement
+from planner.hardware.measurements.store import Store
 from planner.paths import presets_folder
 from planner.units import GIB
 from planner.workload.presets import PresetShelf, read_workload

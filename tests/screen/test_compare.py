@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from textual.widgets import Static
 from tui_sample import CHAT, first_note, sample_options, sample_plan, settle
 
-from planner.engine.answers import Figure, Plan
+from planner.engine.answers.plan import Figure, Plan
 from planner.workload.presets import read_workload
 from widgets.app import PlannerApp
 from widgets.compare import CompareScreen, compare

@@ -11,10 +11,10 @@ import pytest
 from textual.message import Message
 from tui_sample import SampleSession, sample_options, settle
 
-from planner.engine.answers import Lever, MemoryDetail, PlanRow
-from planner.engine.speed.answers import TimeDetail
+from planner.engine.answers.plan import Lever, MemoryDetail, PlanRow
+from planner.engine.answers.time import TimeDetail
 from planner.errors import Problem
-from planner.hardware.gpus import Gpu, load_gpus
+from planner.hardware.catalogue.gpus import Gpu, load_gpus
 from planner.observe.telemetry.recording import read_demo
 from planner.paths import presets_folder
 from planner.session import Session

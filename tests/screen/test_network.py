@@ -10,8 +10,8 @@ import pytest
 from rich.cells import cell_len
 from tui_sample import CHAT, sample_plan
 
-from planner.engine.answers import LayoutAnswer
-from planner.hardware.gpus import load_gpus
+from planner.engine.answers.plan import LayoutAnswer
+from planner.hardware.catalogue.gpus import load_gpus
 from planner.paths import presets_folder
 from planner.workload.presets import read_workload
 from widgets.network import between_nodes, crossing

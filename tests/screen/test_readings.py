@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from textual.widgets import Input, Static
 from tui_sample import CHAT, sample_options, sample_plan, settle
 
-from planner.engine.answers import Figure, LayoutAnswer, MemoryBytes, Plan
+from planner.engine.answers.plan import Figure, LayoutAnswer, MemoryBytes, Plan
 from planner.engine.job import engines
 from planner.observe.snapshot import DeviceSnapshot
 from planner.units import GIB

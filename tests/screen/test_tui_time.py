@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 from tui_sample import OPERATORS, first_note, sample_time, settle
 
-from planner.engine.speed.answers import TimeDetail
+from planner.engine.answers.time import TimeDetail
 from planner.units import duration_text
 from widgets.app import PlannerApp
 from widgets.help import HelpScreen

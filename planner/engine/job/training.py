@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.engine.job.choices import Chooser
+from planner.engine.job.defaults import Chooser
 from planner.engine.job.engine import Engine
-from planner.engine.job.storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, stored_bytes
+from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, stored_bytes
 from planner.engine.memory.activations import Manner
 from planner.engine.memory.footprint import Footprint, footprint
 from planner.errors import Problems

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.memory.moments import OFFLOADED_LAYERS
+from planner.engine.memory.peak_moments import OFFLOADED_LAYERS
 from planner.engine.memory.stages import adapters_held, micro_batches, stage_parameters
 
 MOVED_GRADIENT_BYTES = 2.0

@@ -11,7 +11,7 @@ from dataclasses import fields
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
-from planner.engine.memory.moments import Moment, moments_of
+from planner.engine.memory.peak_moments import Moment, moments_of
 from planner.engine.memory.stages import adapters_held
 from planner.engine.memory.terms import Term
 
