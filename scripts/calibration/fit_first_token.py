@@ -23,7 +23,7 @@ import numpy as np
 from fitting import loss
 from published import experiments_of, options_of, plain_session
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.columns import Table
 from planner.engine.explain.candidate import candidate_of
 from planner.engine.job.engine import Engine

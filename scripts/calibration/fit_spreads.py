@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from published import experiments_of, options_of, plain_session
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import FIRST_TOKEN_SPREAD, MODEL_SPREAD, STREAM_SPREAD
 from planner.engine.memory.total import INFERENCE_SPREAD, TRAINING_SPREAD
 from planner.engine.validation import Comparison, compared

@@ -28,7 +28,7 @@ from published import ROOT, experiments_of, markdown_table, options_of, plain_se
 from second_opinion_questions import question_of
 
 import planner
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.validation import Comparison, Score, compared, score
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
