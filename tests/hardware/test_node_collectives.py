@@ -14,7 +14,7 @@ from repository import RunPlanner
 
 from planner.engine.answers.plan import Answer, LayoutAnswer, PlanRow
 from planner.engine.explain.candidate import candidate_of
-from planner.engine.job.job import resolve
+from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import chip_of, joined_by
 from planner.engine.performance.operators.communication import collective_s
 from planner.errors import UserError

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.engine.answers.plan import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
-from planner.engine.job.engines import BARE_CONTEXT_BYTES
+from planner.engine.columns.engine import BARE_CONTEXT_BYTES
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
 from planner.engine.memory.host import host_bytes
 from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence, prompt_pass

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.engine.columns import Floats, LayoutColumns, Rows
-from planner.engine.estimate.estimate import CHECKPOINTING, ZERO_STAGE
+from planner.engine.columns.layout import CHECKPOINTING, ZERO_STAGE
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import fabric_of, link_of
 from planner.hardware.catalogue.gpus import Gpu
