@@ -24,7 +24,7 @@ from typing import Any
 
 from published import config_of, rows
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.job.engines import ENGINES
 from planner.session import Session
 from planner.workload.tasks import Lora, Request

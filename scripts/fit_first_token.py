@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from fitting import loss
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.columns import Table
 from planner.engine.explain.candidate import candidate_of
 from planner.engine.job.engine import Engine

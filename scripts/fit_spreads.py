@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import FIRST_TOKEN_SPREAD, MODEL_SPREAD, STREAM_SPREAD
 from planner.engine.memory.total import INFERENCE_SPREAD, TRAINING_SPREAD
 from planner.engine.validation import Comparison, compared

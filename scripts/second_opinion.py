@@ -28,7 +28,7 @@ from typing import Any
 from second_opinion_questions import question_of
 
 import planner
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.validation import Comparison, Score, compared, score
 from planner.session import Session
 from planner.workload.published.experiments import Experiment, read_published

@@ -16,7 +16,9 @@ from repository import ROOT
 from second_opinion_ask import OUT_OF_MEMORY, reason
 from second_opinion_questions import question_of
 
-from planner.engine.answers.plan import Answer, Figure, LayoutAnswer, Percentiles
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure, Percentiles
+from planner.engine.answers.layout import LayoutAnswer
 from planner.workload.published.experiments import Experiment, PublishedValue, read_published
 from planner.workload.published.rules import NotAsked
 from planner.workload.tasks import Lengths, Request

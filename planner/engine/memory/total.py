@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.engine.answers.plan import MEMORY_COMPONENTS
+from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
 from planner.engine.columns.engine import BARE_CONTEXT_BYTES
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
