@@ -14,8 +14,8 @@ from fake_torch import quiet
 from memory_oracle import Case, Seen, build, run
 from torch.distributed._tools.mem_tracker import MemTracker
 
-from planner.engine.columns.layout import CHECKPOINTING
 from planner.engine.memory import memory_of
+from planner.engine.records.layout import CHECKPOINTING
 
 LLAMA = {
     "model_type": "llama",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import reduce
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,11 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 """Row numbers of a table."""
-N = TypeVar("N")
-"""What an attribute is: `float` in the record of one thing, `Floats` in the columns of many."""
 
 
 def added(parts: Iterable[Floats]) -> Floats:
     """The sum of arrays that broadcast, added in order, so that a row's sum does not depend on the other rows."""
     return reduce(np.add, parts)
-
-
-def default(value: float) -> Any:
-    """The default of an attribute of type `N`, for records; columns are always given in full."""
-    return value
 
 
 class Columns:

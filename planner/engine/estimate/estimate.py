@@ -11,7 +11,6 @@ import numpy as np
 
 from planner.engine.answers.answer import Answer
 from planner.engine.columns import Floats, LayoutColumns
-from planner.engine.columns.layout import NODE_GPUS, Layout, spread
 from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
 from planner.engine.evaluate.request_rate import LATENCY_COLUMNS, latencies
 from planner.engine.explain.answer import answer_of
@@ -25,6 +24,7 @@ from planner.engine.performance.operators.chip import Chip, FindChip, fabric_of,
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.simulation.queueing import queue_of
 from planner.engine.performance.simulation.replicas import demand_of, simulate
+from planner.engine.records.layout import NODE_GPUS, Layout, spread
 from planner.engine.search.cost import priced
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu

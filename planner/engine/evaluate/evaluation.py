@@ -9,11 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from planner.engine.columns import Floats, LayoutColumns, Rows, Table, added
-from planner.engine.columns.chip import ChipColumns
-from planner.engine.columns.engine import EngineColumns
-from planner.engine.columns.footprint import FootprintColumns
-from planner.engine.columns.job import DraftColumns, JobColumns
-from planner.engine.columns.model import ModelColumns
+from planner.engine.columns.table import ChipColumns, DraftColumns, EngineColumns, FootprintColumns, JobColumns, ModelColumns
 from planner.engine.evaluate.ranges import MODEL_SPREAD, formulas_share, network_spread
 from planner.engine.job.job import Job
 from planner.engine.memory import MemoryColumns, memory_of

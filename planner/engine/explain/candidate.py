@@ -9,7 +9,6 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MemoryDetail, MemoryItem
 from planner.engine.answers.plan import PlanRow
 from planner.engine.columns import LayoutColumns
-from planner.engine.columns.layout import Layout, spread
 from planner.engine.evaluate.evaluation import Candidates
 from planner.engine.job.job import Job
 from planner.engine.job.resolve import resolve
@@ -17,6 +16,7 @@ from planner.engine.memory import memory_of
 from planner.engine.memory.detail import memory_items
 from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, STORAGE_FORMAT
 from planner.engine.performance.operators.chip import Chip, FindChip, fabric_of, link_of
+from planner.engine.records.layout import Layout, spread
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import percent_text
 from planner.workload.architecture import Architecture

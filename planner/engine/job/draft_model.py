@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.engine.columns.job import StoredWeights
 from planner.engine.job.defaults import Chooser
 from planner.engine.job.weight_storage import UNPACK_HOST_S, stored_bytes
+from planner.engine.records.job import StoredWeights
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Companion, Workload

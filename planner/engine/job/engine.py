@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.engine.columns.engine import EngineNumbers
+from planner.engine.records.engine import EngineNumbers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from planner.engine.columns.engine import BARE_CONTEXT_BYTES
 from planner.engine.job.engine import Engine
+from planner.engine.records.engine import BARE_CONTEXT_BYTES
 from planner.errors import Problem, UserError, nearest_names
 from planner.units import GIB
 

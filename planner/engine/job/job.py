@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.engine.columns.footprint import Footprint
-from planner.engine.columns.job import JobNumbers
 from planner.engine.job.draft_model import Draft
 from planner.engine.job.engine import Engine
+from planner.engine.records.footprint import Footprint
+from planner.engine.records.job import JobNumbers
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload
 

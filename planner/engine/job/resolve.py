@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planner.engine.columns.footprint import Footprint
 from planner.engine.job.bounds import check_numbers
 from planner.engine.job.companions import Held, held
 from planner.engine.job.context_length import context_assumed
@@ -13,6 +12,7 @@ from planner.engine.job.inference import inference_numbers, lengths_of
 from planner.engine.job.job import Job
 from planner.engine.job.training import footprint_of, training_numbers
 from planner.engine.job.weight_storage import UNPACK_HOST_S
+from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from planner.engine.columns.footprint import Footprint
 from planner.engine.job.defaults import Chooser
 from planner.engine.job.engine import Engine
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, stored_bytes
 from planner.engine.memory.activations import Manner
 from planner.engine.memory.footprint import footprint
+from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload

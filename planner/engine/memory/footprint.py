@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.engine.columns.footprint import Footprint
 from planner.engine.memory.activations import Manner, kept_by
 from planner.engine.memory.blocks import block_of
+from planner.engine.records.footprint import Footprint
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import matrices
 

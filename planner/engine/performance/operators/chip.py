@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from planner.engine.columns.chip import ChipNumbers
+from planner.engine.records.chip import ChipNumbers
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.networks import fabric_of, usual_fabric
 from planner.hardware.ceilings.ceilings import Basis, Ceilings, Link, NodeCollective

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic
 
-from planner.engine.columns.arrays import Columns, Floats, N, default
+from planner.engine.records.fields import N, default
 from planner.units import GIB
 
 BARE_CONTEXT_BYTES = 0.5 * GIB
@@ -79,8 +79,3 @@ class EngineNumbers(Generic[N]):
     """A request is admitted only if the cache has room for its whole output."""
     fused_elementwise: N
     """Norms, rotary embedding and activation are fused kernels."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineColumns(EngineNumbers[Floats], Columns):
-    """Numbers of engines."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic
 
-from planner.engine.columns.arrays import Columns, Floats, N
+from planner.engine.records.fields import N
 
 ZERO_STAGE = {"none": 0.0, "zero1": 1.0, "zero2": 2.0, "zero3": 3.0, "hsdp": 3.0}
 """Sharding -> its ZeRO stage."""
@@ -45,11 +45,6 @@ class Layout(Generic[N]):
     """Per GPU and direction, between nodes."""
     prefill: N
     """How many of the dp replicas of a disaggregated service only read prompts; 0: every replica does both."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayoutColumns(Layout[Floats], Columns):
-    """Layouts of candidates."""
 
 
 def spread(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic
 
-from planner.engine.columns.arrays import Columns, Floats, N, default
+from planner.engine.records.fields import N, default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +48,3 @@ class Footprint(Generic[N]):
     """Bytes of its temporaries for the largest matrix."""
     layer_matrix: N = default(0.0)
     """Parameters of a layer's largest matrix."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FootprintColumns(Footprint[Floats], Columns):
-    """Footprints of jobs."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Generic
 
-from planner.engine.columns.arrays import Columns, Floats, N, default
+from planner.engine.records.fields import N, default
 from planner.hardware.catalogue.networks import FABRIC_EFFICIENCY, FABRIC_LATENCY
 
 
@@ -69,8 +69,3 @@ class ChipNumbers(Generic[N]):
     """Memory of a process with PyTorch before its first tensor, as measured; NaN: the engine's record applies."""
     allocator_slack: N = default(math.nan)
     """Share the allocator keeps above what is allocated in training, as measured; NaN: the engine's record applies."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChipColumns(ChipNumbers[Floats], Columns):
-    """Figures of devices."""

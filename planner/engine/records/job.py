@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic
 
-from planner.engine.columns.arrays import Columns, Floats, N, default
+from planner.engine.records.fields import N, default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +22,6 @@ class StoredWeights(Generic[N]):
     """Host time one product of packed weights adds in eager mode."""
     gptq: N
     """1: linear weights are in GPTQ's format."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DraftColumns(StoredWeights[Floats], Columns):
-    """Stored weights of draft models."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +80,3 @@ class JobNumbers(StoredWeights[N]):
     """Share of the GPU the engine may take; 1: all of it."""
     headroom: N
     """Share of that which is left free."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobColumns(JobNumbers[Floats], Columns):
-    """Numbers of jobs."""
