@@ -15,14 +15,14 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from . import doing, faults, headline, remembered, theme, views
-from .actions import PANES, Action, bindings
-from .frame import Frame
-from .lines import Clickable, Headline, KeyLine, KeyState, Tabs
-from .options import AppOptions
-from .planning import PlanLoop, PlanReady, PlanRefused, SessionThread
-from .symbols import ASCII, UNICODE
-from .watching import SnapshotRead, Watching
+from widgets import doing, faults, headline, remembered, theme, views
+from widgets.actions import PANES, Action, bindings
+from widgets.frame import Frame
+from widgets.lines import Clickable, Headline, KeyLine, KeyState, Tabs
+from widgets.options import AppOptions
+from widgets.planning import PlanLoop, PlanReady, PlanRefused, SessionThread
+from widgets.symbols import ASCII, UNICODE
+from widgets.watching import SnapshotRead, Watching
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan
     from planner.workload.presets import Preset
 
-    from .form import Form
-    from .measuring import Measuring, RunChanged
-    from .ranking import Ranking
+    from widgets.form import Form
+    from widgets.measuring import Measuring, RunChanged
+    from widgets.ranking import Ranking
 
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 18
@@ -77,7 +77,7 @@ class PlannerApp(App[None]):
         self.measuring: Measuring | None = None
         """There once the panes have their content."""
         if self.options.ascii_only:
-            from .textual_quirks import write_ascii_only
+            from widgets.textual_quirks import write_ascii_only
 
             write_ascii_only(self)
         theme.register(self)
@@ -141,7 +141,7 @@ class PlannerApp(App[None]):
         driver = super().get_driver_class()
         if sys.platform == "win32" or driver.__module__ != "textual.drivers.linux_driver":
             return driver
-        from .terminal import PromptDriver
+        from widgets.terminal import PromptDriver
 
         return PromptDriver
 
@@ -156,7 +156,7 @@ class PlannerApp(App[None]):
 
     def _begin(self) -> None:
         """What the first paint does without: the content of the panes, the first plan, this machine."""
-        from . import opening
+        from widgets import opening
 
         self.run_worker(opening.begin(self), group="open", exit_on_error=False)
 
@@ -269,7 +269,7 @@ class PlannerApp(App[None]):
 
     def on_form_preset_chosen(self, event: Form.PresetChosen) -> None:
         """Open the preset chosen in the form."""
-        from . import opening
+        from widgets import opening
 
         self.run_worker(opening.open_preset(self, event.name), group="preset", exclusive=True, exit_on_error=False)
 

@@ -13,9 +13,9 @@ from textual.widgets import Static
 
 from planner.units import duration_text, percent_text
 
-from .formatting import bar_text, shorten_end
-from .frame import frame_of
-from .symbols import UNICODE, Symbols
+from widgets.formatting import bar_text, shorten_end
+from widgets.frame import frame_of
+from widgets.symbols import UNICODE, Symbols
 
 RunState = Literal["idle", "running", "finished", "stopped", "failed"]
 PointState = Literal["waiting", "running", "done", "skipped", "failed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-from .app import LEAST_HEIGHT, LEAST_WIDTH
+from widgets.app import LEAST_HEIGHT, LEAST_WIDTH
 
 
 class TooSmall(Static):

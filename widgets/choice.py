@@ -12,9 +12,9 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from .formatting import shorten_middle
-from .picker import Item, PickerScreen
-from .symbols import UNICODE, Symbols
+from widgets.formatting import shorten_middle
+from widgets.picker import Item, PickerScreen
+from widgets.symbols import UNICODE, Symbols
 
 
 class Choice(Static, can_focus=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from planner.units import UNKNOWN, duration_text, percent_text, si_text
 
-from .formatting import (
+from widgets.formatting import (
     TRAINING,
     bar_text,
     device_name,
@@ -20,7 +20,7 @@ from .formatting import (
     spread_text,
     throughput,
 )
-from .symbols import Symbols
+from widgets.symbols import Symbols
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Figure, PlanRow

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from planner.engine.answers.plan import Figure, Percentiles, Plan, PlanRow
 from planner.units import UNKNOWN, bytes_text, duration_text, percent_text, si_text
 
-from .formatting import (
+from widgets.formatting import (
     VERDICT_WORDS,
     device_name,
     memory_share,
@@ -27,8 +27,8 @@ from .formatting import (
     throughput,
     throughput_label,
 )
-from .overlay import ScrolledOverlay
-from .symbols import Symbols
+from widgets.overlay import ScrolledOverlay
+from widgets.symbols import Symbols
 
 LABEL, LEAST, MOST = 20, 23, 36
 """Cells of the names, and of each row at least and at most."""

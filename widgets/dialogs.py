@@ -11,8 +11,8 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from .entry import Entry
-from .overlay import Overlay
+from widgets.entry import Entry
+from widgets.overlay import Overlay
 
 
 class ConfirmScreen(Overlay[bool]):

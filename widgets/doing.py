@@ -10,12 +10,12 @@ from textual.app import SystemCommand
 from textual.markup import escape
 from textual.widgets import Input
 
-from . import remembered, taking, theme
-from .actions import ACTIONS, PANES, Action
+from widgets import remembered, taking, theme
+from widgets.actions import ACTIONS, PANES, Action
 
 if TYPE_CHECKING:
-    from .app import PlannerApp
-    from .picker import PickerScreen
+    from widgets.app import PlannerApp
+    from widgets.picker import PickerScreen
 
 Work = Coroutine[Any, Any, None]
 NEEDS_PANES = ("filter", "preset", *(f"pane-{name}" for name in PANES))
@@ -103,14 +103,14 @@ def switch_basis(app: PlannerApp) -> None:
 def pause(app: PlannerApp) -> None:
     """Stop or go on watching."""
     app.watching.toggle()
-    from .telemetry import MachineView
+    from widgets.telemetry import MachineView
 
     app.main.query_one(MachineView).set_paused(app.watching.paused)
 
 
 def processes(app: PlannerApp) -> None:
     """List who uses the GPUs, or no longer; where one pane is shown at a time that one comes first."""
-    from .telemetry import MachineView
+    from widgets.telemetry import MachineView
 
     if app.single and app.active_pane != "machine":
         app.show_pane("machine")
@@ -121,7 +121,7 @@ def processes(app: PlannerApp) -> None:
 
 async def why(app: PlannerApp) -> None:
     """The detail of the highlighted row."""
-    from .why import WhyScreen
+    from widgets.why import WhyScreen
 
     row = app.table.highlighted
     if row is not None and app.plan is not None:
@@ -136,7 +136,7 @@ async def why(app: PlannerApp) -> None:
 
 async def memory(app: PlannerApp) -> None:
     """The memory of the highlighted row, item by item; where it does not fit, with what would make it."""
-    from .itemised import ItemsScreen
+    from widgets.itemised import ItemsScreen
 
     row = app.table.highlighted
     if row is not None and app.plan is not None:
@@ -153,7 +153,7 @@ async def memory(app: PlannerApp) -> None:
 
 def compare(app: PlannerApp) -> None:
     """The rows marked side by side; without two of them, the highlighted row beside the first."""
-    from .compare import CompareScreen
+    from widgets.compare import CompareScreen
 
     row, rows = app.table.highlighted, app.table.marked
     if app.plan is None or row is None:
@@ -166,14 +166,14 @@ def compare(app: PlannerApp) -> None:
 
 def study(app: PlannerApp) -> None:
     """The study of compute per dollar."""
-    from .study import StudyScreen, export_study
+    from widgets.study import StudyScreen, export_study
 
     app.push_screen(StudyScreen(app.session_thread.ask, partial(export_study, app), app.symbols))
 
 
 async def time(app: PlannerApp) -> None:
     """Where the time of the highlighted row goes, operator by operator."""
-    from .timed import TimeScreen
+    from widgets.timed import TimeScreen
 
     row = app.table.highlighted
     if row is not None:
@@ -187,14 +187,14 @@ async def time(app: PlannerApp) -> None:
 
 def rightsize(app: PlannerApp) -> None:
     """What the GPUs were seen to do, and what to change about it."""
-    from .rightsize import RightSizeScreen
+    from widgets.rightsize import RightSizeScreen
 
     app.push_screen(RightSizeScreen(app))
 
 
 def save(app: PlannerApp) -> None:
     """Ask for a name, then write the preset."""
-    from .dialogs import NameScreen
+    from widgets.dialogs import NameScreen
 
     suggested = app.preset.name if app.preset else "my-workload"
     hint = "Goes to the presets of your own config folder; a name of yours again replaces it."
@@ -202,7 +202,7 @@ def save(app: PlannerApp) -> None:
 
 
 def _save(app: PlannerApp, name: str | None) -> None:
-    from . import opening
+    from widgets import opening
 
     if name is not None:
         app.run_worker(opening.save_preset(app, name), group="save", exit_on_error=False)
@@ -210,14 +210,14 @@ def _save(app: PlannerApp, name: str | None) -> None:
 
 def choose_preset(app: PlannerApp) -> None:
     """The list of presets."""
-    from .picker import PickerScreen
+    from widgets.picker import PickerScreen
 
     current = app.preset.name if app.preset else None
     app.push_screen(PickerScreen("Open a preset", app.form.presets, current), partial(_open, app))
 
 
 def _open(app: PlannerApp, name: str | None) -> None:
-    from . import opening
+    from widgets import opening
 
     if name is not None:
         app.run_worker(opening.open_preset(app, name), group="preset", exclusive=True, exit_on_error=False)
@@ -244,7 +244,7 @@ def use_theme(app: PlannerApp, name: str) -> None:
 
 def theme_picker(current: str) -> PickerScreen:
     """A picker that shows the theme under its cursor."""
-    from .picker import Item, PickerScreen
+    from widgets.picker import Item, PickerScreen
 
     class ThemePicker(PickerScreen):
         def highlight(self, value: str) -> None:
@@ -255,7 +255,7 @@ def theme_picker(current: str) -> PickerScreen:
 
 def show_help(app: PlannerApp) -> None:
     """Help for the active pane."""
-    from .help import HelpScreen
+    from widgets.help import HelpScreen
 
     app.push_screen(HelpScreen(app.active_pane, app.key_state, partial(why_not, app), app.symbols))
 
@@ -270,7 +270,7 @@ def leave(app: PlannerApp) -> None:
         if yes:
             app.exit()
 
-    from .dialogs import ConfirmScreen
+    from widgets.dialogs import ConfirmScreen
 
     app.push_screen(
         ConfirmScreen("A benchmark is running. What it measured so far is kept.", "stop it and quit", "go on"), answered
@@ -279,7 +279,7 @@ def leave(app: PlannerApp) -> None:
 
 async def refresh(app: PlannerApp) -> None:
     """Read everything again."""
-    from . import opening
+    from widgets import opening
 
     await opening.read_again(app)
 
@@ -305,8 +305,8 @@ async def benchmark(app: PlannerApp, suite: str | None = None) -> None:
 
 def choose_suite(app: PlannerApp) -> None:
     """The suites with the time each may take; the one chosen begins."""
-    from .measuring import suites
-    from .picker import PickerScreen
+    from widgets.measuring import suites
+    from widgets.picker import PickerScreen
 
     def chosen(name: str | None) -> None:
         if name is not None and why_not(app, "benchmark") is None:

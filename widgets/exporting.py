@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from .remembered import folder, write_whole
+from widgets.remembered import folder, write_whole
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice

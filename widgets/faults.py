@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 from textual.widgets import Static
 
-from . import remembered
+from widgets import remembered
 
 if TYPE_CHECKING:
-    from .app import PlannerApp
+    from widgets.app import PlannerApp
 
 LOG = "last-fault.txt"
 

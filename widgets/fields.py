@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from planner.workload import tasks
 
-from .values import NO, YES, get
+from widgets.values import NO, YES, get
 
 CHOSEN = "auto"
 """How a field reads whose value is chosen; what was chosen stands behind it."""

@@ -20,13 +20,13 @@ from textual.widgets import Input, Static
 
 from planner.errors import Problem
 
-from . import fields as spec
-from . import values
-from .actions import bindings
-from .choice import Choice
-from .entry import Entry
-from .picker import Item
-from .symbols import UNICODE, Symbols
+from widgets import fields as spec
+from widgets import values
+from widgets.actions import bindings
+from widgets.choice import Choice
+from widgets.entry import Entry
+from widgets.picker import Item
+from widgets.symbols import UNICODE, Symbols
 
 UNDO_DEPTH = 100
 ALWAYS_SET = ("objective", "market", "disaggregated")

@@ -6,7 +6,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widget import Widget
 
-from .actions import PANES
+from widgets.actions import PANES
 
 
 class Frame(Container):

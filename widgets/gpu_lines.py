@@ -11,9 +11,9 @@ from textual.content import Content
 
 from planner.units import MEGA, UNKNOWN, bytes_text, percent_text, si_text
 
-from .formatting import device_name, shorten_end
-from .history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
-from .symbols import Symbols
+from widgets.formatting import device_name, shorten_end
+from widgets.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
+from widgets.symbols import Symbols
 
 if TYPE_CHECKING:
     from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, ProcessSnapshot

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .formatting import device_name, load_summary, model_name
+from widgets.formatting import device_name, load_summary, model_name
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan

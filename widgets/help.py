@@ -13,11 +13,11 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from .actions import ACTIONS
-from .formatting import BASIS_WORDS, VERDICT_WORDS
-from .lines import KeyState
-from .overlay import ScrolledOverlay
-from .symbols import Symbols
+from widgets.actions import ACTIONS
+from widgets.formatting import BASIS_WORDS, VERDICT_WORDS
+from widgets.lines import KeyState
+from widgets.overlay import ScrolledOverlay
+from widgets.symbols import Symbols
 
 PANE_TEXTS = {
     "workload": "The job without hardware. Where it reads auto, that is chosen for you (the dim value); the form scrolls to what fewer people set. The bottom line says what a field is. Numbers take 4k, 1.5B, 15T; lengths take "

@@ -16,11 +16,11 @@ from textual.widgets import Static
 from planner.engine.answers.plan import MEMORY_COMPONENTS, Lever, MemoryDetail, MemoryItem, Plan, PlanRow
 from planner.units import bytes_text, percent_text
 
-from .formatting import COMPONENT_NAMES, bar_text, device_name, spread_text
-from .memory_bar import MemoryBar
-from .overlay import ScrolledOverlay
-from .panes import headroom_of, memory_facts
-from .symbols import Symbols
+from widgets.formatting import COMPONENT_NAMES, bar_text, device_name, spread_text
+from widgets.memory_bar import MemoryBar
+from widgets.overlay import ScrolledOverlay
+from widgets.panes import headroom_of, memory_facts
+from widgets.symbols import Symbols
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import MemoryBytes

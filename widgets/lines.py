@@ -10,8 +10,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from .actions import BY_ID, PANES, Action, key_line
-from .formatting import shorten_end
+from widgets.actions import BY_ID, PANES, Action, key_line
+from widgets.formatting import shorten_end
 
 RIGHT_KEYS = ("help", "quit")
 """Actions of the key line that stand at its right end."""

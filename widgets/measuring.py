@@ -16,12 +16,12 @@ from textual.message import Message
 from planner.errors import UserError
 from planner.units import UNKNOWN, bytes_text, si_text
 
-from . import remembered
-from .benchmark import PointLine, Run
-from .formatting import VERDICT_WORDS, device_name, rate_text, spread_text, throughput
-from .history import Marks
-from .picker import Item
-from .planning import SessionThread
+from widgets import remembered
+from widgets.benchmark import PointLine, Run
+from widgets.formatting import VERDICT_WORDS, device_name, rate_text, spread_text, throughput
+from widgets.history import Marks
+from widgets.picker import Item
+from widgets.planning import SessionThread
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow

@@ -13,9 +13,9 @@ from textual.widget import Widget
 from planner.engine.answers.plan import MEMORY_COMPONENTS, MemoryBytes
 from planner.units import GIB, bytes_text
 
-from .formatting import COMPONENT_NAMES
-from .paint import Paint
-from .symbols import UNICODE, Symbols
+from widgets.formatting import COMPONENT_NAMES
+from widgets.paint import Paint
+from widgets.symbols import UNICODE, Symbols
 
 SHORT_NAMES = {
     "weights": "w",

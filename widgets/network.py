@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.hardware.catalogue.networks import fabric_of
 
-from .formatting import TRAINING
+from widgets.formatting import TRAINING
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import LayoutAnswer, PlanRow

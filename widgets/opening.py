@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
 
-from . import measuring, settings
-from .benchmark import BenchmarkView
-from .card import TooSmall
-from .options import DEFAULT_PRESET
-from .picker import Item
-from .telemetry import MachineView
+from widgets import measuring, settings
+from widgets.benchmark import BenchmarkView
+from widgets.card import TooSmall
+from widgets.options import DEFAULT_PRESET
+from widgets.picker import Item
+from widgets.telemetry import MachineView
 
 if TYPE_CHECKING:
     from planner.session import Session
     from planner.workload.presets import Preset
 
-    from .app import PlannerApp
+    from widgets.app import PlannerApp
 
 
 async def begin(app: PlannerApp) -> None:
@@ -65,10 +65,10 @@ def use_settings(app: PlannerApp) -> None:
 
 async def furnish(app: PlannerApp) -> None:
     """Put the content into the panes."""
-    from .form import Form
-    from .measuring import Measuring
-    from .panes import MachineLine, MemoryStrip, MemoryView, RankingView
-    from .telemetry import MachineView
+    from widgets.form import Form
+    from widgets.measuring import Measuring
+    from widgets.panes import MachineLine, MemoryStrip, MemoryView, RankingView
+    from widgets.telemetry import MachineView
 
     main, symbols = app.main, app.symbols
     app.measuring = Measuring(

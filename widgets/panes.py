@@ -13,9 +13,9 @@ from textual.widgets import Static
 
 from planner.units import count_text, duration_text, usd_text
 
-from .columns import ORDER_WORDS
-from .entry import Entry
-from .formatting import (
+from widgets.columns import ORDER_WORDS
+from widgets.entry import Entry
+from widgets.formatting import (
     BASIS_WORDS,
     SHORT_BASIS_WORDS,
     TRAINING,
@@ -26,10 +26,10 @@ from .formatting import (
     shorten_end,
     throughput,
 )
-from .frame import frame_of
-from .memory_bar import MemoryBar
-from .ranking import Ranking
-from .symbols import UNICODE, Symbols
+from widgets.frame import frame_of
+from widgets.memory_bar import MemoryBar
+from widgets.ranking import Ranking
+from widgets.symbols import UNICODE, Symbols
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Lever, OfferAnswer, Plan, PlanRow

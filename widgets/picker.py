@@ -14,8 +14,8 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from .entry import Entry
-from .overlay import Overlay
+from widgets.entry import Entry
+from widgets.overlay import Overlay
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from .actions import bindings
-from .columns import Column, Fitted, columns_for, fit_columns
-from .formatting import shorten_end
-from .paint import Paint
-from .symbols import UNICODE, Symbols
+from widgets.actions import bindings
+from widgets.columns import Column, Fitted, columns_for, fit_columns
+from widgets.formatting import shorten_end
+from widgets.paint import Paint
+from widgets.symbols import UNICODE, Symbols
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow

@@ -14,9 +14,9 @@ from textual.widgets import Static
 
 from planner.units import duration_text, percent_text, usd_text
 
-from .formatting import bar_text, device_name
-from .overlay import ScrolledOverlay
-from .symbols import Symbols
+from widgets.formatting import bar_text, device_name
+from widgets.overlay import ScrolledOverlay
+from widgets.symbols import Symbols
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
     from planner.session import Session
 
-    from .app import PlannerApp
+    from widgets.app import PlannerApp
 
 LABEL, BAR, SAVES = 16, 24, 23
 ZONE_STYLES = {"low": "$text-warning", "right": "$text-success", "high": "$text-error", "unknown": "$quiet"}

@@ -11,8 +11,8 @@ from textual.content import Content
 from planner.engine.answers.time import Operator, TimeDetail
 from planner.units import digits, percent_text, si_text
 
-from .plot import LogAxis, Plot
-from .symbols import ASCII, Symbols
+from widgets.plot import LogAxis, Plot
+from widgets.symbols import ASCII, Symbols
 
 BEFORE, BEYOND = 30.0, 6.0
 """How far before the ridge the roof is drawn at least, and how far past it."""

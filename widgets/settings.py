@@ -18,8 +18,8 @@ from typing import Any
 
 from planner.errors import Problems, nearest_names
 
-from .actions import BY_ID
-from .theme import NAMES
+from widgets.actions import BY_ID
+from widgets.theme import NAMES
 
 FILE = "config.toml"
 TABLES = {"keys", "app"}

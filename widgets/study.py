@@ -17,17 +17,17 @@ from textual.widgets import Static
 
 from planner.units import UNKNOWN, si_text, usd_text
 
-from .formatting import BASIS_WORDS, SHORT_BASIS_WORDS
-from .overlay import ScrolledOverlay
-from .plot import LogAxis, Plot
-from .symbols import ASCII, Symbols
+from widgets.formatting import BASIS_WORDS, SHORT_BASIS_WORDS
+from widgets.overlay import ScrolledOverlay
+from widgets.plot import LogAxis, Plot
+from widgets.symbols import ASCII, Symbols
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Figure
     from planner.engine.answers.study import Axis, StudyAnswer
     from planner.session import Session
 
-    from .app import PlannerApp
+    from widgets.app import PlannerApp
 
     Ask = Callable[[Callable[[Session], StudyAnswer]], Awaitable[StudyAnswer]]
     """Runs something on the session, away from the screen."""
@@ -52,7 +52,7 @@ def export_study(app: PlannerApp, answer: StudyAnswer) -> None:
     """Write both charts as SVG, and say where."""
     from planner.cli.study_svg import study_svg
 
-    from .exporting import write_export
+    from widgets.exporting import write_export
 
     try:
         path = write_export(study_svg(answer), f"study-{answer.axis}", "svg", app.options.state, dt.datetime.now(tz=dt.UTC))

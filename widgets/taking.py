@@ -6,13 +6,13 @@ import datetime as dt
 from functools import partial
 from typing import TYPE_CHECKING
 
-from . import remembered
+from widgets import remembered
 
 if TYPE_CHECKING:
     from planner.workload.presets import Preset
 
-    from .app import PlannerApp
-    from .exporting import Form
+    from widgets.app import PlannerApp
+    from widgets.exporting import Form
 
 
 def copy(app: PlannerApp, text: str, what: str) -> None:
@@ -29,7 +29,7 @@ def copy(app: PlannerApp, text: str, what: str) -> None:
 
 def copy_row(app: PlannerApp) -> None:
     """The highlighted row as text."""
-    from .formatting import row_text
+    from widgets.formatting import row_text
 
     row = app.table.highlighted
     if row is not None and app.plan is not None:
@@ -38,7 +38,7 @@ def copy_row(app: PlannerApp) -> None:
 
 def copy_command(app: PlannerApp) -> None:
     """The same plan without the screen."""
-    from .exporting import command_line
+    from widgets.exporting import command_line
 
     if app.preset is not None:
         copy(app, command_line(preset_argument(app.preset), app.preset_fields, app.form.workload, app.basis), "Command")
@@ -51,7 +51,7 @@ def preset_argument(preset: Preset) -> str:
 
 def export(app: PlannerApp) -> None:
     """Ask for the form, then write the file."""
-    from .picker import Item, PickerScreen
+    from widgets.picker import Item, PickerScreen
 
     items = [
         Item("json", "JSON", "everything: inputs, rows, ranges, reasons"),
@@ -65,7 +65,7 @@ def export(app: PlannerApp) -> None:
 
 
 def _export(app: PlannerApp, form: str | None) -> None:
-    from .exporting import REPORTS, SUFFIXES, plan_text
+    from widgets.exporting import REPORTS, SUFFIXES, plan_text
 
     if form is None or app.plan is None or app.preset is None:
         return
@@ -78,7 +78,7 @@ def _export(app: PlannerApp, form: str | None) -> None:
 
 async def _report(app: PlannerApp, kind: Form) -> None:
     """The decision, with what takes a moment to work out."""
-    from .exporting import command_line, report_text
+    from widgets.exporting import command_line, report_text
 
     plan, preset = app.plan, app.preset
     if plan is None or preset is None:
@@ -90,7 +90,7 @@ async def _report(app: PlannerApp, kind: Form) -> None:
 
 
 def _write_export(app: PlannerApp, kind: Form, text: str) -> None:
-    from .exporting import write_export
+    from widgets.exporting import write_export
 
     name = app.preset.name if app.preset else "plan"
     try:

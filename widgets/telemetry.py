@@ -15,8 +15,8 @@ from textual.widgets import Static
 
 from planner.units import bytes_text, percent_text
 
-from .frame import frame_of
-from .gpu_lines import (
+from widgets.frame import frame_of
+from widgets.gpu_lines import (
     LEGEND_LINES,
     ROOMY_LEGEND_LINES,
     ROOMY_WIDTH,
@@ -33,8 +33,8 @@ from .gpu_lines import (
     short_line,
     warnings_of_many,
 )
-from .history import STEP_S, Cells, History, Marks, sparkline
-from .symbols import UNICODE, Symbols
+from widgets.history import STEP_S, Cells, History, Marks, sparkline
+from widgets.symbols import UNICODE, Symbols
 
 if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot

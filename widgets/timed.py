@@ -17,10 +17,10 @@ from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.time import BOUND_WORDS, Operator, PhaseTime, TimeDetail
 from planner.units import count_text, digits, duration_text, percent_text, si_text
 
-from .formatting import bar_text, device_name
-from .overlay import ScrolledOverlay
-from .roofline import Mark, below_roof, caption, chart
-from .symbols import ASCII, Symbols
+from widgets.formatting import bar_text, device_name
+from widgets.overlay import ScrolledOverlay
+from widgets.roofline import Mark, below_roof, caption, chart
+from widgets.symbols import ASCII, Symbols
 
 CLASSES: Mapping[str, tuple[str, str]] = {
     "matmul": ("products", "weights"),

@@ -10,7 +10,7 @@ from planner.units import is_known
 from planner.workload import tasks
 
 if TYPE_CHECKING:
-    from .fields import Field
+    from widgets.fields import Field
 
 AUTO = ""
 """What an empty field means: choose for me."""

@@ -18,7 +18,7 @@ from textual.widgets import Static
 from planner.engine.answers.plan import MEMORY_COMPONENTS, Figure, Lever, Percentiles, Plan, PlanRow
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
 
-from .formatting import (
+from widgets.formatting import (
     BASIS_WORDS,
     COMPONENT_NAMES,
     VERDICT_WORDS,
@@ -29,12 +29,12 @@ from .formatting import (
     throughput,
     throughput_label,
 )
-from .itemised import lever_lines
-from .network import between_nodes
-from .overlay import ScrolledOverlay
-from .panes import headroom_of
-from .symbols import Symbols
-from .timed import CLASSES
+from widgets.itemised import lever_lines
+from widgets.network import between_nodes
+from widgets.overlay import ScrolledOverlay
+from widgets.panes import headroom_of
+from widgets.symbols import Symbols
+from widgets.timed import CLASSES
 
 if TYPE_CHECKING:
     from planner.cli.owning import Owned
