@@ -15,14 +15,17 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from widgets import doing, faults, headline, remembered, theme, views
-from widgets.actions import PANES, Action, bindings
-from widgets.frame import Frame
-from widgets.lines import Clickable, Headline, KeyLine, KeyState, Tabs
+from widgets import crash_report, state_files, views
+from widgets.actions import doing
+from widgets.actions.registry import PANES, Action, bindings
+from widgets.background.planning import PlanLoop, PlanReady, PlanRefused, SessionThread
+from widgets.background.telemetry import SnapshotRead, Watching
+from widgets.drawing import theme
+from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.options import AppOptions
-from widgets.planning import PlanLoop, PlanReady, PlanRefused, SessionThread
-from widgets.symbols import ASCII, UNICODE
-from widgets.watching import SnapshotRead, Watching
+from widgets.panes import headline
+from widgets.panes.frame import Frame
+from widgets.panes.lines import Clickable, Headline, KeyLine, KeyState, Tabs
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -31,10 +34,9 @@ if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
     from planner.engine.answers.plan import Plan
     from planner.workload.presets import Preset
-
-    from widgets.form import Form
-    from widgets.measuring import Measuring, RunChanged
-    from widgets.ranking import Ranking
+    from widgets.background.benchmark import Measuring, RunChanged
+    from widgets.panes.ranking.table import Ranking
+    from widgets.panes.workload.form import Form
 
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 18
@@ -77,11 +79,11 @@ class PlannerApp(App[None]):
         self.measuring: Measuring | None = None
         """There once the panes have their content."""
         if self.options.ascii_only:
-            from widgets.textual_quirks import write_ascii_only
+            from widgets.plain_output import write_ascii_only
 
             write_ascii_only(self)
         theme.register(self)
-        self.choices = remembered.load(self.options.state)
+        self.choices = state_files.load(self.options.state)
         self.theme = theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour)
 
     def compose(self) -> ComposeResult:
@@ -335,4 +337,4 @@ class PlannerApp(App[None]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A fault of the program is said and survived."""
         if event.state is WorkerState.ERROR and not self.leaving:
-            faults.report(self, event.worker.error)
+            crash_report.report(self, event.worker.error)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planner.cli import AppOptions as CommandLineOptions
-
     from widgets.options import AppOptions
 
 ENCODINGS_WITH_GLYPHS = ("utf", "cp65001")
@@ -57,8 +56,8 @@ def open_app(options: AppOptions) -> int:
     options = replace(
         options, colour=options.colour and not os.environ.get("NO_COLOR"), ascii_only=options.ascii_only or _plain_terminal()
     )
-    from widgets import theme
     from widgets.app import PlannerApp
+    from widgets.drawing import theme
 
     theme.require(options.theme)
     app = PlannerApp(options)
