@@ -22,7 +22,7 @@ from widgets.drawing.symbols import ASCII, Symbols
 from widgets.screens.overlay import ScrolledOverlay
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Figure
+    from planner.engine.answers.figure import Figure
     from planner.engine.answers.study import Axis, StudyAnswer
     from planner.session import Session
     from widgets.app import PlannerApp

@@ -31,7 +31,8 @@ from widgets.panes.ranking.columns import ORDER_WORDS
 from widgets.panes.ranking.table import Ranking
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Lever, OfferAnswer, Plan, PlanRow
+    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.plan import OfferAnswer, Plan, PlanRow
 
 DEFAULT_HEADROOM = 0.1
 MOST_LEVERS = 5
