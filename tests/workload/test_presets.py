@@ -12,7 +12,8 @@ from repository import ROOT, RunPlanner
 
 from planner.errors import UserError
 from planner.paths import presets_folder
-from planner.workload.presets import ModelShelf, PresetShelf
+from planner.workload.models import ModelShelf
+from planner.workload.presets import PresetShelf
 from planner.workload.tasks import Lengths, Lora, Targets, Workload
 
 WORKLOADS = presets_folder() / "workloads"
