@@ -82,7 +82,7 @@ def offline(tmp_path: Path, model: str, *, library: bool = True) -> subprocess.C
     code = (
         "import sys\n" + ("" if library else "sys.modules['huggingface_hub'] = None\n") + "from planner.errors import UserError\n"
         "from planner.paths import presets_folder\n"
-        "from planner.workload.presets import ModelShelf\n"
+        "from planner.workload.models import ModelShelf\n"
         "try:\n"
         "    print(ModelShelf(presets_folder() / 'models').config(sys.argv[1])['hidden_size'])\n"
         "except UserError as error:\n"
