@@ -14,9 +14,9 @@ from planner.units import UNKNOWN, bytes_text, si_text
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import GpuCatalogue
-    from planner.observe.driver.counters import CapabilityState
     from planner.observe.driver.device import NvmlDevice
     from planner.observe.driver.nvml import NvmlState
+    from planner.observe.snapshot import CapabilityState
 
 
 @dataclass(frozen=True, slots=True)

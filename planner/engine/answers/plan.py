@@ -11,11 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from planner.engine.answers.time import TimeDetail
+from planner.hardware.ceilings.ceilings import Basis as Basis  # noqa: PLC0414  # part of every answer
 from planner.units import bytes_text, digits, percent_text
-
-Basis = Literal["spec", "public", "transferred", "measured"]
-"""Weakest to strongest: vendor figures with a class prior; a published measurement of this part; a measurement made
-here of a related part; a measurement made here of this part."""
 
 Verdict = Literal["fits", "misses-target", "does-not-fit", "not-supported"]
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Literal, Self
 
-from planner.observe.driver.counters import CapabilityState, Field
+from planner.observe.driver.counters import Field
+from planner.observe.snapshot import CapabilityState
 
 NvmlState = Literal["ready", "no driver", "driver not loaded", "version mismatch", "no permission", "error"]
 """How NVML as a whole stands on this machine."""
