@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from planner.engine.advice.observation import Observed
     from planner.engine.advice.ownership import Owning
     from planner.engine.advice.rightsizing import Advice
-    from planner.engine.answers.plan import Answer, Lever, MemoryDetail, Plan, PlanRow
+    from planner.engine.answers.answer import Answer
+    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.memory import MemoryDetail
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.engine.answers.study import StudyAnswer
     from planner.engine.answers.time import TimeDetail
     from planner.engine.study.sizes import Study

@@ -23,7 +23,8 @@ from .formatting import (
 from .symbols import Symbols
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Figure, PlanRow
+    from planner.engine.answers.figure import Figure
+    from planner.engine.answers.plan import PlanRow
 
 ORDER_WORDS: Mapping[str, str] = {
     "rank": "rank",

@@ -13,7 +13,8 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.engine.answers.plan import Figure, Percentiles, Plan, PlanRow
+from planner.engine.answers.figure import Figure, Percentiles
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.units import UNKNOWN, bytes_text, duration_text, percent_text, si_text
 
 from .formatting import (

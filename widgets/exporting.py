@@ -15,7 +15,8 @@ from .remembered import folder, write_whole
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
-    from planner.engine.answers.plan import Lever, Plan
+    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.plan import Plan
     from planner.session import Session
 
 

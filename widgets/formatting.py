@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from planner.units import UNKNOWN, bytes_text, count_text, digits, duration_text, is_known, percent_text, si_text, usd_text
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Answer, Basis, Figure, PlanRow
+    from planner.engine.answers.answer import Answer
+    from planner.engine.answers.figure import Basis, Figure
+    from planner.engine.answers.plan import PlanRow
 
 COMPONENT_NAMES: Mapping[str, str] = {
     "weights": "weights",

@@ -13,7 +13,9 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.engine.answers.plan import MEMORY_COMPONENTS, Lever, MemoryDetail, MemoryItem, Plan, PlanRow
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, MemoryItem
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.units import bytes_text, percent_text
 
 from .formatting import COMPONENT_NAMES, bar_text, device_name, spread_text
@@ -23,7 +25,7 @@ from .panes import headroom_of, memory_facts
 from .symbols import Symbols
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import MemoryBytes
+    from planner.engine.answers.memory import MemoryBytes
 
 INDENT, SIZE, SHARE = 3, 11, 6
 """Cells of the left columns."""

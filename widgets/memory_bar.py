@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
-from planner.engine.answers.plan import MEMORY_COMPONENTS, MemoryBytes
+from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.units import GIB, bytes_text
 
 from .formatting import COMPONENT_NAMES

@@ -10,7 +10,8 @@ from planner.hardware.catalogue.interconnects import fabric_of
 from .formatting import TRAINING
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import LayoutAnswer, PlanRow
+    from planner.engine.answers.layout import LayoutAnswer
+    from planner.engine.answers.plan import PlanRow
     from planner.hardware.catalogue.gpus import Gpu
 
 

@@ -32,7 +32,8 @@ from .ranking import Ranking
 from .symbols import UNICODE, Symbols
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Lever, OfferAnswer, Plan, PlanRow
+    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.plan import OfferAnswer, Plan, PlanRow
 
 DEFAULT_HEADROOM = 0.1
 MOST_LEVERS = 5

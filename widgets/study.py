@@ -23,7 +23,7 @@ from .plot import LogAxis, Plot
 from .symbols import ASCII, Symbols
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Figure
+    from planner.engine.answers.figure import Figure
     from planner.engine.answers.study import Axis, StudyAnswer
     from planner.session import Session
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Basis, Verdict
+    from planner.engine.answers.figure import Basis
+    from planner.engine.answers.plan import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

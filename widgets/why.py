@@ -15,7 +15,10 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.engine.answers.plan import MEMORY_COMPONENTS, Figure, Lever, Percentiles, Plan, PlanRow
+from planner.engine.answers.figure import Figure, Percentiles
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.memory import MEMORY_COMPONENTS
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
 
 from .formatting import (

@@ -18,7 +18,7 @@ from engine_sample import ask, ask_all, candidate, chip, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.columns import Floats, LayoutColumns, Table
 from planner.engine.job.job import resolve
 from planner.engine.performance.operators.forward_pass import forward

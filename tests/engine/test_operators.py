@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.estimate.estimate import CHECKPOINTING
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES
 from planner.engine.memory.total import terms_of

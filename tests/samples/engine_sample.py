@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from planner.engine.answers.plan import Answer, MemoryBytes, Plan, PlanRow
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.memory import MemoryBytes
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
 from planner.engine.job.job import resolve

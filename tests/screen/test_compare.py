@@ -11,7 +11,8 @@ from rich.cells import cell_len
 from textual.widgets import Static
 from tui_sample import CHAT, first_note, sample_options, sample_plan, settle
 
-from planner.engine.answers.plan import Figure, Plan
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import Plan
 from planner.workload.presets import read_workload
 from widgets.app import PlannerApp
 from widgets.compare import CompareScreen, compare

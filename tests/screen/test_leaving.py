@@ -11,7 +11,9 @@ import pytest
 from textual.message import Message
 from tui_sample import SampleSession, sample_options, settle
 
-from planner.engine.answers.plan import Lever, MemoryDetail, PlanRow
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.errors import Problem
 from planner.hardware.catalogue.gpus import Gpu, load_gpus

@@ -13,7 +13,10 @@ from rich.cells import cell_len
 from textual.widgets import Input, Static
 from tui_sample import CHAT, sample_options, sample_plan, settle
 
-from planner.engine.answers.plan import Figure, LayoutAnswer, MemoryBytes, Plan
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.memory import MemoryBytes
+from planner.engine.answers.plan import Plan
 from planner.engine.job import engines
 from planner.observe.snapshot import DeviceSnapshot
 from planner.units import GIB

@@ -13,7 +13,8 @@ from rich.segment import Segment
 from textual.color import Color
 from tui_sample import CHAT, sample_plan
 
-from planner.engine.answers.plan import MEMORY_COMPONENTS, Figure, MemoryBytes
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.schema import read_toml
 from planner.units import GIB
 from planner.workload.presets import read_workload

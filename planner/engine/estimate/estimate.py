@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.columns import Floats, LayoutColumns
 from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
 from planner.engine.evaluate.request_rate import LATENCY_COLUMNS, latencies

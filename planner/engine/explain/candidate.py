@@ -5,7 +5,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from planner.engine.answers.plan import LayoutAnswer, MemoryDetail, MemoryItem, PlanRow
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.memory import MemoryDetail, MemoryItem
+from planner.engine.answers.plan import PlanRow
 from planner.engine.columns import LayoutColumns
 from planner.engine.estimate.estimate import CHECKPOINTING, ZERO_STAGE
 from planner.engine.evaluate.evaluation import Candidates

@@ -86,7 +86,7 @@ class Engine:
     """Running sequences wait while prompts are computed; else both share an iteration."""
     prompts_together: float = 3.5
     """Where prompts share iterations: those that end up waiting for each other, one's own included, in a closed loop of requests of
-    one length after its first round. Of 486 published loops of two engines, whose own are 3 and 3.75 (scripts/fit_first_token.py)."""
+    one length after its first round. Of 486 published loops of two engines, whose own are 3 and 3.75 (scripts/calibration/fit_first_token.py)."""
     reserves_output: bool
     """A request is admitted only if the cache has room for its whole output."""
     fused_elementwise: bool

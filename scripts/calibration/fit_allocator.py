@@ -1,6 +1,6 @@
 """Fits what eager `transformers` reserves beyond what it allocates: PyTorch's caching allocator and the CUDA context.
 
-    scripts/fit_allocator.py FOLDER
+    scripts/calibration/fit_allocator.py FOLDER
 
 FOLDER holds published measurements (columns config_id, model, framework, micro_batch, isl, metric, value, unit) and
 models.json (Hugging Face configs by name). Experiments of `transformers` with both a device peak (`peak_mem_nvml`) and
@@ -14,7 +14,6 @@ L layers · h width · k key elements of a token · f feed-forward width. Printe
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import defaultdict
 from itertools import combinations
@@ -22,9 +21,12 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from published import BYTES, architecture_of, rows
+from published import config_of, options_of, rows
+
+from planner.workload.huggingface.config import read_architecture
 
 Floats = NDArray[np.float64]
+BYTES = {"MB": 1e6, "MiB": 2**20, "GB": 1e9, "GiB": 2**30}
 
 
 def read(folder: Path) -> tuple[list[str], Floats, Floats]:
@@ -36,9 +38,10 @@ def read(folder: Path) -> tuple[list[str], Floats, Floats]:
             peaks[key][row["metric"]] = float(row["value"]) * BYTES[row["unit"]]
     names, terms, differences = [], [], []
     for (_, name, tokens), found in peaks.items():
-        a = architecture_of(folder, name)
-        if a is None or len(found) < 2:
+        config = config_of(folder, name)
+        if config is None or len(found) < 2:
             continue
+        a = read_architecture(config)
         names.append(name)
         terms.append([1.0, 4.0 * a.layers * a.key * tokens, (6.0 * a.ffn + 8.0 * a.width) * tokens])
         differences.append(found["peak_mem_nvml"] - found["peak_mem_allocated"])
@@ -60,9 +63,7 @@ def fit(terms: Floats, differences: Floats) -> Floats:
 
 def main() -> None:
     """Print the fit."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
-    names, terms, differences = read(options.parse_args().folder)
+    names, terms, differences = read(options_of(__doc__).parse_args().folder)
     if not names:
         sys.exit("no experiment has both a device peak and PyTorch's own")
     found = fit(terms, differences)

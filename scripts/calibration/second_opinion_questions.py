@@ -12,7 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from planner.engine.answers.plan import Answer, LayoutAnswer
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.layout import LayoutAnswer
 from planner.workload.published.rules import NotAsked
 from planner.workload.tasks import Request
 

@@ -1,6 +1,6 @@
 """Fits what a serving engine's iterations take beside products: `host_step_s`, `host_sequence_s`, `mixed_launches_per_layer`, `mixed_factor`.
 
-    scripts/fit_host_step.py FOLDER
+    scripts/calibration/fit_host_step.py FOLDER
 
 FOLDER holds published measurements (docs/validation.md): mean times per output token at a concurrency, with fixed lengths. Products,
 attention and communication are predicted without any of them. The latter two are of engines that launch an iteration of prompts and
@@ -11,20 +11,18 @@ the error that source then has.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from fit_first_token import Loop, loops, words
 from fitting import loss, robust_fit
+from published import options_of, plain_session
 
 from planner.engine.performance.prefill_decode.generation import serve_of
-from planner.session import Session
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 LAUNCHED = {"tensorrt-llm"}
@@ -130,10 +128,8 @@ def report(name: str, of: Sequence[Timed]) -> Iterator[str]:
 
 def main() -> None:
     """Print the fits."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
-    session = Session.open(state=Path("/nonexistent"), config=Path("/nonexistent"))
-    timed = [Timed(loop) for loop in loops(session, options.parse_args().folder, "tpot_s")]
+    folder = options_of(__doc__).parse_args().folder
+    timed = [Timed(loop) for loop in loops(plain_session(), folder, "tpot_s")]
     for engine in sorted({one.loop.engine.name for one in timed}):
         for line in report(engine, [one for one in timed if one.loop.engine.name == engine]):
             print(line, flush=True)

@@ -1,6 +1,6 @@
 """Fit what GPUs reach to published operator timings, and print how well the formulas hold.
 
-    python scripts/fit_ceilings.py FOLDER [--out public.toml]
+    python scripts/calibration/fit_ceilings.py FOLDER [--out public.toml]
 
 FOLDER holds gemm.csv.gz, attention_prefill.csv.gz, attention_decode.csv.gz and collectives.csv.gz (columns as in the code below;
 the timings of aiconfigurator-core, Apache-2.0) and mamf.csv (best sustained matrix products of stas00/ml-engineering).
@@ -16,23 +16,22 @@ stderr: median error of each fit, and of each GPU predicted from the means of th
 
 from __future__ import annotations
 
-import argparse
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from ceilings_pool import NORMAL_90, pooled, without_host
-from ceilings_toml import Error, toml
+from ceilings_file import NORMAL_90, Error, pooled, toml, without_host
 from fitting import Fit, columns, frameworks, of, p90, read, robust_fit, say
+from published import ROOT, options_of
+
+from planner.hardware.catalogue.gpus import load_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fitting import Floats, Row
 
-ROOT = Path(__file__).resolve().parent.parent
 NAMES = {
     "A100 SXM 80GB": "A100 80GB SXM",
     "H100 SXM": "H100 SXM5 80GB",
@@ -72,10 +71,9 @@ class Spec:
 
 def main() -> None:
     """Read, fit, report, write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--out", type=Path, help="write the TOML here instead of to stdout")
-    arguments = parser.parse_args()
+    options = options_of(__doc__)
+    options.add_argument("--out", type=Path, help="write the TOML here instead of to stdout")
+    arguments = options.parse_args()
     records = public_records(arguments.folder, specs())
     text = toml(records, METHODS)
     if arguments.out:
@@ -86,9 +84,6 @@ def main() -> None:
 
 def specs() -> dict[str, Spec]:
     """The catalogue's figures by canonical name."""
-    sys.path.insert(0, str(ROOT))
-    from planner.hardware.catalogue.gpus import load_gpus
-
     return {
         gpu.name: Spec(
             gpu.architecture.split()[0],

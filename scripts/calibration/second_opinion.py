@@ -1,6 +1,6 @@
 """Puts `aiconfigurator` beside the planner: both predict the same published services, and both errors are printed.
 
-    scripts/second_opinion.py FOLDER [--python FILE] [--answers FILE] [--out FILE]
+    scripts/calibration/second_opinion.py FOLDER [--python FILE] [--answers FILE] [--out FILE]
 
 FOLDER holds published measurements (docs/validation.md); what becomes of a row as a request is the planner's own reading, and
 second_opinion_questions.py puts it in aiconfigurator's words. `--python`: the interpreter it is installed in (`make
@@ -12,7 +12,6 @@ Exit code 0: something was compared; 1: nothing was, or aiconfigurator is needed
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
 import json
 import subprocess
@@ -25,19 +24,19 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from published import ROOT, experiments_of, markdown_table, options_of, plain_session
 from second_opinion_questions import question_of
 
 import planner
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.validation import Comparison, Score, compared, score
 from planner.session import Session
-from planner.workload.published.experiments import Experiment, read_published
+from planner.workload.published.experiments import Experiment
 from planner.workload.published.rules import NotAsked
 
-ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv-second-opinion" / "bin" / "python"
-ASK = ROOT / "scripts" / "second_opinion_ask.py"
-TEMPLATE = ROOT / "docs" / "second-opinion.template.md"
+ASK = Path(__file__).with_name("second_opinion_ask.py")
+TEMPLATE = Path(__file__).parent / "pages" / "second-opinion.md"
 TASKS = frozenset({"serve", "generate", "prefill"})
 TIMES = ("ttft_s", "prefill_s", "tpot_s", "decode_tokens_per_s", "request_s", "output_tokens_per_s", "requests_per_s")
 """What both predict."""
@@ -138,13 +137,13 @@ def by_kind(found: Opinions) -> str:
     """A line a kind: how many values both predict, how many the other does not, and both errors."""
     kinds = sorted({one.kind for one in found.ours} | found.missing.keys())
     rows = [[kind, *_pair(found, kind), str(found.missing[kind])] for kind in kinds]
-    return table(["kind", *PAIR, "only ours"], rows)
+    return markdown_table(["kind", *PAIR, "only ours"], rows)
 
 
 def by_source(found: Opinions) -> str:
     """A line a kind and source."""
     kinds = sorted({(one.kind, one.source) for one in found.ours})
-    return table(["kind", "source", *PAIR], [[*kind, *_pair(found, *kind)] for kind in kinds], left=2)
+    return markdown_table(["kind", "source", *PAIR], [[*kind, *_pair(found, *kind)] for kind in kinds], text_columns=2)
 
 
 def _pair(found: Opinions, kind: str, source: str | None = None) -> list[str]:
@@ -160,17 +159,11 @@ def _errors(one: Score) -> list[str]:
     return ["—" if value is None else format(value, form) for value, form in shown]
 
 
-def table(heads: list[str], rows: list[list[str]], left: int = 1) -> str:
-    """A GitHub table whose first `left` columns are words, the others figures."""
-    lines = [heads, [*["---"] * left, *["---:"] * (len(heads) - left)], *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
 def listed(counts: Counter[str], of: str) -> str:
     """Counts, the largest first."""
     few, more = counts.most_common(FEW), sum(counts.values()) - sum(count for _, count in counts.most_common(FEW))
     rows = [[name, str(count)] for name, count in few] + ([["others", str(more)]] if more else [])
-    return table([of, "values"], rows)
+    return markdown_table([of, "values"], rows)
 
 
 def page(found: Opinions, versions: Mapping[str, str], folder: str) -> str:
@@ -191,16 +184,13 @@ def page(found: Opinions, versions: Mapping[str, str], folder: str) -> str:
 
 def main() -> None:
     """Ask both, print the tables and write the page."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
+    options = options_of(__doc__)
     options.add_argument("--python", type=Path, default=PYTHON)
     options.add_argument("--answers", type=Path)
     options.add_argument("--out", type=Path)
     given = options.parse_args()
-    nowhere = ROOT / "build" / "no-state"
-    session = Session.open(state=nowhere, config=nowhere)
-    names, shelf = frozenset(name.casefold() for name in session.gpus.names()), frozenset(session.models.names())
-    published = read_published(given.folder, names, lambda key: session.models.config(key) if key in shelf else None)
+    session = plain_session()
+    published = experiments_of(session, given.folder)
     experiments = [one for one in published.experiments if one.request.task in TASKS]
     answers = session.estimate([one.request for one in experiments], basis="spec")
     questions = questions_of(session, experiments, answers)

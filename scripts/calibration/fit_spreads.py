@@ -1,6 +1,6 @@
 """Fits what remains of the ranges: the smallest half widths for which nine in ten published values lie inside low-high.
 
-    scripts/fit_spreads.py FOLDER
+    scripts/calibration/fit_spreads.py FOLDER
 
 FOLDER holds published measurements (docs/validation.md). The half width s of the logarithm of a prediction is made of parts; of each
 value the width w of the part in question is found that just reaches it, the other parts as they are shipped:
@@ -17,21 +17,19 @@ A value below what is known to be in memory (weights, states, cache) is inside n
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+from published import experiments_of, options_of, plain_session
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import FIRST_TOKEN_SPREAD, MODEL_SPREAD, STREAM_SPREAD
 from planner.engine.memory.total import INFERENCE_SPREAD, TRAINING_SPREAD
 from planner.engine.validation import Comparison, compared
-from planner.session import Session
-from planner.workload.published.experiments import Experiment, read_published
+from planner.workload.published.experiments import Experiment
 
 SHARE = 0.9
 MEMORY = {"training memory": TRAINING_SPREAD, "inference memory": INFERENCE_SPREAD}
@@ -115,16 +113,13 @@ def report(kind: str, group: list[Reach], serve: float) -> Iterator[str]:
 
 def main() -> None:
     """Print the widths."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
-    session = Session.open(state=Path("/nonexistent"), config=Path("/nonexistent"))
-    shelf = frozenset(session.models.names())
-    names = frozenset(name.casefold() for name in session.gpus.names())
-    published = read_published(options.parse_args().folder, names, lambda key: session.models.config(key) if key in shelf else None)
-    answers = session.estimate([experiment.request for experiment in published.experiments], basis="spec")
+    folder = options_of(__doc__).parse_args().folder
+    session = plain_session()
+    experiments = experiments_of(session, folder).experiments
+    answers = session.estimate([experiment.request for experiment in experiments], basis="spec")
     pairs = [
         (experiment, one)
-        for experiment, answer in zip(published.experiments, answers, strict=True)
+        for experiment, answer in zip(experiments, answers, strict=True)
         if isinstance(answer, Answer)
         for one in compared([experiment], [answer])
     ]

@@ -1,6 +1,6 @@
 """Fits `prompts_together` of engines: prompts that end up waiting for each other in a closed loop of requests of one length.
 
-    scripts/fit_first_token.py FOLDER [--simulate CLIENTS]
+    scripts/calibration/fit_first_token.py FOLDER [--simulate CLIENTS]
 
 FOLDER holds published measurements (docs/validation.md): mean times to first token at a concurrency, with fixed lengths. Only
 engines whose prompts share iterations with running sequences have such a number; it minimises Huber's loss (turning at 10 %) of
@@ -11,7 +11,6 @@ number of all engines, and, of loops of up to CLIENTS clients (16; 0: none), wha
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +21,9 @@ from typing import Any
 
 import numpy as np
 from fitting import loss
+from published import experiments_of, options_of, plain_session
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.columns import Table
 from planner.engine.explain.candidate import candidate_of
 from planner.engine.job.engine import Engine
@@ -38,7 +38,7 @@ from planner.engine.performance.simulation.continuous_batching import run
 from planner.engine.performance.simulation.iteration_time import pace_of
 from planner.engine.performance.simulation.replicas import rules_of
 from planner.session import Session
-from planner.workload.published.experiments import Experiment, read_published
+from planner.workload.published.experiments import Experiment
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 TRIED = np.arange(1.0, 10.01, 0.25)
@@ -86,10 +86,8 @@ class Loop:
 
 def loops(session: Session, folder: Path, quantity: str = "ttft_s") -> Iterator[Loop]:
     """The closed loops of fixed lengths, each with its published `quantity`."""
-    shelf = frozenset(session.models.names())
-    gpus = frozenset(name.casefold() for name in session.gpus.names())
-    published = read_published(folder, gpus, lambda key: session.models.config(key) if key in shelf else None)
-    kept = [one for one in published.experiments if isinstance(one.request.concurrency, int) and one.request.task == "serve"]
+    experiments = experiments_of(session, folder).experiments
+    kept = [one for one in experiments if isinstance(one.request.concurrency, int) and one.request.task == "serve"]
     answers = session.estimate([one.request for one in kept], basis="spec")
     for one, answer in zip(kept, answers, strict=True):
         measured = [value.value for value in one.values if value.quantity == quantity]
@@ -150,11 +148,10 @@ def compared(name: str, of: Sequence[Loop]) -> Iterator[str]:
 
 def main() -> None:
     """Print the fits."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
+    options = options_of(__doc__)
     options.add_argument("--simulate", type=int, default=16, metavar="CLIENTS")
     given = options.parse_args()
-    session = Session.open(state=Path("/nonexistent"), config=Path("/nonexistent"))
+    session = plain_session()
     found = list(loops(session, given.folder))
     names = sorted({loop.engine.name for loop in found})
     shared = [loop for loop in found if not loop.engine.prompts_first]

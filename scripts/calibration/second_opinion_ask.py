@@ -1,6 +1,6 @@
 """Asks `aiconfigurator`, in the environment it is installed in: questions in, answers out, a JSON object a line.
 
-    .venv-second-opinion/bin/python scripts/second_opinion_ask.py < questions > answers
+    .venv-second-opinion/bin/python scripts/calibration/second_opinion_ask.py < questions > answers
 
 A question is `key`, `replicas`, `config` (of the model, as Hugging Face has it) and the arguments of aiconfigurator's
 `cli_estimate`. An answer is `key` with seconds and rates of the whole deployment and `tables`, the release of the engine whose

@@ -1,7 +1,9 @@
-"""What a GPU without measurements is likely to reach, from those that have them."""
+"""Records of `presets/ceilings/public.toml`: that of a GPU nobody measured, made from the others, and how they are written."""
 
 from __future__ import annotations
 
+import datetime as dt
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,3 +65,56 @@ def drawn(figures: list[tuple[float, float]]) -> tuple[float, float]:
         return float(figures[0][0]), 2 * figures[0][1]
     own = max(spread for _, spread in figures)
     return float(np.exp(logs.mean())), float(max(own, NORMAL_90 * logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))))
+
+
+@dataclass(frozen=True)
+class Error:
+    """Of a fit, absolute and logarithmic."""
+
+    median: float
+    p90: float
+
+
+def toml(records: list[dict[str, Any]], methods: dict[str, str]) -> str:
+    """The records as a ceilings file; `methods` says for each source how its figures came about."""
+    today = dt.datetime.now(dt.UTC).date()
+    lines = [
+        f"# Written by scripts/calibration/fit_ceilings.py on {today}; the script says the formulas. Do not edit: run it again.",
+        "# Efficiencies are fractions of the catalogue's dense peak, bandwidth, or one direction of the link.",
+        "# spread: half width of the 90 % range of the logarithm. *_error: median and 90th percentile of |ln(formula / measured)|.",
+    ]
+    for record in records:
+        lines += [
+            "",
+            "[[ceilings]]",
+            f'gpu = "{record["gpu"]}"' if "gpu" in record else f'name = "{record["name"]}"',
+            f'source = "{record["source"]}"',
+        ]
+        lines += [f"retrieved = {today}", f'method = "{methods[record["source"]]}"']
+        for key, value in record.items():
+            if key in {"gpu", "name", "source"}:
+                continue
+            lines.append(f"{key} = {shown(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def shown(value: object) -> str:
+    """A figure, a table of figures, a list or a text in TOML."""
+    match value:
+        case dict():
+            return "{ " + ", ".join(f"{key} = {shown(one)}" for key, one in value.items()) + " }"
+        case (float() as middle, float() as spread):
+            return f"{{ value = {number(middle)}, spread = {number(spread)} }}"
+        case Error():
+            return f"{{ median = {number(value.median)}, p90 = {number(value.p90)} }}"
+        case list():
+            return "[\n" + "".join(f"  {shown(one)},\n" for one in value) + "]"
+        case str():
+            return f'"{value}"'
+        case _:
+            return number(float(str(value)))
+
+
+def number(value: float) -> str:
+    """Three significant digits."""
+    return str(int(value)) if value == int(value) and value >= 2 else f"{value:.3g}"

@@ -1,6 +1,6 @@
 """Fits `device_factor` of eager engines: measured ÷ predicted time where the device, not the host or a network, sets the pace.
 
-    scripts/fit_engines.py FOLDER
+    scripts/calibration/fit_engines.py FOLDER
 
 FOLDER holds published measurements. Of `transformers`: prompts and LoRA steps in 16 bit, of at least 1,024 tokens a pass. Of
 `torch`: pre-training on up to eight GPUs with code of its own. They are predicted with the shipped figures; the factor is the
@@ -13,7 +13,6 @@ share of the overlap there could be that their speed-up tells.
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 import sys
@@ -22,9 +21,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from published import config_of, rows
+from published import config_of, options_of, plain_session, rows
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.job.engines import ENGINES
 from planner.session import Session
 from planner.workload.tasks import Lora, Request
@@ -111,10 +110,8 @@ def overlap(folder: Path) -> None:
 
 def main() -> None:
     """Print the factors."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
-    folder = options.parse_args().folder
-    session = Session.open(state=Path("/nonexistent"), config=Path("/nonexistent"))
+    folder: Path = options_of(__doc__).parse_args().folder
+    session = plain_session()
     for engine, experiments in (("transformers", of_transformers), ("torch", of_torch)):
         asked = list(experiments(folder))
         if not asked:

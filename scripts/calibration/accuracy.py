@@ -1,14 +1,13 @@
 """Writes docs/accuracy.md: what `gpu-planner validate FOLDER` finds, and how well the ceilings fit, put into the template.
 
-    scripts/accuracy.py FOLDER [--operators FOLDER] [--out FILE]
+    scripts/calibration/accuracy.py FOLDER [--operators FOLDER] [--out FILE]
 
-FOLDER holds published measurements (docs/validation.md). `--operators`: the folder scripts/fit_ceilings.py reads; with it, the error
+FOLDER holds published measurements (docs/validation.md). `--operators`: the folder scripts/calibration/fit_ceilings.py reads; with it, the error
 of each GPU when it is left out of the fit is written too.
 """
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
 import json
 import re
@@ -19,11 +18,11 @@ from string import Template
 from typing import Any
 
 import tomli
+from published import ROOT, markdown_table, options_of
 
 import planner
 
-ROOT = Path(__file__).resolve().parent.parent
-TEMPLATE = ROOT / "docs" / "accuracy.template.md"
+TEMPLATE = Path(__file__).parent / "pages" / "accuracy.md"
 PUBLIC = ROOT / "presets" / "ceilings" / "public.toml"
 FITS = {"gemm_error": "matrix products", "attention_error": "prompt attention", "decode_error": "decode attention"}
 FITS |= {"collective_error": "collectives"}
@@ -50,25 +49,19 @@ def ceilings_table() -> str:
         [record["gpu"], *(f"{one['median']:.1%}, {one['p90']:.0%}" if (one := record.get(key)) else "—" for key in FITS)]
         for record in records
     ]
-    return table(["GPU", *FITS.values()], rows)
+    return markdown_table(["GPU", *FITS.values()], rows) + "\n"
 
 
 def left_out_table(operators: Path | None) -> str:
-    """Each GPU by the mean of the others' parameters, as scripts/fit_ceilings.py reports it."""
+    """Each GPU by the mean of the others' parameters, as scripts/calibration/fit_ceilings.py reports it."""
     if operators is None:
         return ""
-    script = [sys.executable, str(ROOT / "scripts" / "fit_ceilings.py"), str(operators)]
+    script = [sys.executable, str(Path(__file__).with_name("fit_ceilings.py")), str(operators)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True)
     found = [match for line in done.stderr.splitlines() if (match := LEFT_OUT.match(line))]
     rows = [[match["gpu"], match["median"], match["p90"], match["bias"], match["spec"]] for match in found]
     text = "Each GPU left out of the fit, its bf16 matrix products predicted with the mean of the other GPUs' efficiencies:"
-    return f"\n{text}\n\n{table(['GPU', 'median', 'p90', 'bias', 'data sheet alone'], rows)}"
-
-
-def table(heads: list[str], rows: list[list[str]]) -> str:
-    """A GitHub table, figures to the right."""
-    lines = [heads, ["---", *("---:" for _ in heads[1:])], *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+    return f"\n{text}\n\n{markdown_table(['GPU', 'median', 'p90', 'bias', 'data sheet alone'], rows)}\n"
 
 
 def remarks(found: dict[str, Any]) -> str:
@@ -82,8 +75,7 @@ def remarks(found: dict[str, Any]) -> str:
 
 def main() -> None:
     """Write the page."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
+    options = options_of(__doc__)
     options.add_argument("--operators", type=Path)
     options.add_argument("--out", type=Path, default=ROOT / "docs" / "accuracy.md")
     given = options.parse_args()

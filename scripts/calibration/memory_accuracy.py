@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from pathlib import Path
 from statistics import median, quantiles
 
-ROOT = Path(__file__).resolve().parent.parent
+from published import ROOT
+
 PAGE = ROOT / "docs" / "memory.md"
 START, END = "<!-- errors -->", "<!-- end of errors -->"
 
