@@ -209,7 +209,7 @@ class Session:
 
     def workload(self, fields: Mapping[str, Any], where: str = "") -> Workload:
         """`fields` as a workload whose model is known; raises `UserError` with every problem."""
-        from planner.engine.job.job import resolve
+        from planner.engine.job.resolve import resolve
         from planner.workload.presets import read_workload
 
         workload = read_workload(fields, where)

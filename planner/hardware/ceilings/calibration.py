@@ -48,7 +48,7 @@ def ceilings_of(
 
     `measurements` of the part itself (`device` is its name) replace what is known of it; those of the parts in `related` shift and
     narrow the figures that only rest on its kind. Dtypes that neither the vendor nor a measurement gives stay missing.
-    Raises `LookupError` when the records say nothing of this kind of device (`load_priors` has made sure that they do).
+    Raises `LookupError` when the records say nothing of this kind of device (`load_ceiling_records` has made sure that they do).
     """
     prior = unmeasured_ceilings(gpu, records.of(gpu))
     taught = _adjusted_by_related(gpu, prior, records, measurements, related)
