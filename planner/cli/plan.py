@@ -12,7 +12,8 @@ from planner.cli.emit.running import FORMS, Form, written
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.settings import fields_of, name_sources, parse_settings
-from planner.engine.answers.plan import MemoryDetail, Plan, PlanRow
+from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.errors import UserError
 from planner.present.command_line import PlanCommand

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from planner.present.plan import throughput
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Figure, Plan, PlanRow
+    from planner.engine.answers.figure import Figure
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.engine.answers.study import StudyAnswer
 
 PLAN_FIGURES: dict[str, Callable[[PlanRow], Figure | None]] = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from planner.units import UNKNOWN, digits, is_known, percent_text
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Basis, Figure
+    from planner.engine.answers.figure import Basis, Figure
 
 BASIS_SIGNS: Mapping[Basis, str] = {"measured": "●", "transferred": "◐", "public": "○", "spec": "·"}
 """Shown beside the figure they qualify; strongest first."""

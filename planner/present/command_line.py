@@ -13,7 +13,7 @@ import msgspec
 import tomli
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Lever
+    from planner.engine.answers.lever import Lever
 
 
 def value_of(text: str) -> Any:

@@ -20,7 +20,9 @@ from planner.units import (
 )
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Answer, Figure, Percentiles, Plan, PlanRow
+    from planner.engine.answers.answer import Answer
+    from planner.engine.answers.figure import Figure, Percentiles
+    from planner.engine.answers.plan import Plan, PlanRow
 
 TRAINING = ("train", "finetune")
 GENERATING = ("serve", "generate")

@@ -12,7 +12,8 @@ from planner.present.plan import hours_text, money_text, rate_text, throughput, 
 from planner.units import duration_text, percent_text, si_text
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Figure, PlanRow
+    from planner.engine.answers.figure import Figure
+    from planner.engine.answers.plan import PlanRow
 
 PERCENTILES = ("mean", "p50", "p95", "p99")
 LATENCIES = (("whole request", "request"), ("first token", "ttft"), ("next token", "tpot"), ("wait", "wait"))

@@ -16,7 +16,8 @@ import pytest
 from repository import RunPlanner
 
 from planner.cli.settings import parse_settings
-from planner.engine.answers.plan import Lever, Plan
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.plan import Plan
 from planner.hardware.measurements.measurement import Measurement
 from planner.present.command_line import PlanCommand, spelled
 from planner.workload.tasks import Lora, Targets

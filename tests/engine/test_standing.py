@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from engine_sample import plan, workload
 
-from planner.engine.answers.plan import Figure
+from planner.engine.answers.figure import Figure
 from planner.engine.explain.answer import capped
 from planner.engine.search.rows import ranked
 from planner.present.cells import spread_text
