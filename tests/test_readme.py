@@ -73,7 +73,7 @@ def test_every_sample_is_what_the_program_prints(paper: str) -> None:
     """Where this fails, `make samples` prints the samples anew. How wide columns are depends on this machine's name."""
     page = (ROOT / paper).read_text()
     assert SAMPLE.search(page)
-    assert with_samples(page).split() == page.split()
+    assert with_samples(page).split() == page.split(), "make samples prints them anew"
 
 
 def test_make_explains_every_target_people_use() -> None:
