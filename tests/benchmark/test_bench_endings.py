@@ -59,7 +59,7 @@ def planner_process(state: Path, *arguments: str, **options: object) -> subproce
 def wait_for(state: Path, most_s: float = 60) -> None:
     """Until the store holds a measurement."""
     until = time.monotonic() + most_s
-    path = state / "measurements.sqlite3"
+    path = state / "measurements.jsonl"
     while time.monotonic() < until:
         if path.exists() and len(Store.open(state)):
             return
@@ -141,7 +141,7 @@ def test_a_terminal_that_is_closed_leaves_a_worker_that_goes_on(tmp_path: Path) 
     os.close(theirs)
     os.set_blocking(ours, False)
     until = time.monotonic() + 60
-    while not (tmp_path / "measurements.sqlite3").exists() or not len(Store.open(tmp_path)):
+    while not (tmp_path / "measurements.jsonl").exists() or not len(Store.open(tmp_path)):
         with contextlib.suppress(BlockingIOError):
             os.read(ours, 65536)
         assert time.monotonic() < until
@@ -174,7 +174,6 @@ async def test_a_full_disk_costs_neither_the_run_nor_what_was_there(small_disk: 
     store = Store.open(small_disk)
     first = BenchRun(BenchRequest(state=small_disk, suite="smoke", device="cpu"), store)
     assert isinstance([event async for event in first.events()][-1], Finished)
-    store.close()
     with contextlib.suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
         while True:
             filler.write(b"\0" * 1024)
@@ -187,7 +186,6 @@ async def test_a_full_disk_costs_neither_the_run_nor_what_was_there(small_disk: 
     assert sum(isinstance(event, PointDone) for event in heard) == 3
     assert len(store) == 6
     assert any("memory only" in warning for warning in store.warnings)
-    store.close()
     (small_disk / "filler").unlink()
     assert {one.run for one in Store.open(small_disk).all()} == {first.run}
 

@@ -36,7 +36,7 @@ from planner.observe.host import cpu_name
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "measurements.sqlite3")
+    return Store.open(tmp_path)
 
 
 def bench(tmp_path: Path, store: Store, **changes: object) -> BenchRun:
@@ -101,7 +101,7 @@ async def test_a_run_ends_in_the_store(tmp_path: Path, store: Store) -> None:
     last = heard[-1]
     assert isinstance(last, Finished)
     assert (last.state, last.kept) == ("finished", 3)
-    again = Store.open(tmp_path / "measurements.sqlite3")
+    again = Store.open(tmp_path)
     assert again.latest(cpu_name(), started.fingerprint, suite="smoke") == tuple(event.measurement for event in done)
     assert again.latest() == ()
     (kept,) = again.runs()
@@ -131,7 +131,7 @@ async def test_workers_killed_again_and_again_leave_what_they_measured(tmp_path:
     assert last.state == "worker-killed"
     assert "killed (signal 9)" in last.message
     assert f"{last.kept} results kept" in last.message
-    kept = Store.open(tmp_path / "measurements.sqlite3").all()
+    kept = Store.open(tmp_path).all()
     assert len(kept) == last.kept
     assert sum(one.value is not None for one in kept) >= 1 + MOST_RESTARTS
     assert store.runs()[0].state == "failed"
@@ -362,7 +362,7 @@ def test_a_worker_outlives_a_planner_that_is_killed(tmp_path: Path) -> None:
             if line.strip() == "PointStarted":
                 planner.kill()
                 break
-    store = Store.open(tmp_path / "measurements.sqlite3")
+    store = Store.open(tmp_path)
     deadline = time.monotonic() + 60
     while adopt_journals(tmp_path, store) == 0 and time.monotonic() < deadline:
         time.sleep(0.1)
