@@ -24,7 +24,7 @@ from bench.protocol import Bye, Hello, Plan, Point, Result, encode
 from planner.hardware.measurements.store import Store
 from planner.observe.benchmark.events import BenchRequest, Event, Finished, PointDone
 from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
-from planner.observe.benchmark.journal import adopt_journals, journal_path
+from planner.observe.benchmark.journal import journal_path, recover_journals
 from planner.observe.benchmark.process import BenchRun
 
 pytestmark = pytest.mark.usefixtures("torch_here")
@@ -117,7 +117,7 @@ def test_a_planner_killed_leaves_a_worker_that_goes_on_and_what_it_did(tmp_path:
     planner.wait()
     assert all_gone(tmp_path, 90)
     store = Store.open(tmp_path)
-    adopt_journals(tmp_path, store)
+    recover_journals(tmp_path, store)
     assert len(store) > before
 
 
@@ -151,7 +151,7 @@ def test_a_terminal_that_is_closed_leaves_a_worker_that_goes_on(tmp_path: Path) 
     before = len(Store.open(tmp_path))
     assert all_gone(tmp_path, 90)
     store = Store.open(tmp_path)
-    adopt_journals(tmp_path, store)
+    recover_journals(tmp_path, store)
     assert len(store) > before
     assert not list((tmp_path / "runs").glob("*.part.jsonl"))
 
@@ -233,7 +233,7 @@ def test_a_damaged_journal_gives_what_is_whole_in_it(tmp_path: Path) -> None:
     journal_path(tmp_path, "20260101T000000Z-abcdef").write_bytes(damaged)
     journal_path(tmp_path, "20260102T000000Z-abcdef").write_bytes(b"\x00" * 3000)
     store = Store.open(tmp_path)
-    assert adopt_journals(tmp_path, store) == 2
+    assert recover_journals(tmp_path, store) == 2
     assert {one.point for one in store.all()} == {"gemm/a", "gemm/c"}
     assert store.runs()[0].state == "failed"
     assert not list((tmp_path / "runs").glob("*.part.jsonl"))
