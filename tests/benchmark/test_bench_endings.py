@@ -229,7 +229,10 @@ def test_a_damaged_journal_gives_what_is_whole_in_it(tmp_path: Path) -> None:
 
     a, b, c, d = map(result, points)
     damaged = encode(hello) + encode(Plan(suite="quick", points=tuple(points))) + a + b[:40] + b"\x00\xff\xfe" * 50 + b"\n"
-    damaged += c + b"[1, 2]\n" + d[:-20]
+    damaged += c + b"[1, 2]\n" + b"[" * 200_000 + b"\n"
+    for wrong in (b'"parameters":5', b'"parameters":{"a":' * 3000 + b"1" + b"}" * 3000, b'"detail":"\\ud800"', b'"samples_s":7'):
+        damaged += d.replace(b'"parameters":{}', wrong).replace(b'"detail":""', wrong if b"detail" in wrong else b'"detail":""')
+    damaged += d[:-20]
     journal_path(tmp_path, "20260101T000000Z-abcdef").write_bytes(damaged)
     journal_path(tmp_path, "20260102T000000Z-abcdef").write_bytes(b"\x00" * 3000)
     store = Store.open(tmp_path)

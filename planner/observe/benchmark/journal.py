@@ -67,7 +67,7 @@ def recover_locked(state: Path, store: Store, canonical: Callable[[str], str | N
     for path in sorted(_open_journals(state)):
         recorder = Recorder(store, path.name.removesuffix(OPEN_SUFFIX), canonical)
         progress = RunProgress()
-        for message in filter(_is_valid, Lines().feed(path.read_bytes())):
+        for message in _messages(path.read_bytes()):
             progress.follow(message)
             recorder.record(message)
         if progress.open_point is not None:
@@ -81,10 +81,8 @@ def _open_journals(state: Path) -> Iterator[Path]:
     return (path for path in (state / "runs").glob(f"*{OPEN_SUFFIX}") if path.is_file())
 
 
-def _is_valid(message: Message) -> bool:
-    """Whether every field has the type it should have: a journal may be damaged, or written by anybody."""
-    try:
-        msgspec.convert(msgspec.to_builtins(message), type(message))
-    except (msgspec.ValidationError, RecursionError, TypeError, ValueError):
-        return False
-    return True
+def _messages(text: bytes) -> Iterator[Message]:
+    """The messages whose every field has the type it should have: a journal may be damaged, or written by anybody."""
+    for message in Lines().feed(text):
+        with contextlib.suppress(msgspec.ValidationError, RecursionError, TypeError, ValueError):
+            yield msgspec.json.decode(msgspec.json.encode(message), type=type(message))
