@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from planner.engine.advice.observation import Observed
     from planner.engine.advice.ownership import Owning
     from planner.engine.advice.rightsizing import Advice
-    from planner.engine.answers.plan import Answer, Lever, MemoryDetail, Plan, PlanRow
+    from planner.engine.answers.answer import Answer
+    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.memory import MemoryDetail
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.engine.answers.study import StudyAnswer
     from planner.engine.answers.time import TimeDetail
     from planner.engine.study.sizes import Study
@@ -204,7 +207,7 @@ class Session:
 
     def workload(self, fields: Mapping[str, Any], where: str = "") -> Workload:
         """`fields` as a workload whose model is known; raises `UserError` with every problem."""
-        from planner.engine.job.job import resolve
+        from planner.engine.job.resolve import resolve
         from planner.workload.presets import read_workload
 
         workload = read_workload(fields, where)

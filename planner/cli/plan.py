@@ -12,7 +12,8 @@ from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.levers import AskedPlan
 from planner.cli.settings import fields_of, name_sources, parse_settings
-from planner.engine.answers.plan import MemoryDetail, Plan, PlanRow
+from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.errors import UserError
 from planner.workload.tasks import Objective, Workload

@@ -9,7 +9,7 @@ import click
 
 SUBJECTS = {
     "request": ("planner.workload.tasks", "Request"),
-    "answer": ("planner.engine.answers.plan", "Answer"),
+    "answer": ("planner.engine.answers.answer", "Answer"),
     "plan": ("planner.engine.answers.plan", "Plan"),
     "preset": ("planner.workload.tasks", "Workload"),
     "measurement": ("planner.hardware.measurements.measurement", "Measurement"),

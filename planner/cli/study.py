@@ -15,7 +15,7 @@ from planner.errors import Problem, UserError
 from planner.units import UNKNOWN, count_text, si_text, usd_text
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Figure
+    from planner.engine.answers.figure import Figure
     from planner.engine.answers.study import StudyAnswer, StudyPoint
 
 MOST_COLUMNS = 5

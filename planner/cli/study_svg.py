@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from planner.engine.answers.plan import Figure
+from planner.engine.answers.figure import Figure
 from planner.engine.answers.study import Axis, StudyAnswer, StudyCurve, StudyPoint, place_of, round_text, size_of, size_text, story
 from planner.units import si_text
 

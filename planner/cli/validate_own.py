@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from planner.engine.answers.plan import Figure
+from planner.engine.answers.figure import Figure
 from planner.engine.validation import Comparison
 from planner.hardware.ceilings.calibration import ceilings_of
 

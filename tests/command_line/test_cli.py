@@ -17,7 +17,8 @@ from repository import RunPlanner
 
 from planner.cli.levers import AskedPlan
 from planner.cli.settings import parse_settings, spelled
-from planner.engine.answers.plan import Lever, Plan
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.plan import Plan
 from planner.hardware.measurements.measurement import Measurement
 from planner.workload.tasks import Lora, Targets
 

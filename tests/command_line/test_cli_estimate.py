@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from repository import ROOT, RunPlanner
 
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 
 ONE_REQUEST = {
     "id": 1,

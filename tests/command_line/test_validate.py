@@ -12,7 +12,9 @@ import pytest
 from published_sample import GENERATED, SERVED, TRAINED, asked, read, write
 from repository import ROOT, RunPlanner
 
-from planner.engine.answers.plan import Answer, Figure, MemoryBytes, Percentiles
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure, Percentiles
+from planner.engine.answers.memory import MemoryBytes
 from planner.engine.job.engines import find_engine
 from planner.engine.validation import Comparison, by_kind, compared, quantile, score, worst
 from planner.errors import UserError

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from repository import RunPlanner
 
-from planner.engine.answers.plan import Answer, PlanRow
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.plan import PlanRow
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.performance.disaggregated import PoolRates, best_split, rates_of
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from engine_sample import architecture, ask, ask_all, chip
 
-from planner.engine.answers.plan import Answer, Figure
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
 from planner.engine.evaluate.evaluation import Candidates
 from planner.errors import UserError
 from planner.units import GIB

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 from engine_sample import session, solutions
 
-from planner.engine.answers.plan import Lever, Plan
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.plan import Plan
 from planner.engine.levers.changes import changes_of, together
 from planner.workload.tasks import Workload
 

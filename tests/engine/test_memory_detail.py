@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned_sample import PRESETS, TASKS, asked
 
-from planner.engine.answers.plan import MemoryDetail, PlanRow
+from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.plan import PlanRow
 from planner.engine.explain.candidate import candidate_of, job_of
 from planner.engine.memory import terms_of
 from planner.engine.memory.detail import cell, formula_text, number_text

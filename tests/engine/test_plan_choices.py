@@ -10,7 +10,8 @@ import msgspec
 import pytest
 from engine_sample import gpus_of, plan, session, shipped, solutions, workload
 
-from planner.engine.answers.plan import Basis, PlanRow
+from planner.engine.answers.figure import Basis
+from planner.engine.answers.plan import PlanRow
 from planner.errors import UserError
 from planner.hardware.measurements.measurement import Measurement
 from planner.session import DEFAULT_PRESET, Session

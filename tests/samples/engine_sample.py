@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from planner.engine.answers.plan import Answer, MemoryBytes, Plan, PlanRow
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.memory import MemoryBytes
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
-from planner.engine.job.job import resolve
+from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip
 from planner.errors import UserError
 from planner.session import Session

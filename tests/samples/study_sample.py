@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from planner.engine.answers.plan import Basis, Figure
+from planner.engine.answers.figure import Basis, Figure
 from planner.engine.answers.study import Axis, StudyAnswer, StudyCurve, StudyPoint
 from planner.engine.search.cost import scaled
 from planner.engine.study.crossovers import leading_price, leads_of, pairs_of

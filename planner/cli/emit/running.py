@@ -16,7 +16,8 @@ from planner.errors import Problem, UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.engine.answers.plan import LayoutAnswer, PlanRow
+    from planner.engine.answers.layout import LayoutAnswer
+    from planner.engine.answers.plan import PlanRow
     from planner.engine.job.job import Job
     from planner.hardware.catalogue.gpus import Gpu
 

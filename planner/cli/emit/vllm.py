@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from planner.units import digits
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import LayoutAnswer, PlanRow
+    from planner.engine.answers.layout import LayoutAnswer
+    from planner.engine.answers.plan import PlanRow
     from planner.engine.job.job import Job
 
 PACKAGE = "vllm>=0.13"

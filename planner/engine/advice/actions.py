@@ -9,7 +9,7 @@ from planner.engine.advice.diagnosis import BANDWIDTH_BOUND, MEMORY_LOW, OFFER_B
 from planner.engine.advice.mig_slices import SliceNeed, most_of, profiles_of, smallest_for
 from planner.engine.advice.prices import Quote
 from planner.engine.advice.rightsizing import Action, Case
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.units import bytes_text, percent_text
 from planner.workload.tasks import Market, Workload
 

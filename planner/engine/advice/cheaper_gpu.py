@@ -8,7 +8,8 @@ import msgspec
 
 from planner.engine.advice.observation import Observed
 from planner.engine.advice.prices import Quote
-from planner.engine.answers.plan import Answer, Figure
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
 from planner.engine.performance.operators.chip import Chip, FindChip
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu

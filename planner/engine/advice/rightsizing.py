@@ -18,7 +18,7 @@ from planner.engine.advice.diagnosis import Judgement, judge
 from planner.engine.advice.observation import Observed
 from planner.engine.advice.ownership import BreakEven, Owning, break_even
 from planner.engine.advice.prices import Quote, quotes
-from planner.engine.answers.plan import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.performance.operators.chip import FindChip
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer

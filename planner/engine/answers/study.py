@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from planner.engine.answers.plan import Basis, Figure
+from planner.engine.answers.figure import Basis, Figure
 from planner.units import count_text, usd_text
 
 Axis = Literal["width", "batch"]

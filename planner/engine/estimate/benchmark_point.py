@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 import planner
-from planner.engine.answers.plan import Answer, Figure
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
 from planner.engine.estimate.estimate import estimate
 from planner.engine.evaluate.measured_steps import model_of_step, with_measured_steps
 from planner.engine.performance.operators.chip import Chip, chip_of

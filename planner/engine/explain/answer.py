@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 
 import planner
-from planner.engine.answers.plan import (
-    MEMORY_COMPONENTS,
-    Answer,
-    Basis,
-    Figure,
-    LayoutAnswer,
-    MemoryBytes,
-    ParameterCounts,
-    Percentiles,
-)
+from planner.engine.answers.answer import Answer, ParameterCounts
+from planner.engine.answers.figure import Basis, Figure, Percentiles
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.columns import Floats
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import FIRST_TOKEN_SPREAD, MODEL_SPREAD, STREAM_SPREAD, formulas_share

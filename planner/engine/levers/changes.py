@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from planner.engine.answers.plan import LeverCost
+from planner.engine.answers.lever import LeverCost
 from planner.engine.search.layouts import DEFAULT_MOST_GPUS
 from planner.units import percent_text
 from planner.workload.tasks import Lengths, Lora, Sharding, Workload

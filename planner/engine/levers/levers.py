@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planner.engine.answers.plan import Lever, Plan, PlanRow
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.levers.changes import MOST_GPUS, Change, changed, changes_of, together
 from planner.engine.levers.tradeoff import Weighed, weigh, weigh_hardware
 from planner.engine.search.rows import HOST_SHORT

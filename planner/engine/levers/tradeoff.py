@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planner.engine.answers.plan import LayoutAnswer, PlanRow
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.plan import PlanRow
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.explain.candidate import candidate_of, job_of
 from planner.hardware.catalogue.gpus import Gpu

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from planner.engine.answers.plan import Answer, Figure
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
 from planner.units import SECONDS_PER_HOUR
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from planner.engine.answers.plan import Answer, Figure, OfferAnswer, PlanRow, Verdict
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import OfferAnswer, PlanRow, Verdict
 from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
 from planner.engine.explain.answer import answer_of
 from planner.engine.job.compute_capability import barred

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from planner.engine.answers.plan import Basis, Figure
+from planner.engine.answers.figure import Basis, Figure
 from planner.engine.answers.study import Crossover, Lead, StudyCurve, place_of
 from planner.engine.study.sizes import Study
 from planner.engine.study.upper_envelope import Change, highest, reach

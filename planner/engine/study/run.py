@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 import planner
-from planner.engine.answers.plan import Answer, Figure
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
 from planner.engine.answers.study import FEW, StudyAnswer, StudyCurve, StudyPoint
 from planner.engine.estimate.estimate import estimate
 from planner.engine.performance.operators.chip import FindChip
