@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from engine_sample import candidate, chip
 
-from planner.engine.columns import Floats, Rows, Table
+from planner.engine.columns import Floats, LayoutColumns, Rows, Table
 from planner.engine.performance.simulation import continuous_batching, replicas
 from planner.engine.performance.simulation.batching_rules import BatchingRules, batching_rules
 from planner.engine.performance.simulation.continuous_batching import Trace, run_batches
 from planner.engine.performance.simulation.iteration_time import IterationTime, iteration_time
 from planner.engine.performance.simulation.load import Load, token_lengths
+from planner.engine.performance.simulation.preemption import preempt
 from planner.engine.performance.simulation.replica_state import ReplicaState
 from planner.engine.performance.simulation.summary import Summary, summarise
 from planner.engine.performance.simulation.traffic import Traffic, traffic_of
@@ -34,7 +36,9 @@ def load_of(
 ) -> Load:
     """The same load in each row: `rate_per_s` or `concurrency`, `prefix_tokens`, `window_s`, else 0."""
     lengths = (
-        token_lengths([given_ if isinstance(given_, Lengths) else None] * rows, [0.0 if isinstance(given_, Lengths) else given_] * rows)
+        token_lengths(
+            [given_ if isinstance(given_, Lengths) else None] * rows, [0.0 if isinstance(given_, Lengths) else given_] * rows
+        )
         for given_ in (inputs, outputs)
     )
     given = {"rate_per_s": 0.0, "concurrency": 0.0, "prefix_tokens": 0.0, "window_s": 0.0, "variation": variation} | more
@@ -95,25 +99,21 @@ def recorded_traces() -> Iterator[list[tuple[Trace, Rows, Rows]]]:
 
 
 @contextmanager
-def recorded_cache() -> Iterator[list[tuple[Floats, Floats]]]:
-    """(tokens held, tokens of the next iteration) of the cache of each run, before every iteration made inside."""
-    found: list[tuple[Floats, Floats]] = []
-    preempt = continuous_batching.preempt
+def recorded_cache() -> Iterator[list[Floats]]:
+    """Tokens in the caches of the runs that are being measured, with those of the next iteration, before each iteration made inside."""
+    found: list[Floats] = []
 
     def recording(s: ReplicaState) -> None:
         preempt(s)
-        found.append((s.held.copy(), s.growth.copy()))
+        held = s.held + np.where(s.rules.reserve, 0.0, s.growth)
+        found.append(held[(s.next_admitted > s.measured_from) & s.goes_on()])
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(continuous_batching, "preempt", recording)
         yield found
 
 
-def repeated_rows(table: Table, rows: Sequence[int] | int) -> Table:
-    """`rows` copies of a table of one row, or the rows of that index."""
-    from dataclasses import fields, replace
-
-    from planner.engine.columns import LayoutColumns
-
-    layout = {item.name: np.repeat(getattr(table.layout, item.name), rows) for item in fields(LayoutColumns)}
+def repeated(table: Table, count: int) -> Table:
+    """`count` copies of a table of one row."""
+    layout = {item.name: np.repeat(getattr(table.layout, item.name), count) for item in fields(LayoutColumns)}
     return replace(table, layout=LayoutColumns(**layout))
