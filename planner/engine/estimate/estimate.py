@@ -39,7 +39,7 @@ FULL_OF_WEIGHTS = 0.8
 SETTLING_STEPS = 12
 """Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
 SEEDS, MEASURED = 4, 100
-"""Lanes simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.evaluate.request_rate`."""
+"""Runs simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.evaluate.request_rate`."""
 WAITED = tuple(name for name in LATENCY_COLUMNS if not name.startswith("tpot"))
 """Latencies that a request's wait for its admission is part of."""
 MOST_SEQUENCES = 65536.0
