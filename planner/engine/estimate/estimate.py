@@ -14,7 +14,7 @@ from planner.engine.columns import Floats, LayoutColumns
 from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
 from planner.engine.evaluate.request_rate import LATENCY_COLUMNS, latencies
 from planner.engine.explain.answer import answer_of
-from planner.engine.job.compute_capability import barred
+from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
 from planner.engine.job.layout_checks import check_layout, check_links
 from planner.engine.job.resolve import resolve
@@ -71,7 +71,7 @@ def estimate(
         try:
             gpu = find_gpu(request.gpu)
             job = resolve(request, find_architecture(request), headroom=0.0)
-            found = None if barred(gpu, job) else chip(gpu, job.dtype, job.stored)
+            found = None if unsupported_reason(gpu, job) else chip(gpu, job.dtype, job.stored)
             if found is None:
                 answers[position] = _unsupported(request, gpu, job)
                 continue
@@ -89,7 +89,7 @@ def estimate(
 
 def _unsupported(request: Request, gpu: Gpu, job: Job) -> Answer:
     known = ", ".join(sorted(gpu.compute_flop_per_s))
-    reason = barred(gpu, job) or f"{gpu.name} has no known {job.dtype} rate; it has {known}"
+    reason = unsupported_reason(gpu, job) or f"{gpu.name} has no known {job.dtype} rate; it has {known}"
     return Answer(id=request.id, fits=False, reason=reason, bottleneck=None, assumed=dict(job.assumed))
 
 
