@@ -18,15 +18,18 @@ from planner.errors import UserError
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice, CeilingsCache
+    from planner.engine.advice.advice import Advice
     from planner.engine.advice.observation import Observed
     from planner.engine.advice.ownership import Owning
-    from planner.engine.advice.rightsizing import Advice
     from planner.engine.answers.answer import Answer
     from planner.engine.answers.lever import Lever
     from planner.engine.answers.memory import MemoryDetail
     from planner.engine.answers.plan import Plan, PlanRow
     from planner.engine.answers.study import StudyAnswer
     from planner.engine.answers.time import TimeDetail
+    from planner.engine.evaluate.supply import Supply
+    from planner.engine.job.job import Job
+    from planner.engine.job.task import Task
     from planner.engine.study.sizes import Study
     from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
     from planner.hardware.ceilings.ceilings import Ceilings
@@ -52,6 +55,9 @@ class Session:
         self.state = state
         self.config = config
         self._architectures: dict[str, Architecture] = {}
+        self._supplies: dict[BasisChoice, Supply] = {}
+        self._last_task: Task | None = None
+        self._last_ranking: tuple[Task, BasisChoice, Plan] | None = None
 
     @classmethod
     def open(cls, *, state: Path | None = None, config: Path | None = None) -> Session:
@@ -207,11 +213,10 @@ class Session:
 
     def workload(self, fields: Mapping[str, Any], where: str = "") -> Workload:
         """`fields` as a workload whose model is known; raises `UserError` with every problem."""
-        from planner.engine.job.job import resolve
         from planner.workload.presets import read_workload
 
         workload = read_workload(fields, where)
-        resolve(workload, self.architecture_of(workload, where), where)
+        self._task(workload, where).job(where=where)
         return workload
 
     def architecture(self, model: str | dict[str, Any], where: str = "") -> Architecture:
@@ -246,18 +251,16 @@ class Session:
         `levers`: when nothing fits, look for the changes that help.
         `hints` adds, to every GPU that is no solution, the change that would make it one; it takes a few times as long.
         """
-        from planner.engine.search.plan import Sources, make_plan
+        from planner.engine.levers.plan import with_help
 
-        sources = Sources(
-            gpus=self.gpus.all,
-            offers=self.offers,
-            machine=self.machine.devices,
-            local_counts=self._local_counts(),
-            find_gpu=self.gpus.find,
-            chip=self.ceilings_cache.chips(basis),
-            spec_chip=self.ceilings_cache.chips("spec"),
-        )
-        return make_plan(workload, self.architecture_of(workload), sources, top=top, levers=levers, hints=hints)
+        task, supply = self._task(workload), self._supply(basis)
+        return with_help(self._ranking(task, basis), task, supply, top=top, levers=levers, hints=hints)
+
+    def job(self, workload: Workload, row: PlanRow) -> Job:
+        """The resolved job of `row` of the plan for `workload`."""
+        from planner.engine.explain.candidate import job_of
+
+        return job_of(self._task(workload), row)
 
     def memory_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> MemoryDetail | None:
         """What takes the memory of `row` of the plan for `workload`, item by item; None where its memory is not known.
@@ -266,7 +269,7 @@ class Session:
         """
         from planner.engine.explain.candidate import memory_detail
 
-        return memory_detail(workload, self.architecture_of(workload), row, self._gpu_of(row), self.ceilings_cache.chips(basis))
+        return memory_detail(self._task(workload), row, self._supply(basis))
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
         """Where the time of `row` of the plan for `workload` goes, operator by operator; None where it cannot be timed.
@@ -275,8 +278,7 @@ class Session:
         """
         from planner.engine.explain.time_detail import time_detail
 
-        architecture = self.architecture_of(workload)
-        return time_detail(workload, architecture, row, self._gpu_of(row), self.offers, self.ceilings_cache.chips(basis))
+        return time_detail(self._task(workload), row, self._supply(basis))
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
         """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
@@ -355,8 +357,9 @@ class Session:
 
         `workload` is what runs on each, where that is known, `tokens_per_s` what it was measured to do there, `usd_per_h` what one costs.
         """
+        from planner.engine.advice.case import Means
         from planner.engine.advice.ownership import Owning
-        from planner.engine.advice.rightsizing import Means, right_size
+        from planner.engine.advice.rightsizing import right_size
 
         means = Means(
             find_gpu={gpu.name: gpu for gpu in self.gpus.all},
@@ -374,11 +377,39 @@ class Session:
     def refresh(self) -> None:
         """Forget what was read of measurements, so that the next plan sees new ones."""
         self.ceilings_cache.forget()
+        self._last_ranking = None
 
-    def _gpu_of(self, row: PlanRow) -> Gpu:
-        """The part that `row` is about: this machine's own where it stands here."""
-        here = next((local for local in self.machine.devices if row.here and local.name == row.gpu), None)
-        return here or self.gpus.find(row.gpu)
+    def _task(self, workload: Workload, where: str = "") -> Task:
+        """`workload` with its architecture; the same object for the same workload as long as no other was asked about."""
+        from planner.engine.job.task import Task
+
+        if self._last_task is None or self._last_task.workload != workload:
+            self._last_task = Task(workload, self.architecture_of(workload, where))
+        return self._last_task
+
+    def _ranking(self, task: Task, basis: BasisChoice) -> Plan:
+        """The whole plan for `task`; made once as long as no other was asked for, and nothing new was measured."""
+        from planner.engine.search.plan import make_plan
+
+        if self._last_ranking is None or self._last_ranking[:2] != (task, basis):
+            self._last_ranking = task, basis, make_plan(task, self._supply(basis))
+        return self._last_ranking[2]
+
+    def _supply(self, basis: BasisChoice) -> Supply:
+        """The catalogue, its offers and this machine, with what each GPU reaches on this basis."""
+        from planner.engine.evaluate.supply import Supply
+
+        if basis not in self._supplies:
+            self._supplies[basis] = Supply(
+                gpus=self.gpus.all,
+                find_gpu=self.gpus.find,
+                offers=self.offers,
+                machine=self.machine.devices,
+                local_counts=self._local_counts(),
+                chip=self.ceilings_cache.chips(basis),
+                spec_chip=self.ceilings_cache.chips("spec"),
+            )
+        return self._supplies[basis]
 
     def _local_counts(self) -> dict[str, int]:
         counts: dict[str, int] = {self.machine.cpu.name: 1}

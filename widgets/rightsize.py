@@ -21,8 +21,8 @@ from .symbols import Symbols
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from planner.engine.advice.advice import Action, Advice, RightSizing
     from planner.engine.advice.diagnosis import Zone
-    from planner.engine.advice.rightsizing import Action, Advice, RightSizing
     from planner.observe.snapshot import Snapshot
     from planner.session import Session
 

@@ -14,6 +14,7 @@ from planner.engine.columns import Floats, LayoutColumns
 from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
 from planner.engine.evaluate.request_rate import LATENCY_COLUMNS, latencies
 from planner.engine.explain.answer import answer_of
+from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import barred
 from planner.engine.job.job import Job, resolve
 from planner.engine.job.layout_checks import check_layout, check_links
@@ -23,7 +24,6 @@ from planner.engine.performance.operators.chip import Chip, FindChip, fabric_of,
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.simulation.queueing import queue_of
 from planner.engine.performance.simulation.replicas import demand_of, simulate
-from planner.engine.search.cost import priced
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.workload.architecture import Architecture
@@ -111,7 +111,8 @@ def _evaluate(posed: list[_Posed]) -> list[Answer]:
         if together and np.isfinite(item.layout["sequences"]) and item.layout["sequences"] > in_flight:
             item.assumed["waiting_per_replica"] = int(item.layout["sequences"] - in_flight)
         answer = msgspec.structs.replace(answer, id=item.request.id, assumed=answer.assumed | item.assumed)
-        answers.append(priced(answer, item.request.price_usd_per_gpu_h))
+        price = item.request.price_usd_per_gpu_h
+        answers.append(priced(answer, price * answer.layout.gpus if price and answer.layout else None))
     return answers
 
 

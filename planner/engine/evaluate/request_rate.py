@@ -21,7 +21,7 @@ from planner.engine.performance.simulation.queueing import queue_of
 from planner.engine.performance.simulation.replicas import Demand, demand_of, rules_of, serve, settled
 from planner.engine.performance.simulation.summary import Summary, joined
 from planner.engine.performance.simulation.trace import Rules
-from planner.workload.tasks import LATENCY_TARGETS, Targets
+from planner.workload.tasks import Targets
 
 SEEDS, MEASURED = 8, 40
 """Lanes of a candidate and requests measured in each. Of the default preset, ten other sets of seeds against 19,200 requests: a p95
@@ -93,11 +93,10 @@ def _guessed(one: _One, targets: Targets) -> tuple[Floats, Floats, Flags]:
     in_flight, keeps_up = settled(one.pace.take(row), one.rules.take(row), demand)
     seconds = in_flight / demand.rate_per_s
     over = np.where(keeps_up, 0.0, np.inf)
-    for name in LATENCY_TARGETS:
-        limit, (share, latency, _) = getattr(targets, name), name.split("_")
-        if limit is not None and latency != "ttft":
-            tokens = np.array([length.mean for length in demand.outputs]) if latency == "tpot" else 1.0
-            over = np.maximum(over, ABOVE_MEAN[share] * seconds / tokens / limit)
+    for limit in targets.latency_limits():
+        if limit.latency != "ttft":
+            tokens = np.array([length.mean for length in demand.outputs]) if limit.latency == "tpot" else 1.0
+            over = np.maximum(over, ABOVE_MEAN[limit.share] * seconds / tokens / limit.seconds)
     table = over.reshape(rows, -1)
     place = np.where((table <= 1).any(axis=1), np.argmax(table <= 1, axis=1), np.flatnonzero(SCREENED == 1.0)[0])
     asked = replicas.reshape(table.shape)
@@ -157,12 +156,11 @@ def _simulated(one: _One, row: Rows, replicas: Floats) -> Summary:
 def _overshoot(found: Summary, targets: Targets) -> Floats:
     """Largest ratio of a latency to its limit; infinite where the queue grows, 0 without limits."""
     over = np.where(found.saturated, np.inf, 0.0)
-    for name in LATENCY_TARGETS:
-        limit = getattr(targets, name)
-        if limit is not None:
-            share, latency, _ = name.split("_")
-            value = getattr(getattr(found, f"{latency}_s"), share)
-            over = np.maximum(over, np.nan_to_num(value, nan=0.0, posinf=np.inf) / limit)  # one token has no time between tokens
+    for limit in targets.latency_limits():
+        value = getattr(getattr(found, f"{limit.latency}_s"), limit.share)
+        over = np.maximum(
+            over, np.nan_to_num(value, nan=0.0, posinf=np.inf) / limit.seconds
+        )  # one token has no time between tokens
     return over
 
 
