@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from planner.engine.answers.study import StudyAnswer
     from planner.engine.answers.time import TimeDetail
     from planner.engine.evaluate.supply import Supply
+    from planner.engine.evaluate.task import Task
     from planner.engine.job.job import Job
-    from planner.engine.job.task import Task
     from planner.engine.study.sizes import Study
     from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
     from planner.hardware.ceilings.ceilings import Ceilings
@@ -381,7 +381,7 @@ class Session:
 
     def _task(self, workload: Workload, where: str = "") -> Task:
         """`workload` with its architecture; the same object for the same workload as long as no other was asked about."""
-        from planner.engine.job.task import Task
+        from planner.engine.evaluate.task import Task
 
         if self._last_task is None or self._last_task.workload != workload:
             self._last_task = Task(workload, self.architecture_of(workload, where))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from planner.engine.columns import added
 from planner.engine.evaluate.evaluation import Candidates
 from planner.engine.evaluate.supply import Supply
-from planner.engine.job.task import Task
+from planner.engine.evaluate.task import Task
 from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.memory.peak_moments import moments_of
 from planner.engine.memory.training import peak_of, terms_at

@@ -16,7 +16,7 @@ from tui_sample import SampleSession, sample_options, settle
 from planner.hardware.catalogue.gpus import GpuCatalogue
 from planner.hardware.measurements.store import Store
 from widgets.app import PlannerApp
-from widgets.benchmark import RunState
+from widgets.panes.benchmark import RunState
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is an extra")
 

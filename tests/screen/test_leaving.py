@@ -22,12 +22,12 @@ from planner.paths import presets_folder
 from planner.session import Session
 from planner.workload.tasks import Workload
 from widgets.app import PlannerApp
-from widgets.benchmark import Run
-from widgets.form import Form
-from widgets.measuring import RunChanged
-from widgets.planning import PlanReady, PlanRefused
-from widgets.ranking import Ranking
-from widgets.watching import SnapshotRead
+from widgets.background.benchmark import RunChanged
+from widgets.background.planning import PlanReady, PlanRefused
+from widgets.background.telemetry import SnapshotRead
+from widgets.panes.benchmark import Run
+from widgets.panes.ranking.table import Ranking
+from widgets.panes.workload.form import Form
 
 
 def late(app: PlannerApp, kind: str) -> Message:

@@ -8,9 +8,9 @@ from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.supply import Supply
+from planner.engine.evaluate.task import Task
 from planner.engine.explain.candidate import candidate_of, job_of
 from planner.engine.explain.operator_times import serve_operators, step_operators
-from planner.engine.job.task import Task
 
 WORK = {"train": "one optimizer step", "finetune": "one optimizer step", "serve": "one request", "prefill": "one batch of prompts"}
 

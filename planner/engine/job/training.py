@@ -6,7 +6,8 @@ from planner.engine.job.defaults import Chooser
 from planner.engine.job.engine import Engine
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, stored_bytes
 from planner.engine.memory.activations import Manner
-from planner.engine.memory.footprint import Footprint, footprint
+from planner.engine.memory.footprint import footprint
+from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload
@@ -68,7 +69,7 @@ def training_numbers(workload: Workload, architecture: Architecture, choose: Cho
 
 def footprint_of(
     workload: Workload, architecture: Architecture, choose: Chooser, engine: Engine, parts: dict[str, float]
-) -> Footprint:
+) -> Footprint[float]:
     """What the job keeps; adapters on a packed base are FP32 and multiplied under autocast, as `peft` prepares them."""
     recipe, lora = choose("recipe", choose.assumed.get("recipe")), workload.lora
     packed = parts["weight_bits_packed"] > 0
@@ -76,7 +77,7 @@ def footprint_of(
         wide=4.0 if recipe == "fp32" else 2.0,
         residual=4.0 if recipe == "fp32" or (recipe == "amp" and lora is None) else 2.0,
         autocast=recipe == "amp" or packed,
-        fused=engine.fused_elementwise or bool(workload.compile),
+        fused=bool(engine.fused_elementwise or workload.compile),
         eager=bool(parts["eager"]),
         sequence=float(choose("sequence", 2048)),
         all_inputs=lora is not None and lora.base in UNPACK_HOST_S and engine.packed_keep_inputs,

@@ -10,7 +10,7 @@ import msgspec
 
 from planner.engine.answers.plan import Plan
 from planner.engine.evaluate.supply import Supply
-from planner.engine.job.task import Task
+from planner.engine.evaluate.task import Task
 from planner.engine.search.plan import make_plan
 from planner.errors import UserError
 from planner.workload.tasks import Workload

@@ -6,7 +6,7 @@ import msgspec
 
 from planner.engine.answers.plan import Plan
 from planner.engine.evaluate.supply import Supply
-from planner.engine.job.task import Task
+from planner.engine.evaluate.task import Task
 from planner.engine.levers.changed_plans import ChangedPlans
 from planner.engine.levers.hints import with_hints
 from planner.engine.levers.levers import levers_for

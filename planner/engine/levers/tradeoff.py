@@ -11,8 +11,8 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.plan import PlanRow
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.supply import Supply
+from planner.engine.evaluate.task import Task
 from planner.engine.explain.candidate import candidate_of, job_of
-from planner.engine.job.task import Task
 from planner.engine.levers.changed_plans import Keys
 from planner.workload.tasks import Workload
 

@@ -13,10 +13,10 @@ import planner
 from planner.engine.answers.plan import Counts, Plan, PlanRow
 from planner.engine.evaluate.evaluation import Candidates, evaluate
 from planner.engine.evaluate.supply import Supply
+from planner.engine.evaluate.task import Task
 from planner.engine.job.compute_capability import barred
 from planner.engine.job.context_length import check_context
 from planner.engine.job.job import Job
-from planner.engine.job.task import Task
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.search.deployment import Deployments, deployments_of, with_replicas
 from planner.engine.search.layouts import enumerate_layouts

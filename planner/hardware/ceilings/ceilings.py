@@ -1,6 +1,6 @@
 """What a device really reaches: achieved compute, bandwidth and latency, each with a basis and a spread.
 
-The formulas these figures are for (all of them fitted that way, see `scripts/fit_ceilings.py`):
+The formulas these figures are for (all of them fitted that way, see `scripts/calibration/fit_ceilings.py`):
 
 product      t = kernel latency + ((FLOP / F)^p + (bytes / B)^p)^(1/p), p = `knee`; B = `weight_bandwidth(dtype)`
 8 or 4 bit   before each product a pass that quantises its input: (2 + bytes of the narrow type) · tokens · width / quantise
