@@ -1,23 +1,19 @@
-"""One opened planner: the catalogue, this machine and its measurements, ready to answer.
+"""One planning session: what is asked of it, and what it answers.
 
 The only room front ends (`planner.cli`, `widgets`) go through; they format what it returns.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner import paths
 from planner.errors import UserError
+from planner.session.inventory import Inventory
 
 if TYPE_CHECKING:
-    from planner.ceilings_cache import BasisChoice, CeilingsCache
+    from planner.ceilings_cache import BasisChoice
     from planner.engine.advice.advice import Advice
     from planner.engine.advice.observation import Observed
     from planner.engine.advice.ownership import Owning
@@ -31,165 +27,21 @@ if TYPE_CHECKING:
     from planner.engine.evaluate.task import Task
     from planner.engine.job.job import Job
     from planner.engine.study.sizes import Study
-    from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
-    from planner.hardware.ceilings.ceilings import Ceilings
-    from planner.hardware.ceilings.priors import Priors
     from planner.hardware.measurements.measurement import Measurement, Prediction
-    from planner.hardware.measurements.store import Store
-    from planner.hardware.prices.offers import Offer
-    from planner.hardware.prices.refresh import Refreshed
-    from planner.observe.machine import Machine
-    from planner.workload.architecture import Architecture
-    from planner.workload.presets import ModelShelf, PresetShelf
-    from planner.workload.studies import PublishedStudy
     from planner.workload.tasks import Request, Workload
 
 DEFAULT_PRESET = "llama-3.1-70b-chat-service"
 """What is planned when nothing was asked for."""
 
 
-class Session:
-    """Opened cheaply; every part is read when it is first asked for."""
+class Session(Inventory):
+    """Plans, estimates, studies and advice, on what the session has."""
 
     def __init__(self, *, state: Path, config: Path) -> None:
-        self.state = state
-        self.config = config
-        self._architectures: dict[str, Architecture] = {}
+        super().__init__(state=state, config=config)
         self._supplies: dict[BasisChoice, Supply] = {}
         self._last_task: Task | None = None
         self._last_ranking: tuple[Task, BasisChoice, Plan] | None = None
-
-    @classmethod
-    def open(cls, *, state: Path | None = None, config: Path | None = None) -> Session:
-        """A session on the user's own folders, or the ones given."""
-        return cls(state=state or paths.state_folder(), config=config or paths.config_folder())
-
-    @cached_property
-    def gpus(self) -> GpuCatalogue:
-        """The GPUs of the catalogue."""
-        from planner.hardware.catalogue.gpus import load_gpus
-
-        return load_gpus(paths.presets_folder() / "gpus")
-
-    @cached_property
-    def offers(self) -> tuple[Offer, ...]:
-        """What they cost to rent: the user's own offers, and those shipped of every other provider."""
-        from planner.hardware.prices.offers import with_own
-
-        return with_own(self.shipped_offers, self.own_offers)
-
-    @cached_property
-    def shipped_offers(self) -> tuple[Offer, ...]:
-        """Those that came with the program."""
-        from planner.hardware.prices.offers import load_offers
-
-        return load_offers(paths.presets_folder() / "offers", self.gpus)
-
-    @cached_property
-    def own_offers(self) -> tuple[Offer, ...]:
-        """Those in the user's config folder: written there by `offers refresh` or by hand. Raises `UserError` for unusable ones."""
-        from planner.hardware.prices.offers import load_own_offers
-
-        return load_own_offers(self.offers_folder, self.gpus)
-
-    @property
-    def offers_folder(self) -> Path:
-        """Where the user's own offers are, a file a provider (not created here)."""
-        return self.config / "offers"
-
-    def refresh_offers(
-        self,
-        providers: Sequence[str] = (),
-        *,
-        source: str | None = None,
-        today: dt.date,
-        dry_run: bool = False,
-        timeout_s: float = 20.0,
-    ) -> Iterator[Refreshed]:
-        """Fetch the prices of `providers` (none: all that are regenerated) into the user's own offers, one result each as it comes.
-
-        `source`: another copy of the catalogue, a URL or a folder. Raises `UserError` for either of them unknown.
-        """
-        from planner.hardware.prices.catalogue import load_price_catalogue
-        from planner.hardware.prices.refresh import Shelf, base_url, chosen_providers, refresh
-
-        catalogue = load_price_catalogue(paths.presets_folder() / "catalogues" / "skypilot.toml", self.gpus)
-        try:
-            current = self.offers
-        except UserError:  # own files that cannot be used: they may be what is to be replaced
-            current = self.shipped_offers
-        shelf = Shelf(self.shipped_offers, current, self.offers_folder, self.gpus)
-        base = base_url(source, catalogue)
-        asked = chosen_providers(catalogue, providers)
-        return refresh(asked, catalogue, base, shelf, today=today, dry_run=dry_run, timeout_s=timeout_s)
-
-    @cached_property
-    def models(self) -> ModelShelf:
-        """Models by name."""
-        from planner.workload.presets import ModelShelf
-
-        return ModelShelf(paths.presets_folder() / "models")
-
-    @cached_property
-    def presets(self) -> PresetShelf:
-        """Workloads by name: shipped ones, and the user's."""
-        from planner.workload.presets import PresetShelf
-
-        return PresetShelf(paths.presets_folder() / "workloads", self.config)
-
-    @cached_property
-    def priors(self) -> Priors:
-        """What parts reach before they are measured."""
-        from planner.hardware.ceilings.priors import load_priors
-
-        return load_priors(paths.presets_folder() / "ceilings")
-
-    @cached_property
-    def store(self) -> Store:
-        """What was measured here; results of a worker that outlived its planner are taken in first."""
-        from planner.hardware.measurements.store import Store
-        from planner.observe.benchmark.journal import adopt_journals
-
-        store = Store.open(self.state)
-        adopt_journals(self.state, store, self.canonical_name)
-        return store
-
-    def canonical_name(self, driver_name: str) -> str | None:
-        """The catalogue's name of the GPU that its driver calls `driver_name`; None when it has none."""
-        part = self.gpus.find_nvml(driver_name)
-        return part.name if part else None
-
-    @cached_property
-    def shipped(self) -> tuple[Measurement, ...]:
-        """Measurements that came with the program, quarantined ones too."""
-        from planner.hardware.measurements.exchange import load_shipped
-
-        return load_shipped(paths.presets_folder() / "measurements", self.part_named)
-
-    def measurements(self, *, without_run: str | None = None) -> tuple[Measurement, ...]:
-        """What plans rest on: the latest of every device and point, one's own before what came with the program."""
-        from planner.hardware.measurements.exchange import with_shipped
-
-        return with_shipped(self.store.latest(without_run=without_run), self.shipped)
-
-    def part_named(self, name: str) -> Gpu | None:
-        """The part of that name in this machine or the catalogue; None when there is none."""
-        here = next((device for device in self.machine.devices if device.name == name), None)
-        try:
-            return here or self.gpus.find(name)
-        except UserError:
-            return None
-
-    @cached_property
-    def ceilings_cache(self) -> CeilingsCache:
-        """What devices reach, as far as it is known now."""
-        from planner.ceilings_cache import CeilingsCache
-
-        return CeilingsCache(priors=self.priors, kin=self.gpus.all, measurements=self.measurements, architecture=self.architecture)
-
-    def ceilings(self, gpu: Gpu, *, basis: BasisChoice = "measured") -> Ceilings:
-        """What `gpu` reaches, by measurements or ("spec") without them."""
-        return self.ceilings_cache.ceilings(gpu, basis)
 
     def log_prediction(self, measured: Measurement) -> Prediction | None:
         """Keep what plans said of a point before its run; None where nothing can be said of it or it is not to be believed."""
@@ -204,13 +56,6 @@ class Session:
             self.store.add_prediction(found)
         return found
 
-    @cached_property
-    def machine(self) -> Machine:
-        """This machine's CPU and GPUs."""
-        from planner.observe.machine import read_machine
-
-        return read_machine(self.gpus)
-
     def workload(self, fields: Mapping[str, Any], where: str = "") -> Workload:
         """`fields` as a workload whose model is known; raises `UserError` with every problem."""
         from planner.workload.presets import read_workload
@@ -218,24 +63,6 @@ class Session:
         workload = read_workload(fields, where)
         self._task(workload, where).job(where=where)
         return workload
-
-    def architecture(self, model: str | dict[str, Any], where: str = "") -> Architecture:
-        """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`."""
-        from planner.workload.huggingface.config import read_architecture
-
-        key = model if isinstance(model, str) else json.dumps(model, sort_keys=True)
-        if key not in self._architectures:
-            config = self.models.config(model) if isinstance(model, str) else model
-            self._architectures[key] = read_architecture(config, where)
-        return self._architectures[key]
-
-    def architecture_of(self, workload: Workload, where: str = "") -> Architecture:
-        """The architecture of the workload's model, with those of its companions; raises `UserError`."""
-        main = self.architecture(workload.model, where)
-        if not workload.companions:
-            return main
-        others = tuple(self.architecture(other.model or workload.model, where) for other in workload.companions)
-        return replace(main, companions=others)
 
     def plan(
         self,
@@ -336,13 +163,6 @@ class Session:
         )
         return msgspec.structs.replace(found, published=compared(found, self.published_study))
 
-    @cached_property
-    def published_study(self) -> PublishedStudy:
-        """The study that ours is held against."""
-        from planner.workload.studies import load_study
-
-        return load_study(paths.presets_folder() / "studies" / "compute-per-dollar.toml")
-
     def rightsize(
         self,
         observed: Sequence[Observed],
@@ -405,15 +225,8 @@ class Session:
                 find_gpu=self.gpus.find,
                 offers=self.offers,
                 machine=self.machine.devices,
-                local_counts=self._local_counts(),
+                local_counts=self.local_counts(),
                 chip=self.ceilings_cache.chips(basis),
                 spec_chip=self.ceilings_cache.chips("spec"),
             )
         return self._supplies[basis]
-
-    def _local_counts(self) -> dict[str, int]:
-        counts: dict[str, int] = {self.machine.cpu.name: 1}
-        for local in self.machine.gpus:
-            if local.gpu is not None:
-                counts[local.gpu.name] = counts.get(local.gpu.name, 0) + 1
-        return counts
