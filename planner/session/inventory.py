@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice, CeilingsCache
     from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
     from planner.hardware.ceilings.ceilings import Ceilings
-    from planner.hardware.ceilings.priors import Priors
+    from planner.hardware.ceilings.records import CeilingRecords
     from planner.hardware.measurements.measurement import Measurement
     from planner.hardware.measurements.store import Store
     from planner.hardware.prices.offers import Offer
@@ -116,11 +116,11 @@ class Inventory:
         return PresetShelf(paths.presets_folder() / "workloads", self.config)
 
     @cached_property
-    def priors(self) -> Priors:
-        """What parts reach before they are measured."""
-        from planner.hardware.ceilings.priors import load_priors
+    def ceiling_records(self) -> CeilingRecords:
+        """What parts of each kind are known to reach before they are measured here."""
+        from planner.hardware.ceilings.records import load_ceiling_records
 
-        return load_priors(paths.presets_folder() / "ceilings")
+        return load_ceiling_records(paths.presets_folder() / "ceilings")
 
     @cached_property
     def store(self) -> Store:
@@ -163,7 +163,9 @@ class Inventory:
         """What devices reach, as far as it is known now."""
         from planner.ceilings_cache import CeilingsCache
 
-        return CeilingsCache(priors=self.priors, kin=self.gpus.all, measurements=self.measurements, architecture=self.architecture)
+        return CeilingsCache(
+            records=self.ceiling_records, related=self.gpus.all, measurements=self.measurements, architecture=self.architecture
+        )
 
     def ceilings(self, gpu: Gpu, *, basis: BasisChoice = "measured") -> Ceilings:
         """What `gpu` reaches, by measurements or ("spec") without them."""

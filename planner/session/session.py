@@ -47,7 +47,7 @@ class Session(Inventory):
         """Keep what plans said of a point before its run; None where nothing can be said of it or it is not to be believed."""
         from planner.engine.estimate.benchmark_point import predict
 
-        part = self.part_named(measured.device) if measured.solid else None
+        part = self.part_named(measured.device) if measured.reliable else None
         if part is None:
             return None
         before = self.ceilings_cache.ceilings_by(part, self.measurements(without_run=measured.run))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import msgspec
 
-Basis = Literal["spec", "public", "transferred", "measured"]
-"""Weakest to strongest: vendor figures with a class prior; a published measurement of this part; a measurement made
-here of a related part; a measurement made here of this part."""
+from planner.hardware.ceilings.ceilings import Basis
+
+__all__ = ["BASES", "Basis", "Figure", "Percentiles", "weakest"]
+
 BASES: tuple[Basis, ...] = get_args(Basis)
+"""Weakest to strongest."""
 
 
 class Figure(msgspec.Struct, frozen=True):

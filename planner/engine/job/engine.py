@@ -20,8 +20,8 @@ class Engine(EngineNumbers[float]):
     """It runs training and fine-tuning, too."""
     eager_attention: bool = False
     """Attention scores go through memory unless flash attention is asked for."""
-    eager_families: frozenset[str] = frozenset()
-    """Architectures it does so for, whatever it does for others."""
+    eager_by_family: bool = False
+    """They do so for the families that transformers has no fused attention for."""
     packed_keep_inputs: bool = False
     """Products of bitsandbytes' weights keep their inputs for backward."""
     layer_split: bool = False

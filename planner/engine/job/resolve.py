@@ -52,7 +52,7 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     if not train and fraction is not None and workload.memory_fraction is None:
         choose.assumed["memory_fraction"] = fraction
     asked = workload.targets.headroom
-    stores_scores = engine.eager_attention or architecture.family in engine.eager_families
+    stores_scores = engine.eager_attention or (engine.eager_by_family and architecture.eager_attention)
     eager = choose("attention", "eager" if stores_scores else "flash") == "eager"
     return Job(
         task=workload.task,

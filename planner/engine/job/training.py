@@ -10,6 +10,7 @@ from planner.engine.memory.footprint import footprint
 from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
+from planner.workload.matrices import adapter_parameters
 from planner.workload.tasks import Workload
 
 RECIPES: dict[str, tuple[float, float, float, float]] = {
@@ -35,7 +36,7 @@ def training_numbers(workload: Workload, architecture: Architecture, choose: Cho
     if workload.lora is not None:
         if workload.lora.rank <= 0:
             problems.add("lora.rank", f"{workload.lora.rank} is not accepted; it has to be above 0.")
-        adapters = float(architecture.lora_parameters(workload.lora.rank, workload.lora.adapted))
+        adapters = float(adapter_parameters(architecture, workload.lora.rank, workload.lora.adapted))
         linear, other, packed = stored_bytes(base, "lora.base", architecture, problems)
         sixteen = recipe == "bf16" and base not in {"nf4", "nf4-dq", "fp4", "int8"}
         gradient, cast = (2.0 if sixteen else 4.0), 0.0

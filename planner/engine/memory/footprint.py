@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.engine.memory.activations import Manner, kept_by
-from planner.engine.memory.blocks import block_of
 from planner.engine.records.footprint import Footprint
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import matrices
@@ -49,7 +48,7 @@ def _logits(a: Architecture, manner: Manner, loss: str) -> dict[str, float]:
     w = manner.wide
     copy = 0.0 if w == 4 else 4.0
     if loss == "full":
-        capped = w * block_of(a).capped_logits
+        capped = w * a.block.capped_logits
         return {
             "logits_alive": w,
             "logits_forward": 4.0 + copy + capped,
