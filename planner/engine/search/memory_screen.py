@@ -32,17 +32,18 @@ def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts:
     kind = [kinds.setdefault((int(job), *_memory_key(chip)), len(kinds)) for job, chip in zip(job_index, chips, strict=True)]
     needs, row = _needs(jobs, job_index, chips, layouts, kind)
     usable = usable_bytes(Candidates(jobs, job_index, chips, np.arange(len(chips)), layouts.distinct).table())
-    nodes, kept, fit = [], [], 0
-    for node, own in enumerate(layouts.of_node):
-        total = needs.total[row[kind[node], own]]
-        keep = total <= usable[node]
-        fit += int(np.count_nonzero(keep))
-        keep[np.argmin(total / usable[node])] = True
-        kept.append(own[keep])
-        nodes.append(np.full(kept[-1].size, node))
-    node_index, layout_index = np.concatenate(nodes), np.concatenate(kept)
-    memory = needs.at(row[np.array(kind)[node_index], layout_index], usable[node_index])
-    return Screened(node_index, layout_index, memory, fit)
+    sizes = [own.size for own in layouts.of_node]
+    ends = np.cumsum(sizes)
+    node_index, layout_index = np.repeat(np.arange(len(sizes)), sizes), np.concatenate(layouts.of_node)
+    row = row[np.array(kind)[node_index], layout_index]
+    total = needs.total[row]
+    keep = total <= usable[node_index]
+    fit = np.add.reduceat(keep, ends - sizes, dtype=np.int64)
+    for node in np.flatnonzero(fit == 0):
+        begin = ends[node] - sizes[node]
+        keep[begin + np.argmin(total[begin : ends[node]] / usable[node])] = True
+    node_index, layout_index = node_index[keep], layout_index[keep]
+    return Screened(node_index, layout_index, needs.at(row[keep], usable[node_index]), int(fit.sum()))
 
 
 def _needs(

@@ -50,7 +50,10 @@ def choose(d: Deployments) -> list[Choice]:
     key = np.choose(tier, [d.score, d.overshoot, memory.total / memory.usable])
     numbers: dict[tuple[str, bool], int] = {}
     gpu = np.array([numbers.setdefault((node.gpu.name, node.here), len(numbers)) for node in d.node_types])[d.node_index]
-    order = np.lexsort((key, tier))
+    solved = np.zeros(len(numbers), dtype=bool)
+    solved[gpu[d.meets]] = True
+    possible = np.flatnonzero(d.meets | ~solved[gpu])
+    order = possible[np.lexsort((key[possible], tier[possible]))]
     order = order[_faster(gpu[order] * (d.gpus.max() + 1) + d.gpus[order], d.tokens_per_s[order])]
     kept: dict[int, list[int]] = defaultdict(list)
     rates: dict[int, list[float]] = defaultdict(list)
