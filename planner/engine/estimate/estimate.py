@@ -16,7 +16,7 @@ from planner.engine.estimate.service_load import in_flight, in_flight_in_pools, 
 from planner.engine.evaluate.evaluation import Candidates, evaluate
 from planner.engine.explain.answer import answer_of
 from planner.engine.explain.prices import priced
-from planner.engine.job.compute_capability import barred
+from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip, FindChip, joined_by
@@ -73,7 +73,7 @@ def estimate(
 def _prepared(request: Request, gpu: Gpu, architecture: Architecture, find_chip: FindChip) -> _Prepared | Answer:
     """`request` ready to be evaluated, or the answer that the GPU cannot run it; raises `UserError`."""
     job = resolve(request, architecture, headroom=0.0)
-    reason = barred(gpu, job)
+    reason = unsupported_reason(gpu, job)
     chip = None if reason else find_chip(gpu, job.dtype, job.stored)
     if chip is None:
         known = ", ".join(sorted(gpu.compute_flop_per_s))

@@ -14,7 +14,7 @@ from planner.engine.answers.plan import Counts, Plan, PlanRow
 from planner.engine.evaluate.evaluation import Candidates, evaluate
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
-from planner.engine.job.compute_capability import barred
+from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.context_length import check_context
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
@@ -104,7 +104,7 @@ def _supported(jobs: list[Job], node_types: Iterable[NodeType], supply: Supply) 
 def _first_supported(jobs: Sequence[Job], node: NodeType, supply: Supply) -> tuple[int, Chip] | None:
     """(number of the job, chip) of the first of `jobs` that the GPU can run; None: it can run none."""
     for number, job in enumerate(jobs):
-        chip = None if barred(node.gpu, job) else supply.chip(node.gpu, job.dtype, job.stored)
+        chip = None if unsupported_reason(node.gpu, job) else supply.chip(node.gpu, job.dtype, job.stored)
         if chip is not None:
             return number, chip
     return None

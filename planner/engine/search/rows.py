@@ -11,7 +11,7 @@ from planner.engine.answers.plan import OfferAnswer, PlanRow
 from planner.engine.evaluate.evaluation import Candidates, evaluate
 from planner.engine.explain.answer import answer_of
 from planner.engine.explain.prices import priced
-from planner.engine.job.compute_capability import barred
+from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip, FindChip
 from planner.engine.search.deployment import Deployments
@@ -87,7 +87,7 @@ def _over_budget(workload: Workload, row: PlanRow) -> bool:
 def unsupported_row(node: NodeType, job: Job) -> PlanRow:
     """A part that cannot run the job, or has no figure for its compute dtype."""
     known = ", ".join(sorted(node.gpu.compute_flop_per_s)) or "none"
-    reason = barred(node.gpu, job) or f"no {job.dtype} rate is known for it (known: {known})"
+    reason = unsupported_reason(node.gpu, job) or f"no {job.dtype} rate is known for it (known: {known})"
     return PlanRow(
         rank=None,
         gpu=node.gpu.name,
