@@ -13,14 +13,17 @@ from planner.engine.job.job import Job
 from planner.engine.memory import memory_of
 from planner.engine.performance.disaggregated import asked_of, settled
 from planner.engine.performance.prefill_decode.generation import serve_of
-from planner.engine.performance.simulation.queueing import queue_of
-from planner.engine.performance.simulation.replicas import demand_of, simulate
+from planner.engine.performance.simulation.batching_rules import batching_rules
+from planner.engine.performance.simulation.iteration_time import iteration_time
+from planner.engine.performance.simulation.load import replica_load
+from planner.engine.performance.simulation.replicas import simulate
+from planner.engine.performance.simulation.summary import queue_of
 from planner.workload.tasks import Lengths
 
 SETTLING_STEPS = 12
 """Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
 SEEDS, MEASURED = 4, 100
-"""Lanes simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.evaluate.request_rate`."""
+"""Runs simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.evaluate.request_rate`."""
 WAITED = tuple(name for name in LATENCY_COLUMNS if not name.startswith("tpot"))
 """Latencies that a request's wait for its admission is part of."""
 MOST_SEQUENCES = 65536.0
@@ -81,14 +84,14 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     if not rows.size:
         return replace(e, serve=serve)
     simulated, replicas = [jobs[row] for row in rows], wanted.dp[rows]
-    demand = demand_of(simulated, replicas, surge=np.array([job.workload.targets.burst for job in simulated]))
-    most = np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows]
-    found = simulate(e.table.take(rows), most, demand, seeds=SEEDS, measured=MEASURED)
+    load = replica_load(simulated, replicas, surge=np.array([job.workload.targets.burst for job in simulated]))
+    table, most = e.table.take(rows), np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows]
+    found = simulate(iteration_time(table), batching_rules(table, most), load, seeds=SEEDS, measured=MEASURED)
     columns = {name: np.array(getattr(serve, name)) for name in LATENCY_COLUMNS}
     for name, seconds in latencies(found).items():
         known = ~found.saturated & np.isfinite(seconds)
         columns[name][rows[known]] = seconds[known]
-    return replace(e, queue=queue_of(found, demand.rate_per_s * replicas, rows, e.table.rows), serve=replace(serve, **columns))  # type: ignore[arg-type]  # the names are those of such columns
+    return replace(e, queue=queue_of(found, load.rate_per_s * replicas, rows, e.table.rows), serve=replace(serve, **columns))  # type: ignore[arg-type]  # the names are those of such columns
 
 
 def _varies(job: Job) -> bool:
