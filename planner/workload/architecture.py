@@ -50,8 +50,6 @@ class Architecture:
     fused_gate_up: bool = False
     """Gate and up are one matrix."""
 
-    attention_matrix: int
-    """Matrix parameters of one layer's attention."""
     attention_vector: int = 0
     """Biases, norms (of q and k, or of latents) and sinks of one layer's attention."""
     attention_norm: int = 0
@@ -73,8 +71,6 @@ class Architecture:
     """Projection from the embedding's width to that of the layers."""
     output_matrix: int = 0
     """Projection between the last layer and the head."""
-    cached_per_token: int
-    """Elements that one layer keeps per token in the KV cache: 2k, or the latent of MLA."""
 
     qk_norm: bool = False
     dropout: bool = False
@@ -119,6 +115,22 @@ class Architecture:
     def key(self) -> int:
         """Elements of the key of one token."""
         return self.kv_heads * self.head_dim
+
+    @property
+    def cached_per_token(self) -> int:
+        """Elements that one layer keeps per token in the KV cache: 2k, or the latent and rotary key of latent attention."""
+        if self.latent_rank:
+            return self.latent_rank + self.rotary_dim
+        return 0 if self.encoder else 2 * self.key
+
+    @cached_property
+    def attention_matrix(self) -> int:
+        """Matrix parameters of one layer's attention: the factors of latent attention, or query, key, value and output."""
+        if not self.latent_rank:
+            return 2 * self.width * (self.query + self.key)
+        query = self.query_rank * (self.width + self.query) if self.query_rank else self.width * self.query
+        unpacked = self.heads * (self.head_dim - self.rotary_dim + self.value_dim)
+        return query + self.width * self.cached_per_token + self.latent_rank * unpacked + self.heads * self.value_dim * self.width
 
     @property
     def attended(self) -> int:

@@ -23,13 +23,11 @@ def _block(keys: ConfigKeys, width: int, heads: int, layers: int, vocabulary: in
         "gated": False,
         "vocabulary": vocabulary,
         "tied": keys.flag("tie_word_embeddings", default=True),
-        "attention_matrix": 4 * width * width,
         "attention_vector": 4 * width,
         "mlp_vector": ffn + width,
         "centred": True,
         "norm_vector": 4 * width,
         "final_vector": 2 * width,
-        "cached_per_token": 2 * width,
         "dense_layers": layers,
     }
 
@@ -37,12 +35,7 @@ def _block(keys: ConfigKeys, width: int, heads: int, layers: int, vocabulary: in
 def _grouped(sizes: dict[str, Any], kv_heads: int) -> dict[str, Any]:
     """`sizes` with `kv_heads` key/value heads instead of one a query head."""
     width, key = sizes["width"], kv_heads * sizes["head_dim"]
-    return sizes | {
-        "kv_heads": kv_heads,
-        "attention_matrix": 2 * width * width + 2 * width * key,
-        "attention_vector": 2 * width + 2 * key,
-        "cached_per_token": 2 * key,
-    }
+    return sizes | {"kv_heads": kv_heads, "attention_vector": 2 * width + 2 * key}
 
 
 @family("gpt2", Block(activation="gelu-new", narrow_softmax=True, attention_dropout=True))
@@ -178,7 +171,6 @@ def bert(keys: ConfigKeys) -> dict[str, Any]:
         "output_matrix": width * width,
         "final_vector": 4 * width + biases,
         "final_bias": biases,
-        "cached_per_token": 0,
     }
 
 
