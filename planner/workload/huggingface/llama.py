@@ -46,9 +46,8 @@ def _sizes(
         "tied": keys.flag("tie_word_embeddings", default=tied),
         "rotary": True,
         "max_context": keys.count("max_position_embeddings") or None,
-        "attention_vector": (query + 2 * key + width) * biases,
-        "norm_vector": 2 * width,
-        "final_vector": width,
+        "attention_bias": (query + 2 * key + width) * biases,
+        "norm_parameters": width,
         "dense_layers": layers,
     }
 
@@ -121,7 +120,7 @@ def qwen(keys: ConfigKeys) -> dict[str, Any]:
         "ffn": ffn,
         "max_context": keys.count("max_position_embeddings") or keys.count("seq_length") or None,
         "fused_qkv": True,
-        "attention_vector": 3 * query + width * biases,
+        "attention_bias": 3 * query + width * biases,
         "mlp_vector": (2 * ffn + width) * biases,
     }
 
@@ -130,7 +129,7 @@ def qwen(keys: ConfigKeys) -> dict[str, Any]:
 def qwen2(keys: ConfigKeys) -> dict[str, Any]:
     """Biases of query, key and value."""
     sizes = _qwen_windowed(keys, _sizes(keys, kv_heads=32))
-    return sizes | {"attention_vector": _projected(sizes)}
+    return sizes | {"attention_bias": _projected(sizes)}
 
 
 @family("qwen2_moe")
@@ -140,7 +139,7 @@ def qwen2_moe(keys: ConfigKeys) -> dict[str, Any]:
     return {
         **sizes,
         **_qwen_experts(keys),
-        "attention_vector": _projected(sizes) * keys.flag("qkv_bias", default=True),
+        "attention_bias": _projected(sizes) * keys.flag("qkv_bias", default=True),
         "shared_ffn": keys.size("shared_expert_intermediate_size", default=5632),
         "shared_gate": sizes["width"],
     }
@@ -161,8 +160,8 @@ def qwen3_moe(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _head_normed(sizes: dict[str, Any]) -> dict[str, Any]:
-    norms = 2 * sizes["head_dim"]
-    return sizes | {"attention_vector": sizes["attention_vector"] + norms, "attention_norm": norms, "qk_norm": True}
+    """`sizes` with norms of query and key over the head."""
+    return sizes | {"attention_norm": 2 * sizes["head_dim"]}
 
 
 def _qwen_experts(keys: ConfigKeys) -> dict[str, Any]:
@@ -205,15 +204,14 @@ def gemma3(keys: ConfigKeys) -> dict[str, Any]:
 
 def _gemma(keys: ConfigKeys, *, heads: int | None = None, vocabulary: int | None = None) -> dict[str, Any]:
     sizes = _sizes(keys, tied=True, heads=heads, kv_heads=4, head_dim=256, vocabulary=vocabulary, biased=True)
-    return sizes | {"norms": 4, "norm_vector": 4 * sizes["width"]}
+    return sizes | {"norms": 4}
 
 
 @family("olmo2", Block(wide_norms=True, branch_norms=True, plain_input=True))
 def olmo2(keys: ConfigKeys) -> dict[str, Any]:
     """q/k norms over the whole projection."""
     sizes = _sizes(keys, biased=True)
-    norms = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_dim"]
-    return sizes | {"attention_vector": sizes["attention_vector"] + norms, "attention_norm": norms, "qk_norm": True}
+    return sizes | {"attention_norm": (sizes["heads"] + sizes["kv_heads"]) * sizes["head_dim"]}
 
 
 @family(
@@ -225,7 +223,7 @@ def gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
     width, experts = sizes["width"], keys.size("num_local_experts")
     biases = _projected(sizes) + width
     return _windowed(keys, sizes, keys.count("sliding_window", absent=128), (sizes["layers"] + 1) // 2) | {
-        "attention_vector": biases * keys.flag("attention_bias", default=True) + sizes["heads"],
+        "attention_bias": biases * keys.flag("attention_bias", default=True),
         "sinks": sizes["heads"],
         "dense_layers": 0,
         "experts": experts,
@@ -262,7 +260,7 @@ def _latent(keys: ConfigKeys, *, first_dense: int, shared: int) -> dict[str, Any
     return sizes | {
         "kv_heads": heads,
         "head_dim": plain + rotary,
-        "attention_vector": query_rank + latent + biases,
+        "attention_bias": biases,
         "attention_norm": query_rank + latent,
         "latent_rank": latent,
         "query_rank": query_rank,
