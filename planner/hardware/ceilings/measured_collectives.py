@@ -1,4 +1,4 @@
-"""Collectives as the points of one device show them.
+"""Ceilings of collectives from the measured points of one device.
 
 A collective over messages of several sizes gives both of its figures: t^q = latency^q + (wire bytes ÷ rate)^q is a straight line in
 (wire bytes)^q, with q = `COLLECTIVE_KNEE`.
@@ -22,7 +22,7 @@ LATENCY_SPREAD = 0.2
 """90 % half width that a straight line through a whole series leaves on its ends: algorithms change between sizes."""
 EFFICIENCY_SPREAD = 0.1
 LEAST_LATENCY_SHARE = 0.2
-"""Of the smallest message's time: a line whose latency comes out below has too few small messages to tell."""
+"""Least latency, as a share of the smallest message's time: a line that comes out below has too few small messages."""
 
 
 def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective, ...]:

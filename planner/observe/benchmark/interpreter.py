@@ -1,4 +1,4 @@
-"""Which Python measures: the one asked for is looked at, without loading torch, before anything is started with it."""
+"""The Python that measures: probed for its version and its torch, without loading torch, before anything is started with it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class NoInterpreter:
-    """A Python that cannot, and what to do about it."""
+    """A Python that cannot measure, why, and what to do about it."""
 
     state: InterpreterState
     message: str

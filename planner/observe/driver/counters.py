@@ -167,7 +167,7 @@ HEALTH_QUERIES = (
         lambda pending: (bool(pending),),
     ),
 )
-"""Asked with the slow ones: what tells of failing memory."""
+"""Counters of failing memory, read with the slow ones."""
 
 POWER_USAGE = Query("power", "nvmlDeviceGetPowerUsage", (), ("power_w",), lambda milliwatts: (milliwatts / 1e3,))
 """The older power call: instantaneous up to compute capability 8.0 (GA100), an average over one second after it."""

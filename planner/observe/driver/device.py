@@ -1,4 +1,4 @@
-"""One GPU behind NVML: what it is, what it can tell, and its readings with a reason for everything it does not tell."""
+"""One GPU behind NVML: its identity, its counters, and its readings, with a reason for every value that is absent."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Reading:
             self.values[name] = value
 
     def take(self, part: Reading) -> None:
-        """Add what `part` says."""
+        """Add the values and reasons of `part`."""
         self.values.update(part.values)
         self.reasons.update(part.reasons)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What does not change while the driver runs."""
+    """Properties that do not change while the driver runs."""
 
     uuid: str
     name: str
@@ -73,7 +73,7 @@ class NvmlDevice:
         self.state: CapabilityState = "ok"
         """'ok', or why nothing can be read of it now."""
         self.capabilities: dict[str, CapabilityState] = {}
-        """Counter -> how it stood when last asked."""
+        """Counter -> its state when it was last read."""
         self.mig_enabled: bool | None = None
         self._handle: Any = None
         self._gpm: GpmRing | None = None
@@ -113,7 +113,7 @@ class NvmlDevice:
     def ask(self, counter: str, function: str, *arguments: Any) -> Any:
         """The answer of one NVML call on this GPU, None when it gives none; the capability table remembers why.
 
-        A counter that this GPU will never give is not asked again.
+        A counter that this GPU will never give is not read again.
         """
         if self.capabilities.get(counter) in LASTING:
             return None
@@ -180,7 +180,7 @@ class NvmlDevice:
         return reading
 
     def has_gpm(self) -> bool:
-        """Whether this GPU offers hardware counter averages, as far as it told."""
+        """Whether this GPU has hardware counter averages, as far as is known."""
         if "GPM" not in self.capabilities:
             support = self.ask("GPM", "nvmlGpmQueryDeviceSupport")
             if support is not None and not support.isSupportedDevice:
@@ -239,7 +239,7 @@ class NvmlDevice:
     def _read_mig_mode(self) -> None:
         modes = self.ask("MIG", "nvmlDeviceGetMigMode")
         enabled = bool(modes[0]) if modes is not None else None
-        if enabled != self.mig_enabled:  # what can be asked differs with and without slices
+        if enabled != self.mig_enabled:  # other counters exist with slices than without
             mig_standing = self.capabilities.get("MIG", "ok")
             self.capabilities = {"MIG": mig_standing}
             self.mig_enabled = enabled
@@ -250,7 +250,7 @@ class NvmlDevice:
             self._slices.close()
 
     def read_processes(self, table: ProcessTable | None) -> None:
-        """List who uses this GPU, for the snapshots from now on; without `table` they say nothing of it."""
+        """List who uses this GPU, for the snapshots from now on; without `table` they list nobody."""
         self._processes = Reading()
         if table is None or self.state != "ok":
             return
