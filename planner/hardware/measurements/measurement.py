@@ -3,55 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
-MeasurementKind = Literal[
-    "gemm",
-    "copy",
-    "triad",
-    "read",
-    "gemv",
-    "launch",
-    "transfer",
-    "attention",
-    "attention-decode",
-    "train",
-    "train-compiled",
-    "train-lora",
-    "network",
-    "prefill",
-    "decode",
-    "collective",
-    "memory",
-]
+ComputeKind = Literal["gemm", "attention", "train", "train-compiled", "train-lora", "network", "prefill"]
+BandwidthKind = Literal["copy", "triad", "read", "gemv", "attention-decode", "transfer", "collective"]
+MeasurementKind = Literal[ComputeKind, BandwidthKind, "launch", "decode", "memory"]
+UNITS: dict[str, str] = {
+    **dict.fromkeys(get_args(ComputeKind), "FLOP/s"),
+    **dict.fromkeys(get_args(BandwidthKind), "B/s"),
+    "launch": "s",
+    "decode": "token/s",
+    "memory": "B",
+}
+"""Kind of a measurement -> unit of its value."""
 Status = Literal["ok", "noisy", "unstable", "throttled", "shared", "oom", "unsupported", "error"]
 RunState = Literal["running", "finished", "cancelled", "failed"]
 Origin = Literal["own", "imported", "shipped"]
 
 SELF_TEST = "smoke"
 """Suite of tiny points: stored like any other, never planned with."""
-UNITS: dict[str, str] = {
-    "gemm": "FLOP/s",
-    "copy": "B/s",
-    "triad": "B/s",
-    "read": "B/s",
-    "gemv": "B/s",
-    "launch": "s",
-    "transfer": "B/s",
-    "attention": "FLOP/s",
-    "attention-decode": "B/s",
-    "train": "FLOP/s",
-    "train-compiled": "FLOP/s",
-    "train-lora": "FLOP/s",
-    "network": "FLOP/s",
-    "prefill": "FLOP/s",
-    "decode": "token/s",
-    "collective": "B/s",
-    "memory": "B",
-}
-"""Kind of a measurement -> unit of its value."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

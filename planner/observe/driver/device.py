@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,11 @@ class Reading:
 
     values: dict[str, Any] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def absent(cls, names: Iterable[str], reason: str) -> Reading:
+        """No value of any of these fields, all for one reason."""
+        return cls({}, dict.fromkeys(names, reason))
 
     def set(self, name: str, value: Any, reason: str = "no value") -> None:
         """Note one field: its value, or the reason when it is None."""
@@ -149,15 +154,15 @@ class NvmlDevice:
         return reading
 
     def _fields(self, counter: str, fields: Sequence[Field]) -> Reading:
-        if self.capabilities.get(counter) in LASTING:
-            return Reading({}, {wanted.field: self._why(counter) for wanted in fields})
-        try:
-            values, reasons = split_states(self._nvml.field_values(self._handle, fields))
-        except NvmlError as error:
-            self._note(counter, error)
-            return Reading({}, {wanted.field: self._why(counter) for wanted in fields})
-        self.capabilities[counter] = "ok"
-        return Reading(dict(values), reasons)
+        if self.capabilities.get(counter) not in LASTING:
+            try:
+                values, reasons = split_states(self._nvml.field_values(self._handle, fields))
+            except NvmlError as error:
+                self._note(counter, error)
+            else:
+                self.capabilities[counter] = "ok"
+                return Reading(values, reasons)
+        return Reading.absent((wanted.field for wanted in fields), self._why(counter))
 
     def _power(self) -> Reading:
         reading = self._fields("power fields", FAST_FIELDS)
@@ -201,13 +206,13 @@ class NvmlDevice:
         if not self.has_gpm():
             missing = NOT_WITH_MIG if self.mig_enabled else NO_GPM
             reason = missing if self.capabilities["GPM"] == "not supported" else self._why("GPM")
-            return Reading({}, dict.fromkeys(GPM_FIELDS, reason))
+            return Reading.absent(GPM_FIELDS, reason)
         self._gpm = self._gpm or GpmRing(self._nvml, lambda sample: self._nvml.call("nvmlGpmSampleGet", self._handle, sample))
         try:
             values, reasons = self._gpm.read()
         except NvmlError as error:
             self._note("GPM", error)
-            return Reading({}, dict.fromkeys(GPM_FIELDS, NOT_WITH_MIG if self.mig_enabled else self._why("GPM")))
+            return Reading.absent(GPM_FIELDS, NOT_WITH_MIG if self.mig_enabled else self._why("GPM"))
         self.capabilities["GPM"] = "ok"
         return Reading({**values, "counter_window_s": self._gpm.window_s}, reasons)
 
@@ -277,13 +282,8 @@ class NvmlDevice:
             for part in (self._gpm_reading(), self._power(), *(self._query(query) for query in FAST_QUERIES), self._processes):
                 merged.take(part)
             if self.mig_enabled:
-                merged.reasons.update(
-                    {
-                        name: NOT_WITH_MIG
-                        for name in ("kernel_resident_fraction", "memory_active_fraction")
-                        if name in merged.reasons
-                    }
-                )
+                whole_gpu = {"kernel_resident_fraction", "memory_active_fraction"} & merged.reasons.keys()
+                merged.reasons.update(dict.fromkeys(whole_gpu, NOT_WITH_MIG))
         mig = self._slices.read(self._handle) if self.state == "ok" and self.mig_enabled else ()
         lost = self.state != "ok"
         return DeviceSnapshot(
