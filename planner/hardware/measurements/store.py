@@ -203,7 +203,7 @@ class Store:
                 found.append(_DECODER.decode(line))
             except _FAULTS as fault:
                 problems.append(str(fault))
-        self.warnings.append(f"{self.path}: {_left_out(problems)}")
+        self.warnings.append(f"{self.path}: {_unreadable(problems)}")
         return found
 
     def _apply(self, line: Line) -> None:
@@ -256,7 +256,7 @@ class Store:
             self.warnings.append(f"{path} is left alone: {refused}")
             return
         if problems:
-            self.warnings.append(f"{path} is damaged: {_left_out(problems)}")
+            self.warnings.append(f"{path} is damaged: {_unreadable(problems)}")
         self._write([*map(_line_of, records), Line(imported=database.FILE_NAME)])
 
 
@@ -270,7 +270,7 @@ def _encoded(lines: Iterable[Line]) -> bytes:
     return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
 
 
-def _left_out(problems: Sequence[str]) -> str:
-    """'2 lines cannot be read and are left out (the first: …)'."""
+def _unreadable(problems: Sequence[str]) -> str:
+    """'2 lines cannot be read, the first: …'."""
     count = "one line" if len(problems) == 1 else f"{len(problems):,} lines"
-    return f"{count} cannot be read and left out (the first: {problems[0]})"
+    return f"{count} cannot be read, the first: {problems[0]}"
