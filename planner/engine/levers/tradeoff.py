@@ -11,6 +11,7 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.plan import PlanRow
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.explain.candidate import candidate_of, job_of
+from planner.engine.explain.time_detail import nvlink_of
 from planner.hardware.catalogue.gpus import Gpu
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload
@@ -89,19 +90,11 @@ def _evaluated(
     job = job_of(workload, architecture, row)
     gpu = _gpu(sources, row)
     chip = sources.chip(gpu, job.dtype, job.stored)
-    return evaluate(candidate_of(job, chip, layout, nvlink=_nvlink(sources, row))) if chip else None
+    return evaluate(candidate_of(job, chip, layout, nvlink=nvlink_of(row, sources.offers))) if chip else None
 
 
 def _gpu(sources: Sources, row: PlanRow) -> Gpu:
     return next((local for local in sources.machine if row.here and local.name == row.gpu), None) or sources.find_gpu(row.gpu)
-
-
-def _nvlink(sources: Sources, row: PlanRow) -> bool | None:
-    """Whether the row's offer says that its GPUs are joined by NVLink."""
-    if row.offer is None:
-        return None
-    place = (row.offer.provider, row.offer.instance, row.offer.region, row.gpu)
-    return next((one.nvlink for one in sources.offers if (one.provider, one.instance, one.region, one.gpu) == place), None)
 
 
 def _total(one: Evaluated) -> float:

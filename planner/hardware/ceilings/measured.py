@@ -73,22 +73,22 @@ class Product:
     """One measured matrix product."""
 
     flop: float
-    moved: float
+    moved_bytes: float
     seconds: float
     spread: float
 
-    def rate(self, latency: float, bandwidth: float, knee: float) -> float | None:
+    def flop_per_s(self, latency_s: float, bandwidth_bytes_per_s: float, knee: float) -> float | None:
         """F that makes the formula give the measured time; None where memory or latency dominates the time."""
-        work = self.seconds - latency
-        if work <= 0:
+        work_s = self.seconds - latency_s
+        if work_s <= 0:
             return None
-        rest = work**knee - (self.moved / bandwidth) ** knee
-        return self.flop / rest ** (1 / knee) if rest >= COMPUTE_BOUND * work**knee else None
+        rest = work_s**knee - (self.moved_bytes / bandwidth_bytes_per_s) ** knee
+        return self.flop / rest ** (1 / knee) if rest >= COMPUTE_BOUND * work_s**knee else None
 
-    def error(self, rate: float, latency: float, bandwidth: float, knee: float) -> float:
+    def error(self, flop_per_s: float, latency_s: float, bandwidth_bytes_per_s: float, knee: float) -> float:
         """ln(formula ÷ measured)."""
-        work = ((self.flop / rate) ** knee + (self.moved / bandwidth) ** knee) ** (1 / knee)
-        return math.log((latency + work) / self.seconds)
+        work_s = ((self.flop / flop_per_s) ** knee + (self.moved_bytes / bandwidth_bytes_per_s) ** knee) ** (1 / knee)
+        return math.log((latency_s + work_s) / self.seconds)
 
 
 def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigures:
@@ -96,17 +96,17 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigure
     usable = [one for one in points if one.value and (one.reliable or one.status in WEAK_SPREADS)]
     kernel = _latency(usable, "launch/kernel", prior.kernel_latency_s)
     weights, bandwidth = _bandwidths(usable, kernel or prior.kernel_latency_s, prior)
-    latency = (kernel or prior.kernel_latency_s).value
-    rate = (bandwidth or prior.bandwidth_bytes_per_s).value
+    latency_s = (kernel or prior.kernel_latency_s).value
+    bytes_per_s = (bandwidth or prior.bandwidth_bytes_per_s).value
     gemms = {
         dtype: _preferred([one for one in usable if one.kind == "gemm" and one.dtype == dtype])
         for dtype in sorted({one.dtype for one in usable if one.kind == "gemm" and one.dtype})
     }
     products = {dtype: products_of(found) for dtype, found in gemms.items()}
-    knee = _fitted_knee(max(products.values(), key=len, default=[]), latency, rate, prior.knee)
+    knee = _fitted_knee(max(products.values(), key=len, default=[]), latency_s, bytes_per_s, prior.knee)
     compute = {}
     for dtype, found in products.items():
-        ceiling = rate_of_products(found, latency, rate, knee or prior.knee, gemms[dtype])
+        ceiling = rate_of_products(found, latency_s, bytes_per_s, knee or prior.knee, gemms[dtype])
         if ceiling is not None and _counts(ceiling, prior.compute_flop_per_s.get(dtype), gemms[dtype]):
             compute[dtype] = ceiling
     return MeasuredFigures(
@@ -162,13 +162,13 @@ def _counts(ceiling: Ceiling, prior: Ceiling | None, points: Iterable[Measuremen
 
 
 def rate_of_products(
-    products: Sequence[Product], latency: float, bandwidth: float, knee: float, points: Sequence[Measurement] = ()
+    products: Sequence[Product], latency_s: float, bandwidth_bytes_per_s: float, knee: float, points: Sequence[Measurement] = ()
 ) -> Ceiling | None:
     """FLOP/s: geometric mean over the products that arithmetic dominates, weighted by FLOP, so that the most sustained ones lead.
 
-    `latency` in seconds, `bandwidth` in bytes/s; `points`: what the products were measured by. None without products.
+    `points`: the measurements that the products are of. None without products.
     """
-    rated = [(one, rate) for one in products if (rate := one.rate(latency, bandwidth, knee)) is not None]
+    rated = [(one, rate) for one in products if (rate := one.flop_per_s(latency_s, bandwidth_bytes_per_s, knee)) is not None]
     if not rated:
         best = max(products, key=lambda one: one.flop / one.seconds, default=None)
         if best is None:
@@ -183,17 +183,17 @@ def rate_of_products(
     return Ceiling(math.exp(mean), math.hypot(own, NORMAL_90 * math.sqrt(variance)), basis_of(points), source_of(points, count))
 
 
-def _fitted_knee(products: Sequence[Product], latency: float, bandwidth: float, usual: float) -> float | None:
+def _fitted_knee(products: Sequence[Product], latency_s: float, bandwidth_bytes_per_s: float, usual: float) -> float | None:
     """The p that fits the products best, held near the usual one; None when they are too few to say."""
     if len(products) < KNEE_FIT_POINTS:
         return None
 
     def misfit(step: float) -> float:
         knee = usual * math.exp(step)
-        ceiling = rate_of_products(products, latency, bandwidth, knee)
+        ceiling = rate_of_products(products, latency_s, bandwidth_bytes_per_s, knee)
         if ceiling is None:
             return math.inf
-        errors = [one.error(ceiling.value, latency, bandwidth, knee) / MODEL_ERROR for one in products]
+        errors = [one.error(ceiling.value, latency_s, bandwidth_bytes_per_s, knee) / MODEL_ERROR for one in products]
         return sum(abs(error) for error in errors) + (step / KNEE_PRIOR_SPREAD) ** 2 / 2
 
     return usual * math.exp(min(KNEE_STEPS, key=misfit))

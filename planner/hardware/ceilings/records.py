@@ -118,17 +118,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 REQUIRED = (
-    "bandwidth_efficiency",
-    "kernel_latency_s",
-    "launch_s",
-    "quantise_efficiency",
-    "attention_efficiency",
-    "attention_bandwidth_efficiency",
-    "attention_latency_s",
-    "decode_attention_efficiency",
-    "decode_attention_latency_s",
-    "decode_head_s",
-    "train_factor",
+    *(field.name for field in msgspec.structs.fields(CeilingRecord) if field.type == Share | None),
     "knee",
     "attention_knee",
 )
