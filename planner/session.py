@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from planner.hardware.prices.refresh import Refreshed
     from planner.observe.machine import Machine
     from planner.workload.architecture import Architecture
-    from planner.workload.presets import ModelShelf, PresetShelf
+    from planner.workload.models import ModelShelf
+    from planner.workload.presets import PresetShelf
     from planner.workload.studies import PublishedStudy
     from planner.workload.tasks import Request, Workload
 
@@ -120,7 +121,7 @@ class Session:
     @cached_property
     def models(self) -> ModelShelf:
         """Models by name."""
-        from planner.workload.presets import ModelShelf
+        from planner.workload.models import ModelShelf
 
         return ModelShelf(paths.presets_folder() / "models")
 
