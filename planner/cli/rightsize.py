@@ -108,9 +108,12 @@ def rightsize(
 
         print_json(advice)
         return ExitCode.ANSWERED
-    from planner.cli.advice_text import print_advice
+    from planner.cli.listing import console, print_sections
+    from planner.present.advice import advice_sections
 
-    print_advice(advice, badge)
+    if badge:
+        print(f"[{badge}]")
+    print_sections(advice_sections(advice), console())
     return ExitCode.ANSWERED
 
 
