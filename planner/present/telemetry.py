@@ -94,7 +94,9 @@ FIELDS = {
 
 def device_table(snapshot: Snapshot) -> Table[Part]:
     """A line a GPU, and below it one for each of its slices."""
-    parts: list[Part] = [part for device in snapshot.devices for part in (device, *device.mig)]
+    parts: list[Part] = []
+    for device in snapshot.devices:
+        parts += [device, *device.mig]
     return Table([Column("gpu", "GPU", _part_name), *COLUMNS], parts)
 
 
