@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli import listing
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.terminal import sections as listing
 from planner.errors import UserError
 from planner.units import UNKNOWN, bytes_text, si_text
 
@@ -190,7 +190,8 @@ def _nvml_lines(facts: Facts) -> list[str]:
 
 
 def _gpm_text(gpu: Facts) -> str:
-    from planner.observe.driver.counters import NO_GPM, NOT_WITH_MIG, REASON_TEXTS
+    from planner.observe.driver.counters import NO_GPM, NOT_WITH_MIG
+    from planner.observe.snapshot import REASON_TEXTS
 
     if gpu["gpm"] == "ok":
         return "readable"

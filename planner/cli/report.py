@@ -10,7 +10,7 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.settings import fields_of, name_sources, parse_settings
+from planner.cli.plan.settings import fields_of, name_sources, parse_settings
 from planner.errors import Problem, UserError
 from planner.present.command_line import PlanCommand
 from planner.workload.tasks import Objective

@@ -19,25 +19,35 @@ from planner.errors import Problem, UserError, nearest_names
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 COMMANDS = {
-    "plan": LazyCommand("planner.cli.plan", "plan", "Rank GPUs, counts and layouts for one workload."),
+    "plan": LazyCommand("planner.cli.plan.command", "plan", "Rank GPUs, counts and layouts for one workload."),
     "report": LazyCommand(
         "planner.cli.report", "report", "Write the decision for one workload, with its reasons, as a file to keep."
     ),
-    "estimate": LazyCommand("planner.cli.estimate", "estimate", "Evaluate fully given candidates: JSON lines in, JSON lines out."),
-    "bench": LazyCommand("planner.cli.bench", "bench", "Measure this machine; results are kept and used by plan."),
+    "estimate": LazyCommand(
+        "planner.cli.estimate.command", "estimate", "Evaluate fully given candidates: JSON lines in, JSON lines out."
+    ),
+    "bench": LazyCommand("planner.cli.bench.command", "bench", "Measure this machine; results are kept and used by plan."),
     "study": LazyCommand(
         "planner.cli.study", "study", "Compute per dollar over model or batch sizes, and where the best GPU changes."
     ),
-    "watch": LazyCommand("planner.cli.watch", "watch", "Telemetry of this machine's GPUs."),
-    "rightsize": LazyCommand("planner.cli.rightsize", "rightsize", "Advice from what GPUs are seen to do, with what it saves."),
-    "gpus": LazyCommand("planner.cli.catalogue", "gpus", "List GPUs, or show one."),
-    "models": LazyCommand("planner.cli.catalogue", "models", "List models, or show one."),
-    "presets": LazyCommand("planner.cli.catalogue", "presets", "List workload presets, or show one."),
-    "offers": LazyCommand("planner.cli.catalogue", "offers", "List prices, or show those of one GPU."),
-    "ceilings": LazyCommand("planner.cli.ceilings", "ceilings", "Show what a GPU is taken to reach, and what measuring changed."),
-    "measurements": LazyCommand("planner.cli.measurements", "measurements", "List, show, export, import or remove measurements."),
+    "watch": LazyCommand("planner.cli.watch.command", "watch", "Telemetry of this machine's GPUs."),
+    "rightsize": LazyCommand(
+        "planner.cli.watch.rightsize", "rightsize", "Advice from what GPUs are seen to do, with what it saves."
+    ),
+    "gpus": LazyCommand("planner.cli.catalogue.gpus", "gpus", "List GPUs, or show one."),
+    "models": LazyCommand("planner.cli.catalogue.gpus", "models", "List models, or show one."),
+    "presets": LazyCommand("planner.cli.catalogue.gpus", "presets", "List workload presets, or show one."),
+    "offers": LazyCommand("planner.cli.catalogue.gpus", "offers", "List prices, or show those of one GPU."),
+    "ceilings": LazyCommand(
+        "planner.cli.catalogue.ceilings", "ceilings", "Show what a GPU is taken to reach, and what measuring changed."
+    ),
+    "measurements": LazyCommand(
+        "planner.cli.measurements.command", "measurements", "List, show, export, import or remove measurements."
+    ),
     "schema": LazyCommand("planner.cli.schema", "schema", "Print the JSON Schema of what goes in and out."),
-    "validate": LazyCommand("planner.cli.validate", "validate", "Compare predictions with published measurements and your own."),
+    "validate": LazyCommand(
+        "planner.cli.validate.command", "validate", "Compare predictions with published measurements and your own."
+    ),
     "doctor": LazyCommand("planner.cli.doctor", "doctor", "Say what was found: driver, torch, folders, prices."),
 }
 
@@ -130,7 +140,7 @@ def open_command(
     if invocation.open_app is not None and _on_a_terminal():
         _require_recording(replay, demo=demo)
         return invocation.open_app(AppOptions(preset, python, theme, ascii_only, config, state, replay, demo))
-    from planner.cli.plan import plan
+    from planner.cli.plan.command import plan
 
     code: int = ctx.invoke(plan, preset=preset)
     return code
@@ -152,7 +162,7 @@ def _require_preset(invocation: Invocation, preset: str) -> None:
 def _require_recording(replay: Path | None, *, demo: bool) -> None:
     """Fail before the screen is taken over."""
     if replay is not None:
-        from planner.cli.telemetry_source import Origin
+        from planner.cli.watch.source import Origin
 
         Origin(replay=replay, demo=demo).recording()
 

@@ -11,7 +11,7 @@ import msgspec
 from planner.cli.exits import ExitCode, tell_problems
 from planner.cli.groups import DefaultGroup, LazyCommand
 from planner.cli.invocation import Invocation, json_option, pass_invocation
-from planner.cli.listing import print_card, print_columns, print_json
+from planner.cli.terminal.sections import print_card, print_columns, print_json
 from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
@@ -228,7 +228,7 @@ def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:
     return ExitCode.ANSWERED
 
 
-REFRESH = {"refresh": LazyCommand("planner.cli.refresh", "refresh", "Fetch today's prices from the SkyPilot catalogue.")}
+REFRESH = {"refresh": LazyCommand("planner.cli.catalogue.refresh", "refresh", "Fetch today's prices from the SkyPilot catalogue.")}
 
 
 @click.group(cls=DefaultGroup, default="list", lazy=REFRESH)

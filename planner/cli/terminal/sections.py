@@ -15,7 +15,7 @@ from planner.present.cells import Cell, Code, Fact, Facts, Paragraph, Part, Poin
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from planner.cli.text_table import TextTable
+    from planner.cli.terminal.text_table import TextTable
 
 UNBOUNDED_WIDTH = 10_000
 """Columns when stdout is no terminal and COLUMNS is not set: nothing is left out."""
@@ -103,7 +103,7 @@ def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: 
 
 def print_table(table: Table[Any], out: Console) -> None:
     """Write `table` fitted to `out`, and say which columns a wider terminal would show."""
-    from planner.cli.text_table import fitted
+    from planner.cli.terminal.text_table import fitted
 
     fit = fitted(table, out.width)
     print_fitted(fit, [STYLES[table.style(item)] for item in table.items], out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.cli.text_table import TextTable, fitted
+from planner.cli.terminal.text_table import TextTable, fitted
 from planner.observe.snapshot import Snapshot
 from planner.present.telemetry import device_table, health_lines, host_line, missing_notes, process_table
 from planner.units import UNKNOWN

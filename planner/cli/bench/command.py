@@ -18,7 +18,7 @@ from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 
 if TYPE_CHECKING:
-    from planner.cli.bench_narrator import Narrator
+    from planner.cli.bench.narrator import Narrator
     from planner.hardware.measurements.store import Store
     from planner.observe.benchmark.events import BenchRequest, Failed, Finished
     from planner.observe.benchmark.process import BenchRun
@@ -191,7 +191,7 @@ def _worker_options(
 
 def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
     """Run it to its end, telling of it as it goes; the exit code."""
-    from planner.cli.bench_narrator import Narrator
+    from planner.cli.bench.narrator import Narrator
     from planner.observe.benchmark.process import BenchRun
 
     narrator = Narrator(as_json=as_json, measured=session.log_prediction)
@@ -243,7 +243,7 @@ def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | N
     if not runs:
         return (), None
     latest = store.latest(runs[0].device, runs[0].fingerprint, suite=suite)
-    return tuple(one.point for one in latest if one.solid), runs[0].fingerprint
+    return tuple(one.point for one in latest if one.reliable), runs[0].fingerprint
 
 
 async def _as_rank(python: Path | None, device: str) -> int:
