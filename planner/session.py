@@ -140,12 +140,12 @@ class Session:
 
     @cached_property
     def store(self) -> Store:
-        """What was measured here; results of a worker that outlived its planner are taken in first."""
+        """What was measured here; results of a worker that outlived its planner are recovered first."""
         from planner.hardware.measurements.store import Store
-        from planner.observe.benchmark.journal import adopt_journals
+        from planner.observe.benchmark.journal import recover_journals
 
         store = Store.open(self.state)
-        adopt_journals(self.state, store, self.canonical_name)
+        recover_journals(self.state, store, self.canonical_name)
         return store
 
     def canonical_name(self, driver_name: str) -> str | None:
