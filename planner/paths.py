@@ -1,8 +1,11 @@
-"""Where files are: the shipped presets, and the user's own config and state."""
+"""Where files are: the shipped presets, which of them is the default, and the user's own config and state."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+DEFAULT_PRESET = "llama-3.1-70b-chat-service"
+"""The workload that is planned when none is named."""
 
 
 def presets_folder() -> Path:

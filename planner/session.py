@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from planner.workload.studies import PublishedStudy
     from planner.workload.tasks import Request, Workload
 
-DEFAULT_PRESET = "llama-3.1-70b-chat-service"
-"""What is planned when nothing was asked for."""
-
 
 class Session:
     """Opened cheaply; every part is read when it is first asked for."""

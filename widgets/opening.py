@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
-from planner.session import DEFAULT_PRESET
+from planner.paths import DEFAULT_PRESET
 from widgets import config
 from widgets.background import benchmark
 from widgets.panes.benchmark import BenchmarkView

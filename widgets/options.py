@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.session import DEFAULT_PRESET
+from planner.paths import DEFAULT_PRESET
 
 if TYPE_CHECKING:
     from planner.session import Session

@@ -211,7 +211,7 @@ def _emit(
     spread: tuple[int, int],
 ) -> int:
     """Write a job for the named GPUs, or those the plan ranks first, to stdout; `spread`: (GPUs of a node, nodes)."""
-    from planner.session import DEFAULT_PRESET
+    from planner.paths import DEFAULT_PRESET
 
     session = invocation.session()
     if model is not None:

@@ -77,7 +77,7 @@ def plan(
         raise click.UsageError("--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory and --time out.")
     changes = parse_settings(settings)
     session = invocation.session()
-    from planner.session import DEFAULT_PRESET
+    from planner.paths import DEFAULT_PRESET
 
     chosen = session.presets.load(preset or DEFAULT_PRESET)
     if gpus:
