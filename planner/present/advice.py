@@ -9,7 +9,7 @@ from planner.present.cells import LEAST_SHARE, Cell, Fact, Facts, Paragraph, Par
 from planner.units import HOURS_PER_MONTH, duration_text, percent_text, usd_text
 
 if TYPE_CHECKING:
-    from planner.engine.advice.rightsizing import Action, Advice, RightSizing
+    from planner.engine.advice.advice import Action, Advice, RightSizing
 
 
 def advice_sections(advice: Advice) -> list[Section]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from planner.errors import Problem, Problems, UserError, nearest_names
-from planner.schema import faults, read_toml
+from planner.schema import faults, read_toml, toml_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,8 +39,8 @@ def read_catalogue(
 
 
 def catalogue_files(folder: Path) -> list[Path]:
-    """The TOML files of `folder`, by name; raises `UserError` when there are none."""
-    files = sorted(folder.glob("*.toml"))
+    """The TOML files of `folder` and the folders in it, by name; raises `UserError` when there are none."""
+    files = toml_files(folder)
     if not files:
         raise UserError(Problem(str(folder), "", "holds no catalogue (.toml files)."))
     return files
