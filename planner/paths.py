@@ -1,4 +1,4 @@
-"""Where files are: the shipped presets, which of them is the default, and the user's own config and state."""
+"""Folders of the shipped presets and of the user's config and state, the default preset, and writing a file whole."""
 
 from __future__ import annotations
 
