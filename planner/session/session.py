@@ -177,11 +177,11 @@ class Session(Inventory):
 
         `workload` is what runs on each, where that is known, `tokens_per_s` what it was measured to do there, `usd_per_h` what one costs.
         """
-        from planner.engine.advice.case import Means
+        from planner.engine.advice.case import Inputs
         from planner.engine.advice.ownership import Owning
         from planner.engine.advice.rightsizing import right_size
 
-        means = Means(
+        inputs = Inputs(
             find_gpu={gpu.name: gpu for gpu in self.gpus.all},
             offers=self.offers,
             chip=self.ceilings_cache.chips("measured"),
@@ -192,7 +192,7 @@ class Session(Inventory):
             providers=providers,
             owning=owning or Owning(),
         )
-        return right_size(observed, means)
+        return right_size(observed, inputs)
 
     def refresh(self) -> None:
         """Forget what was read of measurements, so that the next plan sees new ones."""
