@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.invocation import Invocation, basis_option, pass_invocation
 from planner.errors import Problem, UserError
 
 PUBLISHED_LAW = "log2"
@@ -52,13 +52,7 @@ OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is 
 @click.option("--width", type=click.IntRange(min=256), metavar="N", help="Of the model along the axis of batch (default: 1024).")
 @click.option("--sequences", type=click.IntRange(min=1), metavar="N", help="Of a step along the axis of width (default: 4).")
 @click.option("--sequence", type=click.IntRange(min=1), metavar="TOKENS", help="Tokens of a sequence (default: 256).")
-@click.option(
-    "--basis",
-    type=click.Choice(["measured", "spec"]),
-    default="measured",
-    show_default=True,
-    help="Use measurements, or vendor figures alone.",
-)
+@basis_option
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
 @click.option(
