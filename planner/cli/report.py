@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planner.present.decision import Decision
 
 FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json"}
-"""What the end of a file's name says."""
+"""Ending of a file's name -> its form."""
 
 
 ROWS = 30
@@ -83,7 +83,7 @@ def _text(decision: Decision, form: str) -> str:
 
 
 def _write(text: str, out: Path | None) -> None:
-    """Into the file, whole or not at all; its name on stderr."""
+    """Write the file whole or not at all, and its name to stderr; without a file, print."""
     if out is None or str(out) == "-":
         sys.stdout.write(text)
         return

@@ -90,7 +90,7 @@ def study(
         depth_law = PUBLISHED_LAW if ctx.get_parameter_source("depth_law") is by_default else depth_law
         prices = session.published_study.price_set if ctx.get_parameter_source("prices") is by_default else prices
     usual = Study()
-    asked = Study(
+    chosen = Study(
         axis=axis,
         depth_law=depth_law,
         vocabulary=vocabulary or usual.vocabulary,
@@ -98,7 +98,7 @@ def study(
         sequences=sequences or usual.sequences,
         sequence=sequence or usual.sequence,
     )
-    found = session.study(asked, gpus=gpus, prices=prices, given=_prices(given), basis=basis)
+    found = session.study(chosen, gpus=gpus, prices=prices, given=_prices(given), basis=basis)
     if svg is not None:
         from planner.present.study_svg import study_svg
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SUITES = ("quick", "standard", "study", "collectives", "smoke")
 GPUS_A_NODE = 8
-"""Of nodes that are measured together, where nobody says."""
+"""GPUs of a node that is measured together with others, unless --ranks says."""
 WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "no-peers"}
 """Failures that another option would have avoided."""
 
@@ -181,7 +181,7 @@ def _worker_options(
 
 
 def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
-    """Run it to its end, telling of it as it goes; the exit code."""
+    """Run it to its end, reporting as it goes; returns the exit code."""
     from planner.cli.bench.narrator import Narrator
     from planner.observe.benchmark.process import BenchRun
 
@@ -223,7 +223,7 @@ async def _follow(run: BenchRun, narrator: Narrator) -> Finished | Failed:
         loop.add_signal_handler(number, lambda: stopping.append(loop.create_task(run.stop())))
     try:
         async for event in run.events():
-            narrator.tell(event)
+            narrator.report(event)
             if isinstance(event, Finished | Failed):
                 return event
     finally:

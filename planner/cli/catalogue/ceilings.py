@@ -70,8 +70,8 @@ def _print_summary(reports: list[CeilingReport]) -> None:
     rows = []
     for one in reports:
         fit = f"±{percent_text(one.residual_median)}" if one.residual_median is not None else UNKNOWN
-        told = [f"{line.name} {change_text(line)}" for line in one.lines if line.before is not None and line.basis == "measured"]
-        rows.append((one.gpu, str(one.measurements or UNKNOWN), fit, "; ".join(told) or "nothing: not measured"))
+        changed = [f"{line.name} {change_text(line)}" for line in one.lines if line.before is not None and line.basis == "measured"]
+        rows.append((one.gpu, str(one.measurements or UNKNOWN), fit, "; ".join(changed) or "nothing: not measured"))
     print_columns(heads, rows, numeric=("points",))
 
 

@@ -29,7 +29,7 @@ DEFAULT_ROWS = 20
 @workload_options
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="At most this many rows.")
 @click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
-@click.option("--time", "operators", is_flag=True, help="Tell where the time goes, operator by operator: of the same rows.")
+@click.option("--time", "operators", is_flag=True, help="Itemise the time, operator by operator: of the same rows.")
 @click.option(
     "--emit", type=click.Choice(FORMS), help="Write what ranks first as a job: a SkyPilot task, an sbatch script, Kubernetes."
 )
@@ -97,7 +97,7 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
 
 
 def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
-    """The plan on stdout in the form asked for, its notes on stderr."""
+    """Write the plan to stdout as `form`, its notes to stderr."""
     if form == "json":
         import msgspec
 

@@ -1,4 +1,4 @@
-"""What `gpu-planner validate` found: as one structure, as text, as Markdown, as CSV."""
+"""Scores of predictions against measurements: as one structure, as tables, as CSV."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def gathered(
 
 
 def known_reasons() -> tuple[Reason, ...]:
-    """Why sources are off, as far as somebody looked; the most telling first."""
+    """Reasons for the errors of sources, as far as they are known; the most specific first."""
     reasons = read_struct(_Reasons, read_toml(REASONS), REASONS.name).reason
     return tuple(sorted(reasons, key=lambda one: (one.framework is None) + (one.kind is None)))
 
 
 def reason_of(score: Score, reasons: Sequence[Reason]) -> str | None:
-    """The most telling reason that is about `score`; None where nobody looked."""
+    """The most specific reason that is about `score`; None where none is known."""
     return next((reason.text for reason in reasons if reason.fits(score)), None)
 
 
@@ -135,7 +135,7 @@ def _section(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], re
 
 
 def print_tables(result: Validation) -> None:
-    """Write the tables for a terminal, and on stderr what was not asked."""
+    """Write the tables to the terminal, and to stderr what was left out."""
     from planner.cli.terminal.sections import console, print_sections
 
     print_sections(sections(result, on_terminal=True), console())
@@ -145,7 +145,7 @@ def print_tables(result: Validation) -> None:
 
 
 def remarks(result: Validation) -> list[str]:
-    """What was not asked or could not be answered, a line a kind."""
+    """What was left out or refused, a line a kind."""
     lines = []
     for words, counted in (
         ("rows not asked", result.not_asked),
@@ -153,9 +153,9 @@ def remarks(result: Validation) -> list[str]:
         ("own points left out", result.own_left_out),
     ):
         if counted:
-            told = [f"{reason} ({count})" for reason, count in list(counted.items())[:NOT_ASKED_SHOWN]]
-            more = len(counted) - len(told)
-            lines.append(f"{words}: {'; '.join(told)}{f'; {more} more reasons' if more > 0 else ''}.")
+            shown = [f"{reason} ({count})" for reason, count in list(counted.items())[:NOT_ASKED_SHOWN]]
+            more = len(counted) - len(shown)
+            lines.append(f"{words}: {'; '.join(shown)}{f'; {more} more reasons' if more > 0 else ''}.")
     return lines
 
 

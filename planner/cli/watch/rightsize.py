@@ -25,7 +25,7 @@ DEFAULT_SECONDS = 30.0
 DEFAULT_FLEET_SECONDS = 3600.0
 INTERVAL_S = 1.0
 GRACE_S = 15.0
-"""Beyond the window, for a source that is slow to begin."""
+"""Waited for longer where a source is slow to begin."""
 
 
 @click.command()
