@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bench.protocol import SUITES
 from planner.cli.bench.elsewhere import suite_elsewhere, write_job
 from planner.cli.emit.measuring import FORMS, Form
 from planner.cli.exits import ExitCode
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from planner.observe.benchmark.process import BenchRun
     from planner.session import Session
 
-SUITES = ("quick", "standard", "study", "collectives", "smoke")
 GPUS_A_NODE = 8
 """GPUs of a node that is measured together with others, unless --ranks says."""
 WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "no-peers"}
