@@ -1,4 +1,4 @@
-"""One planning session: what is asked of it, and what it answers.
+"""One planning session: workloads in, plans, estimates, studies and advice out.
 
 The only room front ends (`planner.cli`, `widgets`) go through; they format what it returns.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from planner.workload.tasks import Request, Workload
 
 DEFAULT_PRESET = "llama-3.1-70b-chat-service"
-"""What is planned when nothing was asked for."""
+"""Preset that is planned when none is named."""
 
 
 class Session(Inventory):
@@ -90,7 +90,7 @@ class Session(Inventory):
         return job_of(self._task(workload), row)
 
     def memory_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> MemoryDetail | None:
-        """What takes the memory of `row` of the plan for `workload`, item by item; None where its memory is not known.
+        """Memory of `row` of the plan for `workload`, item by item; None where it is not known.
 
         `basis`: the plan's.
         """
@@ -99,7 +99,7 @@ class Session(Inventory):
         return memory_detail(self._task(workload), row, self._supply(basis))
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
-        """Where the time of `row` of the plan for `workload` goes, operator by operator; None where it cannot be timed.
+        """Time of `row` of the plan for `workload`, operator by operator; None where it cannot be timed.
 
         `basis`: the plan's.
         """
@@ -163,7 +163,7 @@ class Session(Inventory):
         providers: Sequence[str] = (),
         owning: Owning | None = None,
     ) -> Advice:
-        """What to change about the GPUs observed, and what it saves; raises `UserError` for an unknown provider.
+        """Advice for the GPUs observed: what to change, and what it saves; raises `UserError` for an unknown provider.
 
         `workload` is what runs on each, where that is known, `tokens_per_s` what it was measured to do there, `usd_per_h` what one costs.
         """
@@ -190,7 +190,7 @@ class Session(Inventory):
         self._last_ranking = None
 
     def _task(self, workload: Workload, where: str = "") -> Task:
-        """`workload` with its architecture; the same object for the same workload as long as no other was asked about."""
+        """`workload` with its architecture; the last one is kept."""
         from planner.engine.evaluate.task import Task
 
         if self._last_task is None or self._last_task.workload != workload:
@@ -198,7 +198,7 @@ class Session(Inventory):
         return self._last_task
 
     def _ranking(self, task: Task, basis: BasisChoice) -> Plan:
-        """The whole plan for `task`; made once as long as no other was asked for, and nothing new was measured."""
+        """The whole plan for `task`; the last one is kept until new measurements come."""
         from planner.engine.search.plan import make_plan
 
         if self._last_ranking is None or self._last_ranking[:2] != (task, basis):

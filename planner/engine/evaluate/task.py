@@ -1,4 +1,4 @@
-"""A workload with the architecture of its model: resolved once for each compute dtype, however often its job is asked for."""
+"""A workload with the architecture of its model, resolved once for each compute dtype."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PLAN_HEADROOM = 0.1
 
 @dataclass(frozen=True)
 class Task:
-    """What a plan is made for."""
+    """A workload that a plan is made for."""
 
     workload: Workload
     architecture: Architecture
-    """Of the workload's model, with those of its companions."""
+    """Architecture of the workload's model, with those of its companions."""
     _jobs: dict[str | None, Job] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def job(self, dtype: Dtype | None = None, where: str = "") -> Job:

@@ -32,7 +32,7 @@ CLASS_WORDS = {
     "host": "engine overhead",
     "bubble": "pipeline bubble",
 }
-"""What seconds of a class are bound by; products are bound by compute or bandwidth."""
+"""Operator class -> what binds it; products are bound by compute or bandwidth."""
 
 
 def answer_of(e: Evaluated, row: int) -> Answer:
@@ -63,7 +63,7 @@ def answer_of(e: Evaluated, row: int) -> Answer:
 
 
 def _way_of_percentiles(e: Evaluated, row: int, job: Job) -> dict[str, str]:
-    """How the percentiles of requests that come at a rate, or differ in length, were made."""
+    """Method of the percentiles of requests that come at a rate, or differ in length."""
     if e.queue is not None and e.serve is not None and (e.queue.measured(row) or e.queue.endless(row)):
         return {"percentiles": e.queue.words(row, float(e.serve.requests_per_s[row] * _cell(e.table.layout.dp, row)))}
     return {"percentiles": "by formula"} if job.request_rate_per_s > 0 else {}
@@ -143,7 +143,7 @@ def longest_context(e: Evaluated, row: int, job: Job) -> int | None:
 
 
 def _bottleneck(by_class: dict[str, float], compute_bound: float) -> str:
-    """What takes most of the time; products count as compute or bandwidth by what binds them."""
+    """The resource that takes most of the time; products count as compute or bandwidth by what binds them."""
     words: dict[str, float] = {}
     products = by_class.get("matmul", 0.0) + by_class.get("head", 0.0)
     words["compute"] = min(compute_bound, products)

@@ -1,4 +1,4 @@
-"""Where the time of a row of a plan goes."""
+"""The time of a row of a plan, operator by operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change of a workload saves and costs: the same GPUs in the same layout, with the change and without it."""
+"""Tradeoff of a change of a workload: the same GPUs in the same layout, with the change and without it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ LAYOUT_KEYS = ("checkpointing", "micro_batch", "sharding")
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """What a change does on one row."""
+    """Bytes that a change saves on one row, and the time it costs."""
 
     saves_bytes: float
-    """Of the fullest GPU."""
+    """Bytes on the fullest GPU."""
     slowdown: float
     """Time for the same work with the change ÷ without, minus one."""
 
 
 def tradeoff_of_change(before: Task, after: Task, supply: Supply, row: PlanRow, keys: Keys, *, as_planned: bool) -> Tradeoff | None:
-    """What `after` saves and costs in the layout of `row`, had `before` the memory; `as_planned`: the row is of `after`'s plan.
+    """Tradeoff of `after` in the layout of `row`, had `before` the memory; `as_planned`: the row is of `after`'s plan.
 
     None where one of both cannot be evaluated there.
     """
@@ -47,7 +47,7 @@ def tradeoff_of_change(before: Task, after: Task, supply: Supply, row: PlanRow, 
 
 
 def tradeoff_of_hardware(before: Task, after: Task, supply: Supply, near: PlanRow, row: PlanRow) -> Tradeoff | None:
-    """What `row` of `after`'s plan, on more or other GPUs, saves and costs against `near`, had that the memory."""
+    """Tradeoff of `row` of `after`'s plan, on more or other GPUs, against `near`, had that the memory."""
     if near.answer.layout is None or row.answer.layout is None:
         return None
     layout = msgspec.structs.replace(near.answer.layout, batch=row.answer.layout.batch)

@@ -23,7 +23,7 @@ class Screened:
     layout_index: Rows
     memory: MemoryColumns
     fit: int
-    """How many of all candidates fit."""
+    """Number of all candidates that fit."""
 
 
 def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts: Layouts) -> Screened:

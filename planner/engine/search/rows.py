@@ -124,7 +124,7 @@ def _job_hours(workload: Workload, answer: Answer) -> Figure | None:
 
 
 def _by_specification(d: Deployments, row: int, chip: Chip, usd_per_h: float | None, spec_chip: FindChip) -> Answer | None:
-    """The same candidate without the measurements of this machine."""
+    """Answer for the same candidate without the measurements of this machine."""
     c = d.evaluated.candidates
     job = c.jobs[int(c.job_index[row])]
     plain = spec_chip(chip.gpu, job.dtype, job.stored)
