@@ -27,7 +27,7 @@ STEPS = (
         "planner.engine.evaluate.evaluation",
         "planner.engine.memory.inference",
         "planner.engine.performance.prefill_decode.passes",
-        "planner.engine.performance.simulation.arrivals",
+        "planner.engine.performance.simulation.traffic",
     ),
     ("planner.engine.explain.answer", "planner.engine.search.rows"),
 )
