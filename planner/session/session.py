@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
-DEFAULT_PRESET = "llama-3.1-70b-chat-service"
-"""Preset that is planned when none is named."""
 MOST_KEPT = 8
 """Workloads whose jobs and plans are kept."""
 
