@@ -88,16 +88,14 @@ class Session(Inventory):
 
     def job(self, workload: Workload, row: PlanRow) -> Job:
         """The resolved job of `row` of the plan for `workload`."""
-        from planner.engine.explain.candidate import job_of
-
-        return job_of(self._task(workload), row)
+        return self._task(workload).job_of(row)
 
     def memory_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> MemoryDetail | None:
         """Memory of `row` of the plan for `workload`, item by item; None where it is not known.
 
         `basis`: the plan's.
         """
-        from planner.engine.explain.candidate import memory_detail
+        from planner.engine.explain.memory_detail import memory_detail
 
         return memory_detail(self._task(workload), row, self._supply(basis))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from planner.engine.answers.plan import PlanRow
 from planner.engine.job.job import Job
 from planner.engine.job.resolve import resolve
 from planner.workload.architecture import Architecture
@@ -34,3 +35,7 @@ class Task:
             workload = msgspec.structs.replace(self.workload, dtype=chosen)
             self._jobs[chosen] = resolve(workload, self.architecture, where, headroom=PLAN_HEADROOM)
         return self._jobs[chosen]
+
+    def job_of(self, row: PlanRow) -> Job:
+        """The job of `row`, a row of the plan for this task."""
+        return self.job(row.answer.assumed.get("dtype"))

@@ -9,10 +9,10 @@ import msgspec
 
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.plan import PlanRow
+from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
-from planner.engine.explain.candidate import candidate_of, job_of
 from planner.engine.levers.changed_plans import Keys
 from planner.workload.tasks import Workload
 
@@ -71,7 +71,7 @@ def _with_keys(layout: LayoutAnswer, workload: Workload, keys: Keys) -> LayoutAn
 
 
 def _evaluated(task: Task, supply: Supply, row: PlanRow, layout: LayoutAnswer) -> Evaluated | None:
-    job = job_of(task, row)
+    job = task.job_of(row)
     chip = supply.chip(supply.gpu_of(row), job.dtype, job.stored)
     return evaluate(candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row))) if chip else None
 
