@@ -127,7 +127,7 @@ def _queued(posed: list[_Posed], e: Evaluated) -> Evaluated:
     waiting = np.where(np.isfinite(asked), np.maximum(asked - admitted, 0.0), 0.0)
     wait_s = waiting / e.serve.requests_per_s
     serve = replace(e.serve, **{name: getattr(e.serve, name) + wait_s for name in WAITED})
-    alike = np.array([item.job.lockstep > 0 or not _varies(item.job) for item in posed])
+    alike = np.array([item.job.uniform_loop > 0 or not _varies(item.job) for item in posed])
     rows = np.flatnonzero(~alike & e.memory.fits)
     if not rows.size:
         return replace(e, serve=serve)

@@ -31,7 +31,7 @@ def stage_parameters(t: Table) -> Stage:
     return Stage(linear=linear, other=other + m.final_vector, layers=layers)
 
 
-def adapters_held(t: Table) -> Floats:
+def stage_adapters(t: Table) -> Floats:
     """Parameters of the adapters on one GPU of the fullest stage."""
     return t.job.adapters / t.model.layers * np.ceil(t.model.layers / t.layout.pp) / t.layout.tp
 
