@@ -11,7 +11,7 @@ from dataclasses import fields
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
-from planner.engine.memory.stages import stage_adapters
+from planner.engine.memory.stages import stage_adapters, zero_ranks
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
 
@@ -54,7 +54,7 @@ def _trained(t: Table, at: Phase) -> Floats:
 
 def _weights(t: Table, at: Phase) -> list[Term]:
     j, s, m = t.job, t.layout, t.model
-    states_over, weights_over = (np.where(s.zero >= level, s.shard, 1.0) for level in (1, 3))
+    states_over, weights_over = zero_ranks(t, 1), zero_ranks(t, 3)
     resident = np.where(j.offload_parameters > 0, np.minimum(1.0, 2 / np.ceil(m.layers / s.pp)), 1.0)
     trained = _trained(t, at)
     return [
@@ -85,8 +85,8 @@ def _weights(t: Table, at: Phase) -> list[Term]:
 
 
 def _gradients(t: Table, at: Phase) -> list[Term]:
-    j, s = t.job, t.layout
-    over = np.where(s.zero >= 2, s.shard, 1.0)
+    j = t.job
+    over = zero_ranks(t, 2)
     kept = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients)
     return [
         Term(
@@ -177,7 +177,7 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
     j, s, f = t.job, t.layout, t.footprint
     layer = at.linear / np.ceil(t.model.layers / s.pp)
     trained = _trained(t, at)
-    over = np.where(s.zero >= 1, s.shard, 1.0)
+    over = zero_ranks(t, 1)
     gathered = (2 * layer * j.linear_bytes + at.other * j.other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
     bucket = np.where((s.zero >= 2) & (s.shard > 1), np.minimum(2 * BUCKET_ELEMENTS, trained * 2), 0.0) * at.computing
     unpacked = j.weight_bits_packed * 2 * at.computing * np.where(j.keeps_unpacked > 0, layer * at.layers, f.layer_matrix / s.tp)
