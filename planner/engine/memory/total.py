@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -45,12 +46,12 @@ class MemoryColumns:
     host: Floats
     """Memory of the host for each GPU; 0 where nothing is offloaded."""
 
-    @property
+    @cached_property
     def fits(self) -> Flags:
         """Whether the job takes no more than it may."""
         return self.total <= self.usable
 
-    @property
+    @cached_property
     def max_sequences(self) -> Floats:
         """Whole sequences whose cache fits beside everything else; NaN where none is kept (training)."""
         kept = self.kv_per_sequence > 0
