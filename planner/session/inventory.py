@@ -90,17 +90,17 @@ class Inventory:
         `source`: another copy of the catalogue, a URL or a folder. Raises `UserError` for either of them unknown.
         """
         from planner.hardware.prices.catalogue import load_price_catalogue
-        from planner.hardware.prices.refresh import Shelf, base_url, chosen_providers, refresh
+        from planner.hardware.prices.refresh import OfferFolder, base_url, chosen_providers, refresh
 
         catalogue = load_price_catalogue(paths.presets_folder() / "catalogues" / "skypilot.toml", self.gpus)
         try:
             current = self.offers
         except UserError:  # own files that cannot be used: they may be what is to be replaced
             current = self.shipped_offers
-        shelf = Shelf(self.shipped_offers, current, self.offers_folder, self.gpus)
+        destination = OfferFolder(self.shipped_offers, current, self.offers_folder, self.gpus)
         base = base_url(source, catalogue)
         asked = chosen_providers(catalogue, providers)
-        return refresh(asked, catalogue, base, shelf, today=today, dry_run=dry_run, timeout_s=timeout_s)
+        return refresh(asked, catalogue, base, destination, today=today, dry_run=dry_run, timeout_s=timeout_s)
 
     @cached_property
     def models(self) -> ModelShelf:

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement, Prediction
     from planner.workload.tasks import Request, Workload
 
-DEFAULT_PRESET = "llama-3.1-70b-chat-service"
-"""What is planned when nothing was asked for."""
-
 
 class Session(Inventory):
     """Plans, estimates, studies and advice, on what the session has."""
@@ -137,31 +134,21 @@ class Session(Inventory):
 
         `given`: USD an hour of a GPU that go before the price set's. Raises `UserError`.
         """
-        import msgspec
-
-        from planner.engine.study.gpus import named_parts, usual_parts
-        from planner.engine.study.price_sets import price_set
-        from planner.engine.study.published import compared
+        from planner.engine.study.inputs import StudyInputs
         from planner.engine.study.run import run_study
-        from planner.engine.study.sizes import DEFAULT_PRICES, Study
+        from planner.engine.study.sizes import Study
 
-        named = tuple((self.gpus.find(name).name, usd) for name, usd in (given or {}).items())
-        asked = study or Study()
-        chosen = price_set(prices or DEFAULT_PRICES, self.offers, named, self.published_study)
-        local = self.machine.devices
-        points = {device.name: self.ceilings(device).train_points for device in local} if basis == "measured" else {}
-        found = run_study(
-            asked,
-            named_parts(gpus, self.gpus, local)
-            or usual_parts(asked, chosen, points, catalogue=self.gpus, local=local, architecture=self.architecture),
-            prices=chosen.name,
-            price_of=chosen.of,
+        devices = self.machine.devices
+        inputs = StudyInputs(
+            catalogue=self.gpus,
+            offers=self.offers,
+            machine=devices,
+            measured={device.name: self.ceilings(device).train_points for device in devices} if basis == "measured" else {},
             architecture=self.architecture,
             chip=self.ceilings_cache.chips(basis),
-            measured=points,
-            here=frozenset(device.name for device in local),
+            published=self.published_study,
         )
-        return msgspec.structs.replace(found, published=compared(found, self.published_study))
+        return run_study(study or Study(), inputs, gpus=gpus, prices=prices, given=given)
 
     def rightsize(
         self,
@@ -177,11 +164,11 @@ class Session(Inventory):
 
         `workload` is what runs on each, where that is known, `tokens_per_s` what it was measured to do there, `usd_per_h` what one costs.
         """
-        from planner.engine.advice.case import Means
+        from planner.engine.advice.case import Inputs
         from planner.engine.advice.ownership import Owning
         from planner.engine.advice.rightsizing import right_size
 
-        means = Means(
+        inputs = Inputs(
             find_gpu={gpu.name: gpu for gpu in self.gpus.all},
             offers=self.offers,
             chip=self.ceilings_cache.chips("measured"),
@@ -192,7 +179,7 @@ class Session(Inventory):
             providers=providers,
             owning=owning or Owning(),
         )
-        return right_size(observed, means)
+        return right_size(observed, inputs)
 
     def refresh(self) -> None:
         """Forget what was read of measurements, so that the next plan sees new ones."""

@@ -33,7 +33,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: ActionKind
     text: str
     saves: Saving | None = None
-    """None: it cannot be told from what was seen; `note` says why."""
+    """None: not known from what was observed; `note` says why."""
     note: str = ""
     gpu: str | None = None
     profile: str | None = None

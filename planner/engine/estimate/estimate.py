@@ -13,7 +13,8 @@ from planner.engine.answers.answer import Answer
 from planner.engine.columns import LayoutColumns
 from planner.engine.estimate.request_layout import layout_of_request
 from planner.engine.estimate.service_load import in_flight, in_flight_in_pools, queued
-from planner.engine.evaluate.evaluation import Candidates, evaluate
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.explain.answer import answer_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from planner.engine.columns import Floats, LayoutColumns
-from planner.engine.evaluate.evaluation import Candidates, Evaluated
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.request_rate import LATENCY_COLUMNS, latencies
 from planner.engine.job.job import Job
 from planner.engine.memory import memory_of

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from planner.engine.columns import LayoutColumns
-from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.evaluate.candidates import Candidates
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.training import step_of

@@ -72,6 +72,17 @@ def priced_offers(offers: Sequence[Offer], market: Market, providers: Collection
     ]
 
 
+def cheapest_single_gpus(offers: Sequence[Offer], market: Market, providers: Collection[str] = ()) -> dict[str, PricedOffer]:
+    """GPU -> (USD/h of one, offer): its cheapest offer of a single GPU, or where there is none the cheapest share of a larger."""
+    cheapest: dict[str, PricedOffer] = {}
+    for price, offer in priced_offers(offers, market, providers):
+        share = price / offer.gpus
+        known = cheapest.get(offer.gpu)
+        if known is None or (offer.gpus > 1, share) < (known[1].gpus > 1, known[0]):
+            cheapest[offer.gpu] = share, offer
+    return cheapest
+
+
 def _check_providers(names: Collection[str], known: set[str]) -> None:
     problems = Problems()
     for name in names:

@@ -9,7 +9,7 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MemoryDetail, MemoryItem
 from planner.engine.answers.plan import PlanRow
 from planner.engine.columns import LayoutColumns
-from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.job.job import Job

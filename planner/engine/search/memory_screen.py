@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Rows
-from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.evaluate.candidates import Candidates
 from planner.engine.job.job import Job
 from planner.engine.memory import MemoryColumns, memory_of, usable_bytes
 from planner.engine.performance.operators.chip import Chip

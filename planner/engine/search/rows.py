@@ -8,7 +8,8 @@ import numpy as np
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import OfferAnswer, PlanRow
-from planner.engine.evaluate.evaluation import Candidates, evaluate
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.explain.answer import answer_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
