@@ -82,7 +82,7 @@ class Evaluated:
     @property
     def seconds(self) -> Floats:
         """Of one step or one request."""
-        return self.step.step_s if self.step else self.serve.request_s if self.serve else np.empty(0)
+        return self.step.step_s if self.step else self.serve.request_s.mean if self.serve else np.empty(0)
 
 
 def evaluate(candidates: Candidates, memory: MemoryColumns | None = None, alike: Rows | None = None) -> Evaluated:
@@ -98,7 +98,7 @@ def evaluate(candidates: Candidates, memory: MemoryColumns | None = None, alike:
     queue = None
     if serve and candidates.jobs[0].workload.disaggregated and table.layout.prefill.any():
         serve, queue = pooled(table, serve, asked_of(candidates.jobs, candidates.job_index))
-    seconds = step.step_s if step else serve.request_s if serve else np.ones(table.rows)
+    seconds = step.step_s if step else serve.request_s.mean if serve else np.ones(table.rows)
     bound = step.compute_bound if step else serve.compute_bound if serve else np.zeros(table.rows)
     share = np.clip(bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
     own = np.array([formulas_share(chip) for chip in candidates.chips])[candidates.chip_index]

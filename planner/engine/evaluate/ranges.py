@@ -39,7 +39,7 @@ def network_spread(t: Table, step: StepColumns | None, serve: ServeColumns | Non
     if step:
         apart, spent_s, seconds = s.gpus > s.gpus_per_node, added(step.exposed.values()), step.step_s
     elif serve:
-        apart, spent_s, seconds = s.tp * s.cp > s.gpus_per_node, serve.by_class["communication"], serve.request_s
+        apart, spent_s, seconds = s.tp * s.cp > s.gpus_per_node, serve.by_class["communication"], serve.request_s.mean
     else:
         return np.zeros(1)
     share = np.where(apart & (t.chip.measured_nodes_few == 0), spent_s / np.where(seconds > 0, seconds, 1.0), 0.0)

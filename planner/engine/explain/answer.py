@@ -18,8 +18,7 @@ from planner.engine.evaluate.ranges import FIRST_TOKEN_SPREAD, MODEL_SPREAD, STR
 from planner.engine.job.job import Job
 from planner.engine.memory import MemoryColumns
 from planner.engine.performance.operators.chip import Chip, measured_between
-from planner.engine.performance.prefill_decode.generation import ServeColumns
-from planner.engine.performance.simulation.summary import Queue
+from planner.engine.performance.prefill_decode.request_latency import Latency
 from planner.units import bytes_text
 
 CLASS_WORDS = {
@@ -178,9 +177,8 @@ def _train_figures(e: Evaluated, row: int, chip: Chip, layout: LayoutAnswer, fig
     }
 
 
-def _percentiles(s: ServeColumns | Queue, latency: str, row: int, figure: _Scale) -> Percentiles:
-    mean, p50, p95, p99 = (figure(float(getattr(s, f"{latency}{share}_s")[row])) for share in ("", "_p50", "_p95", "_p99"))
-    return Percentiles(mean=mean, p50=p50, p95=p95, p99=p99)
+def _percentiles(latency: Latency, row: int, figure: _Scale) -> Percentiles:
+    return Percentiles(**{share: figure(float(seconds[row])) for share, seconds in vars(latency).items()})
 
 
 def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutAnswer, figure: _Scale) -> dict[str, Any]:
@@ -201,7 +199,7 @@ def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutA
         "bottleneck": _bottleneck(by_class, float(s.compute_bound[row])),
         "flop_per_token": float(s.flop_per_token[row]),
         "prefill_s": figure(float(s.prefill_s[row])),
-        "ttft_s": _percentiles(s, "ttft", row, first),
+        "ttft_s": _percentiles(s.ttft_s, row, first),
         "requests_per_s": figure(requests),
         "energy_j_per_token": _Scale(figure.factor * 1.3, "spec")(watts / tokens) if np.isfinite(watts) and tokens else None,
         "seconds_by_class": by_class,
@@ -213,16 +211,16 @@ def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutA
         result["max_concurrency"] = int(min(most, 1e6)) * layout.dp
     if job.task == "prefill":
         return result | {"tokens_per_s": figure(tokens), "tokens_per_s_per_gpu": figure(tokens / layout.gpus)}
-    tpot = float(s.tpot_s[row]) if job.output_tokens > 1 else 0.0
+    tpot = float(s.tpot_s.mean[row]) if job.output_tokens > 1 else 0.0
     endless = e.queue is not None and e.queue.endless(row)
     if endless:
         del result["ttft_s"]
     elif e.queue is not None and e.queue.measured(row):
-        result["wait_s"] = _percentiles(e.queue, "wait", row, first)
+        result["wait_s"] = _percentiles(e.queue.wait_s, row, first)
         result["utilisation"] = capped(figure(float(e.queue.utilisation[row])), 1.0)
     return result | {
-        "tpot_s": _percentiles(s, "tpot", row, stream) if tpot > 0 else None,
-        "request_s": None if endless else _percentiles(s, "request", row, figure),
+        "tpot_s": _percentiles(s.tpot_s, row, stream) if tpot > 0 else None,
+        "request_s": None if endless else _percentiles(s.request_s, row, figure),
         "decode_tokens_per_s": stream(1 / tpot) if tpot > 0 else None,
         "output_tokens_per_s": figure(output),
         "tokens_per_s": figure(output),

@@ -72,9 +72,9 @@ def _pooled(e: Evaluated, prefill: Floats, decode: Floats) -> Evaluated:
 
 def _meets(serve: ServeColumns, workload: Workload) -> Flags:
     """Whether the targets hold that depend on the wait for a first token."""
-    good = np.ones(serve.ttft_s.shape, dtype=bool)
+    good = np.ones(serve.requests_per_s.shape, dtype=bool)
     for name in LATENCY_TARGETS:
         limit, (share, latency, _) = getattr(workload.targets, name), name.split("_")
         if limit is not None and latency != "tpot":
-            good &= getattr(serve, f"{latency}_{share}_s") <= limit
+            good &= getattr(getattr(serve, f"{latency}_s"), share) <= limit
     return good

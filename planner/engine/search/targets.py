@@ -103,7 +103,7 @@ def target_columns(
             limit = getattr(t, name)
             if limit is not None:
                 share, latency, _ = name.split("_")
-                found.append((name, getattr(e.serve, f"{latency}_{share}_s"), limit))
+                found.append((name, getattr(getattr(e.serve, f"{latency}_s"), share), limit))
     return found
 
 
@@ -130,7 +130,7 @@ def _score(workload: Workload, e: Evaluated, rate: Floats, usd_per_h: Floats, gp
     """Unknown prices come after known ones; among themselves the faster first."""
     unpriced = 1e18 / np.maximum(rate, 1e-30)
     if workload.objective == "fastest":
-        return e.serve.request_p95_s if e.serve and workload.request_rate_per_s else 1 / rate
+        return e.serve.request_s.p95 if e.serve and workload.request_rate_per_s else 1 / rate
     if workload.objective == "fewest-gpus":
         return gpus * 1e6 + np.where(np.isfinite(usd_per_h), usd_per_h, 9e5)
     by_token = workload.objective == "flop-per-usd" or not workload.request_rate_per_s or e.serve is None
