@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from planner.hardware.prices.refresh import Refreshed
     from planner.observe.machine import Machine
     from planner.workload.architecture import Architecture
-    from planner.workload.presets import ModelShelf, PresetShelf
+    from planner.workload.models import ModelShelf
+    from planner.workload.presets import PresetShelf
     from planner.workload.studies import PublishedStudy
     from planner.workload.tasks import Request, Workload
 
@@ -120,7 +121,7 @@ class Session:
     @cached_property
     def models(self) -> ModelShelf:
         """Models by name."""
-        from planner.workload.presets import ModelShelf
+        from planner.workload.models import ModelShelf
 
         return ModelShelf(paths.presets_folder() / "models")
 
@@ -140,12 +141,12 @@ class Session:
 
     @cached_property
     def store(self) -> Store:
-        """What was measured here; results of a worker that outlived its planner are taken in first."""
+        """What was measured here; results of a worker that outlived its planner are recovered first."""
         from planner.hardware.measurements.store import Store
-        from planner.observe.benchmark.journal import adopt_journals
+        from planner.observe.benchmark.journal import recover_journals
 
         store = Store.open(self.state)
-        adopt_journals(self.state, store, self.canonical_name)
+        recover_journals(self.state, store, self.canonical_name)
         return store
 
     def canonical_name(self, driver_name: str) -> str | None:
