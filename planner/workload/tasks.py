@@ -7,7 +7,7 @@ Field names and accepted values are a public contract.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -83,6 +83,22 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     p95: float | None = None
 
 
+class LatencyLimit(NamedTuple):
+    """The most that a percentile of a latency may be."""
+
+    name: str
+    """One of `LATENCY_TARGETS`."""
+    share: str
+    """'p50', 'p95' or 'p99'."""
+    latency: str
+    """'request', 'ttft' or 'tpot'."""
+    seconds: float
+
+    def of(self, predicted: Any) -> Any:
+        """The limited figure of a record whose `ttft_s`, `tpot_s` and `request_s` hold percentiles."""
+        return getattr(getattr(predicted, f"{self.latency}_s"), self.share)
+
+
 class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an answer has to meet to count as a solution."""
 
@@ -104,6 +120,15 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Extra request rate to stand, as a fraction (0.2: 20 %)."""
     headroom: float | None = None
     """Fraction of usable memory to leave free; absent: 0.1 in a search, 0 for a candidate given in full."""
+
+    def latency_limits(self) -> list[LatencyLimit]:
+        """The percentiles of latencies that are limited."""
+        limits = []
+        for name in LATENCY_TARGETS:
+            if (seconds := getattr(self, name)) is not None:
+                share, latency, _ = name.split("_")
+                limits.append(LatencyLimit(name, share, latency, seconds))
+        return limits
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

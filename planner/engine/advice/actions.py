@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from planner.engine.advice.cheaper_gpu import MARGIN, caveats, changed
+from planner.engine.advice.advice import Action
+from planner.engine.advice.case import Case
+from planner.engine.advice.cheaper_gpu import caveats, changed
 from planner.engine.advice.diagnosis import BANDWIDTH_BOUND, MEMORY_LOW, OFFER_BENCHMARK, OFTEN_BUSY, SM_HIGH, SM_LOW, Limiter
-from planner.engine.advice.mig_slices import SliceNeed, most_of, profiles_of, smallest_for
+from planner.engine.advice.mig_slices import most_of, profiles_of, slice_need, smallest_for
+from planner.engine.advice.observation import MARGIN
 from planner.engine.advice.prices import Quote
-from planner.engine.advice.rightsizing import Action, Case
 from planner.engine.answers.answer import Answer
 from planner.units import bytes_text, percent_text
 from planner.workload.tasks import Market, Workload
 
 Remedy = Callable[[Case], Iterator[Action]]
-SLICE_SM_MARGIN = 1.2
-"""A slice is narrower than the GPU the job was seen on: kernels that filled it for a moment take longer."""
 LEAST_SAVING_USD = 1.0
 """A month; less is not worth naming."""
 EIGHT_BIT = ("fp8", "int8")
@@ -168,11 +168,6 @@ def mig(case: Case) -> Iterator[Action]:
         f"memory {bytes_text(need.memory_bytes)} of its {bytes_text(profile.memory_bytes)}",
     ]
     yield Action(kind="mig", text=text, saves=saves, profile=profile.name, gpu=gpu.name, checks=checks)
-
-
-def slice_need(sm_active: float | None, dram_bandwidth: float | None, memory_bytes: float) -> SliceNeed:
-    """What a job seen on a whole GPU needs of a slice."""
-    return SliceNeed((sm_active or 0.0) * SLICE_SM_MARGIN, (dram_bandwidth or 0.0) * MARGIN, memory_bytes * MARGIN)
 
 
 def cheaper(case: Case) -> Iterator[Action]:

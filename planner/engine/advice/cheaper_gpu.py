@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from planner.engine.advice.observation import Observed
+from planner.engine.advice.observation import MARGIN, Observed
 from planner.engine.advice.prices import Quote
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
@@ -16,8 +16,6 @@ from planner.hardware.catalogue.gpus import Gpu
 from planner.units import bytes_text, si_text
 from planner.workload.tasks import Request, Workload
 
-MARGIN = 1.1
-"""Kept on top of what was seen."""
 SM_ROOM = 0.85
 """Share of the multiprocessors' cycles a job may come to fill."""
 LEAST_GAIN = 0.02

@@ -12,7 +12,7 @@ import planner
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
 from planner.engine.estimate.estimate import estimate
-from planner.engine.evaluate.measured_steps import model_of_step, with_measured_steps
+from planner.engine.evaluate.measured_steps import with_measured_steps
 from planner.engine.performance.operators.chip import Chip, chip_of
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
@@ -20,6 +20,7 @@ from planner.hardware.ceilings.ceilings import Ceilings
 from planner.hardware.ceilings.measured import Product, spread_of
 from planner.hardware.measurements.measurement import Measurement, Prediction
 from planner.workload.architecture import Architecture
+from planner.workload.study_models import model_of_point
 from planner.workload.tasks import Request
 
 Architectures = Callable[[str | dict[str, Any]], Architecture]
@@ -77,7 +78,7 @@ def request_of(point: Measurement, gpu: str) -> Request | None:
     """The point as a candidate to be evaluated; None where it does not say enough of itself."""
     given = point.parameters
     try:
-        model = model_of_step(given)
+        model = model_of_point(given)
     except KeyError:
         return None
     fields: dict[str, Any] = {"model": model, "gpu": gpu, "gpus": 1}
@@ -106,12 +107,12 @@ def request_of(point: Measurement, gpu: str) -> Request | None:
 def _figure(point: Measurement, answer: Answer) -> Figure | None:
     """The answer in the unit of the point."""
     if point.kind == "decode":
-        one, batch = answer.decode_tokens_per_s, float(point.parameters["batch"])
-        return Figure(one.value * batch, one.low * batch, one.high * batch, one.basis) if one else None
+        rate = answer.decode_tokens_per_s
+        return rate.scaled(float(point.parameters["batch"])) if rate else None
     seconds = answer.prefill_s if point.kind == "prefill" else answer.step_s
     if seconds is None or not point.flop:
         return None
-    return Figure(point.flop / seconds.value, point.flop / seconds.high, point.flop / seconds.low, seconds.basis)
+    return seconds.inverse(point.flop)
 
 
 def _product(point: Measurement, ceilings: Ceilings) -> Figure | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -78,6 +78,10 @@ class Evaluated:
     def take(self, keep: Rows) -> Evaluated:
         """The rows `keep`, evaluated again."""
         return evaluate(self.candidates.take(keep))
+
+    def with_layout(self, layout: LayoutColumns) -> Evaluated:
+        """The same with other layout columns, nothing else computed again."""
+        return replace(self, candidates=replace(self.candidates, layout=layout), table=replace(self.table, layout=layout))
 
     @property
     def seconds(self) -> Floats:

@@ -14,19 +14,19 @@ import msgspec
 
 import planner
 from planner.engine.answers.answer import Answer
-from planner.engine.answers.figure import Figure
+from planner.engine.answers.figure import Figure, weakest
 from planner.engine.answers.study import FEW, StudyAnswer, StudyCurve, StudyPoint
 from planner.engine.estimate.estimate import estimate
 from planner.engine.performance.operators.chip import FindChip
-from planner.engine.search.cost import scaled
-from planner.engine.study.crossovers import WEAKEST, leading_price, leads_of, pairs_of
+from planner.engine.study.crossovers import leading_price, leads_of, pairs_of
 from planner.engine.study.price_sets import Price
-from planner.engine.study.sizes import MOST_PARAMETERS, Size, Study, sizes_of, study_config
+from planner.engine.study.sizes import MOST_PARAMETERS, Size, Study, sizes_of
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.ceilings.ceilings import TrainPoint
 from planner.units import SECONDS_PER_HOUR
 from planner.workload.architecture import Architecture
+from planner.workload.study_models import is_study_model, stated_shape, study_config
 from planner.workload.tasks import Request
 
 FindArchitecture = Callable[[str | dict[str, Any]], Architecture]
@@ -118,11 +118,10 @@ def measured_sizes(
 def shape_of(point: TrainPoint, architecture: FindArchitecture) -> tuple[int, int, int] | None:
     """(width, depth, vocabulary) of the study's model that a step was measured on; None: it was another model."""
     given = point.parameters
-    if not str(given.get("model")).startswith("qwen3-study-"):
+    if not is_study_model(given):
         return None
-    width, depth, vocabulary = (given.get(name) for name in ("width", "depth", "vocabulary"))
-    if isinstance(width, int) and isinstance(depth, int) and isinstance(vocabulary, int):
-        return width, depth, vocabulary
+    if (shape := stated_shape(given)) is not None:
+        return shape
     try:
         model = architecture(str(given["model"]))
     except UserError:
@@ -151,18 +150,18 @@ def _point(
     if answer.flop_per_token is None or answer.tokens_per_s is None or answer.step_s is None:
         return msgspec.structs.replace(bare, reason=answer.reason or "its speed is not known")
     flop = answer.flop_per_token * tokens
-    speed, seconds, mfu = scaled(answer.tokens_per_s, answer.flop_per_token), answer.step_s, answer.mfu
+    speed, seconds, mfu = answer.tokens_per_s.scaled(answer.flop_per_token), answer.step_s, answer.mfu
     if step is not None and step.step_s:
         rate = step.flop_per_s
         low, high = step.step_s * rate.value / rate.high, step.step_s * rate.value / rate.low
         seconds = Figure(step.step_s, low, high, "measured")
         before, speed = speed, Figure(flop / step.step_s, flop / high, flop / low, "measured")
-        mfu = scaled(speed, mfu.value / before.value) if mfu else None
+        mfu = speed.scaled(mfu.value / before.value) if mfu else None
     held = memory.total.value - memory.overhead if memory else 0.0
     return msgspec.structs.replace(
         bare,
         flop_per_s=speed,
-        flop_per_usd=scaled(speed, SECONDS_PER_HOUR / usd_per_h) if usd_per_h else None,
+        flop_per_usd=speed.scaled(SECONDS_PER_HOUR / usd_per_h) if usd_per_h else None,
         step_s=seconds,
         mfu=mfu,
         flop_per_byte=flop / (2 * held) if held > 0 else None,
@@ -174,7 +173,7 @@ def _curve(gpu: Gpu, price: Price, points: list[StudyPoint], *, here: bool) -> S
     bases = [point.flop_per_s.basis for point in points if point.flop_per_s]
     return StudyCurve(
         gpu=gpu.name,
-        basis=min(bases, key=WEAKEST.index, default="spec"),
+        basis=weakest(*bases),
         here=here,
         measured_points=bases.count("measured"),
         usd_per_gpu_h=price.usd_per_gpu_h,
