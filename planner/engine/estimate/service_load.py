@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from planner.engine.columns import Floats, LayoutColumns
-from planner.engine.evaluate.evaluation import Candidates, Evaluated
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.request_rate import with_simulated
 from planner.engine.job.job import Job
 from planner.engine.memory import memory_of
@@ -25,7 +26,7 @@ SETTLING_STEPS = 12
 SEEDS, MEASURED = 4, 100
 """Runs simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.evaluate.request_rate`."""
 MOST_SEQUENCES = 65536.0
-"""In flight on a replica that keeps no cache."""
+"""Sequences in flight on a replica that keeps no cache."""
 
 
 def in_flight(candidates: Candidates) -> Candidates:
@@ -47,7 +48,7 @@ def in_flight(candidates: Candidates) -> Candidates:
 
 
 def in_flight_in_pools(candidates: Candidates) -> Candidates:
-    """The same of disaggregated services, with the pools that were left open."""
+    """Disaggregated `candidates` with the sequences in flight on a decoding replica, and the pools that were left open."""
     layout = settled(candidates.table(), _cached_sequences(candidates), asked_of(candidates.jobs, candidates.job_index))
     return replace(candidates, layout=layout)
 
@@ -78,7 +79,7 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     ttft_s, request_s = (latency.map(lambda seconds: seconds + wait_s) for latency in (e.serve.ttft_s, e.serve.request_s))
     serve = replace(e.serve, ttft_s=ttft_s, request_s=request_s)
     jobs = [e.candidates.jobs[int(number)] for number in e.candidates.job_index]
-    varied = np.array([not job.lockstep and _varies(job) for job in jobs])
+    varied = np.array([not job.uniform_loop and _varies(job) for job in jobs])
     rows = np.flatnonzero(varied & e.memory.fits)
     if not rows.size:
         return replace(e, serve=serve)

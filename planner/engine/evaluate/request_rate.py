@@ -13,7 +13,8 @@ import numpy as np
 
 from planner.engine.columns import Flags, Floats, LayoutColumns, Rows
 from planner.engine.columns.rows import joined
-from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.memory import memory_of
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.simulation.batching_rules import BatchingRules, batching_rules
