@@ -80,7 +80,7 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     wait_s = waiting / e.serve.requests_per_s
     serve = replace(e.serve, **{name: getattr(e.serve, name) + wait_s for name in WAITED})
     jobs = [e.candidates.jobs[int(number)] for number in e.candidates.job_index]
-    varied = np.array([not job.lockstep and _varies(job) for job in jobs])
+    varied = np.array([not job.uniform_loop and _varies(job) for job in jobs])
     rows = np.flatnonzero(varied & e.memory.fits)
     if not rows.size:
         return replace(e, serve=serve)
