@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from planner.engine.evaluate.supply import PricedOffer, Supply, priced_offers
+from planner.engine.evaluate.offer_prices import PricedOffer, priced_offers
+from planner.engine.evaluate.supply import Supply
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
 from planner.workload.tasks import Workload
