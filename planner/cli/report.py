@@ -14,7 +14,7 @@ from planner.cli.plan.asked import plan_command, ranked, workload_options
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
-    from planner.present.files.decision import Decision
+    from planner.present.decision import Decision
 
 FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json"}
 """Ending of a file's name -> its form."""
@@ -45,7 +45,7 @@ def report(
     Exits with 0 when something fits and 1 when nothing does; the report says what would change that.
     """
     from planner.engine.advice.ownership import Owning
-    from planner.present.files.decision import decide
+    from planner.present.decision import decide
 
     if form and out is not None and str(out) != "-":
         raise click.UsageError(f"--{form} prints to stdout; with --out the end of the file's name says what is written.")
@@ -72,8 +72,8 @@ def _form_of(out: Path | None) -> str:
 
 
 def _text(decision: Decision, form: str) -> str:
-    from planner.present.files.decision import sections
-    from planner.present.files.document import as_html, as_markdown
+    from planner.present.decision import sections
+    from planner.present.document import as_html, as_markdown
 
     if form == "json":
         import msgspec

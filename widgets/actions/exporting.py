@@ -38,10 +38,10 @@ def plan_text(plan: Plan, form: Form) -> str:
 
         return msgspec.json.format(msgspec.json.encode(plan), indent=1).decode() + "\n"
     if form == "csv":
-        from planner.present.files.csv_text import plan_csv
+        from planner.present.as_csv import plan_csv
 
         return plan_csv(plan)
-    from planner.present.files.document import markdown_table
+    from planner.present.document import markdown_table
     from planner.present.plan import plan_table
 
     return markdown_table(plan_table(plan)) + "\n"
@@ -52,8 +52,8 @@ def report_text(
 ) -> str:
     """The decision that `plan` comes to, as `gpu-planner report` writes it; `command` asks for the plan again."""
     from planner.present.command_line import spelled
-    from planner.present.files.decision import decide, sections
-    from planner.present.files.document import as_html, as_markdown
+    from planner.present.decision import decide, sections
+    from planner.present.document import as_html, as_markdown
 
     def command_with(lever: Lever) -> str:
         changed = [text for key, value in lever.change.items() for text in spelled(key, value)]
