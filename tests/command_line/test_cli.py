@@ -237,6 +237,11 @@ def test_a_lever_that_opens_the_catalogue_drops_the_gpu(run_planner: RunPlanner)
         ("compile", True, {"compile": True}),
         ("gpus_considered", ["T4", "L4"], {"gpus_considered": ["T4", "L4"]}),
         ("targets", {"headroom": 0.02}, {"targets.headroom": 0.02}),
+        (
+            "companions",
+            [{"model": "a b", "weight_dtype": None}, {"model": "c"}],
+            {"companions": [{"model": "a b"}, {"model": "c"}]},
+        ),
         ("lora", Lora(rank=16, base="nf4"), {"lora": {"rank": 16, "targets": "all-linear", "base": "nf4"}}),
         ("targets", Targets(p95_request_s=5.0), {"targets": {"p95_request_s": 5.0, "burst": 0.0}}),
     ],
