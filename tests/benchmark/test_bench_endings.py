@@ -23,7 +23,6 @@ from bench import protocol
 from bench.protocol import Bye, Hello, Plan, Point, Result, encode
 from planner.hardware.store import Store
 from planner.observe.benchmark.events import BenchRequest, Event, Finished, PointDone
-from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
 from planner.observe.benchmark.journal import adopt_journals, journal_path
 from planner.observe.benchmark.process import BenchRun
 
@@ -31,12 +30,6 @@ pytestmark = pytest.mark.usefixtures("torch_here")
 BENCH = Path(protocol.__file__).parent
 CAP_S = "14"
 """Loading torch on a busy machine, and some points after that."""
-
-
-@pytest.fixture
-def torch_here() -> None:
-    if not isinstance(probe_interpreter(None), Interpreter):
-        pytest.skip("this interpreter has no torch")
 
 
 @pytest.fixture
@@ -265,10 +258,10 @@ def test_rounds_cut_short_are_kept_as_far_as_they_came(tmp_path: Path) -> None:
     assert b'"rounds":1' in journal.read_bytes()
 
 
-def test_resuming_leaves_out_what_is_known_of_any_suite(run_planner: RunPlanner) -> None:
-    first = run_planner("bench", "--suite", "smoke", "--device", "cpu", "--json", timeout_s=120)
+def test_resuming_leaves_out_what_is_known_of_any_suite(planner_process: RunPlanner) -> None:
+    first = planner_process("bench", "--suite", "smoke", "--device", "cpu", "--json", timeout_s=120)
     assert first.returncode == 0, first.stderr
     solid = [one for one in map(json.loads, first.stdout.splitlines()) if one["status"] in {"ok", "noisy"}]
-    again = run_planner("bench", "--suite", "smoke", "--device", "cpu", "--json", "--resume", timeout_s=120)
+    again = planner_process("bench", "--suite", "smoke", "--device", "cpu", "--json", "--resume", timeout_s=120)
     assert again.stderr.count("measured before") == len(solid)
     assert len(again.stdout.splitlines()) == 3 - len(solid)

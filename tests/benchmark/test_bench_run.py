@@ -163,6 +163,7 @@ async def test_stop_ends_within_a_second(tmp_path: Path, store: Store, when: typ
     assert gone(worker_pid(run))
 
 
+@pytest.mark.process
 async def test_stop_before_the_start_is_heard(tmp_path: Path, store: Store) -> None:
     run = bench(tmp_path, store)
     await run.stop()
@@ -244,6 +245,7 @@ def bare_venv(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.process
 async def test_an_interpreter_without_torch_has_its_own_end(tmp_path: Path, store: Store, bare_venv: Path) -> None:
     (last,) = await listen(bench(tmp_path, store, python=bare_venv))
     assert isinstance(last, Failed)
@@ -251,6 +253,7 @@ async def test_an_interpreter_without_torch_has_its_own_end(tmp_path: Path, stor
     assert "gpu-planner[bench]" in last.next_step
 
 
+@pytest.mark.process
 async def test_a_torch_that_does_not_load_is_told(tmp_path: Path, store: Store, bare_venv: Path) -> None:
     (site,) = (bare_venv / "lib").glob("python*/site-packages")
     (site / "torch.py").write_text("raise ImportError('libcudart.so.99: cannot open shared object file')")
@@ -261,6 +264,7 @@ async def test_a_torch_that_does_not_load_is_told(tmp_path: Path, store: Store, 
     assert "libcudart.so.99" in last.message
 
 
+@pytest.mark.process
 async def test_a_crash_brings_its_last_words_and_sees_nothing_of_ours(tmp_path: Path, store: Store, bare_venv: Path) -> None:
     (site,) = (bare_venv / "lib").glob("python*/site-packages")
     (site / "torch.py").write_text(
@@ -276,6 +280,7 @@ async def test_a_crash_brings_its_last_words_and_sees_nothing_of_ours(tmp_path: 
     assert last.stderr == ("msgspec None", "policy PASSIVE 0")
 
 
+@pytest.mark.process
 def test_interpreters_are_judged_by_looking(tmp_path: Path) -> None:
     def state(path: Path) -> str:
         found = probe_interpreter(path)
@@ -367,9 +372,3 @@ def test_a_worker_outlives_a_planner_that_is_killed(tmp_path: Path) -> None:
     while adopt_journals(tmp_path, store) == 0 and time.monotonic() < deadline:
         time.sleep(0.1)
     assert len(store) == 3
-
-
-@pytest.fixture
-def torch_here() -> None:
-    if not isinstance(probe_interpreter(None), Interpreter):
-        pytest.skip("this interpreter has no torch")

@@ -22,7 +22,10 @@ from planner.cli import estimate, forks
 from planner.cli.forks import Lines, Shared, spare_processors
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux alone")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux alone"),
+]
 SERVICE = {"model": "Qwen/Qwen3-8B", "gpu": "H100 SXM5 80GB", "task": "serve", "output_tokens": 64}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from engine_sample import candidate, chip
-from memory_cases import GOLDEN, GPT2, LLAMA, Case, cases, compute, held
+from memory_cases import GOLDEN, GPT2, LLAMA, Case, cases, compute
 from memory_comparison import compared
 
 from planner.engine.memory import memory_of

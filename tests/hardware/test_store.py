@@ -133,6 +133,7 @@ def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.process
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
     program = (
         "import sys, pathlib, msgspec; from planner.hardware.measurement import Measurement; from planner.hardware.store import Store;"
@@ -196,6 +197,7 @@ def test_a_page_overwritten_costs_that_page_alone(tmp_path: Path) -> None:
     assert len(Store.open(tmp_path)) == len(again)
 
 
+@pytest.mark.process
 def test_a_full_disk_keeps_what_was_there_and_the_session(tmp_path: Path) -> None:
     program = (
         "import sys, pathlib, resource, signal; from planner.hardware.measurement import Measurement; from planner.hardware.store import Store;"

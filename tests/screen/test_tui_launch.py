@@ -18,6 +18,7 @@ from planner.cli import AppOptions as CommandLineOptions
 from widgets import launch
 from widgets.options import AppOptions
 
+pytestmark = [pytest.mark.process, pytest.mark.pty]
 SAMPLE = """
 import pathlib, sys
 sys.path[:0] = [{root!r}, {tests!r}]
