@@ -36,10 +36,10 @@ shots: $(DEVELOPMENT) ## Draw the screenshot of README with the program itself
 	"$(BIN)/python" scripts/shots.py docs
 
 accuracy: $(DEVELOPMENT) ## Write docs/accuracy.md from DIR, a folder of published measurements (OPERATORS: of operator timings)
-	"$(BIN)/python" scripts/accuracy.py "$(DIR)" $(if $(OPERATORS),--operators "$(OPERATORS)")
+	"$(BIN)/python" scripts/calibration/accuracy.py "$(DIR)" $(if $(OPERATORS),--operators "$(OPERATORS)")
 
 second-opinion: $(DEVELOPMENT) $(SECOND) ## Write docs/second-opinion.md: aiconfigurator's errors beside ours on the measurements in DIR
-	"$(BIN)/python" scripts/second_opinion.py "$(DIR)" --answers "$(SECOND_VENV)/answers.jsonl" --out docs/second-opinion.md
+	"$(BIN)/python" scripts/calibration/second_opinion.py "$(DIR)" --answers "$(SECOND_VENV)/answers.jsonl" --out docs/second-opinion.md
 
 bench-planner: $(DEVELOPMENT) ## Time the planner itself: start, plan, re-rank, estimate
 	"$(BIN)/python" scripts/bench_planner.py

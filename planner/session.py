@@ -17,22 +17,25 @@ from planner import paths
 from planner.errors import UserError
 
 if TYPE_CHECKING:
-    from planner.engine.advice.observed import Observed
+    from planner.ceilings_cache import BasisChoice, CeilingsCache
+    from planner.engine.advice.observation import Observed
     from planner.engine.advice.ownership import Owning
     from planner.engine.advice.rightsizing import Advice
-    from planner.engine.answers import Answer, Lever, MemoryDetail, Plan, PlanRow
-    from planner.engine.speed.answers import TimeDetail
-    from planner.engine.study.answers import StudyAnswer
+    from planner.engine.answers.answer import Answer
+    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.memory import MemoryDetail
+    from planner.engine.answers.plan import Plan, PlanRow
+    from planner.engine.answers.study import StudyAnswer
+    from planner.engine.answers.time import TimeDetail
     from planner.engine.study.sizes import Study
-    from planner.hardware.ceilings import Ceilings
-    from planner.hardware.gpus import Gpu, GpuCatalogue
-    from planner.hardware.measurement import Measurement, Prediction
-    from planner.hardware.offers import Offer
-    from planner.hardware.priors import Priors
-    from planner.hardware.refresh import Refreshed
-    from planner.hardware.store import Store
+    from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
+    from planner.hardware.ceilings.ceilings import Ceilings
+    from planner.hardware.ceilings.priors import Priors
+    from planner.hardware.measurements.measurement import Measurement, Prediction
+    from planner.hardware.measurements.store import Store
+    from planner.hardware.prices.offers import Offer
+    from planner.hardware.prices.refresh import Refreshed
     from planner.observe.machine import Machine
-    from planner.reach import BasisChoice, Reach
     from planner.workload.architecture import Architecture
     from planner.workload.presets import ModelShelf, PresetShelf
     from planner.workload.studies import PublishedStudy
@@ -58,28 +61,28 @@ class Session:
     @cached_property
     def gpus(self) -> GpuCatalogue:
         """The GPUs of the catalogue."""
-        from planner.hardware.gpus import load_gpus
+        from planner.hardware.catalogue.gpus import load_gpus
 
         return load_gpus(paths.presets_folder() / "gpus")
 
     @cached_property
     def offers(self) -> tuple[Offer, ...]:
         """What they cost to rent: the user's own offers, and those shipped of every other provider."""
-        from planner.hardware.offers import with_own
+        from planner.hardware.prices.offers import with_own
 
         return with_own(self.shipped_offers, self.own_offers)
 
     @cached_property
     def shipped_offers(self) -> tuple[Offer, ...]:
         """Those that came with the program."""
-        from planner.hardware.offers import load_offers
+        from planner.hardware.prices.offers import load_offers
 
         return load_offers(paths.presets_folder() / "offers", self.gpus)
 
     @cached_property
     def own_offers(self) -> tuple[Offer, ...]:
         """Those in the user's config folder: written there by `offers refresh` or by hand. Raises `UserError` for unusable ones."""
-        from planner.hardware.offers import load_own_offers
+        from planner.hardware.prices.offers import load_own_offers
 
         return load_own_offers(self.offers_folder, self.gpus)
 
@@ -101,8 +104,8 @@ class Session:
 
         `source`: another copy of the catalogue, a URL or a folder. Raises `UserError` for either of them unknown.
         """
-        from planner.hardware.price_catalogue import load_price_catalogue
-        from planner.hardware.refresh import Shelf, base_url, chosen_providers, refresh
+        from planner.hardware.prices.catalogue import load_price_catalogue
+        from planner.hardware.prices.refresh import Shelf, base_url, chosen_providers, refresh
 
         catalogue = load_price_catalogue(paths.presets_folder() / "catalogues" / "skypilot.toml", self.gpus)
         try:
@@ -131,14 +134,14 @@ class Session:
     @cached_property
     def priors(self) -> Priors:
         """What parts reach before they are measured."""
-        from planner.hardware.priors import load_priors
+        from planner.hardware.ceilings.priors import load_priors
 
         return load_priors(paths.presets_folder() / "ceilings")
 
     @cached_property
     def store(self) -> Store:
         """What was measured here; results of a worker that outlived its planner are taken in first."""
-        from planner.hardware.store import Store
+        from planner.hardware.measurements.store import Store
         from planner.observe.benchmark.journal import adopt_journals
 
         store = Store.open(self.state)
@@ -153,13 +156,13 @@ class Session:
     @cached_property
     def shipped(self) -> tuple[Measurement, ...]:
         """Measurements that came with the program, quarantined ones too."""
-        from planner.hardware.exchange import load_shipped
+        from planner.hardware.measurements.exchange import load_shipped
 
         return load_shipped(paths.presets_folder() / "measurements", self.part_named)
 
     def measurements(self, *, without_run: str | None = None) -> tuple[Measurement, ...]:
         """What plans rest on: the latest of every device and point, one's own before what came with the program."""
-        from planner.hardware.exchange import with_shipped
+        from planner.hardware.measurements.exchange import with_shipped
 
         return with_shipped(self.store.latest(without_run=without_run), self.shipped)
 
@@ -172,24 +175,24 @@ class Session:
             return None
 
     @cached_property
-    def reach(self) -> Reach:
+    def ceilings_cache(self) -> CeilingsCache:
         """What devices reach, as far as it is known now."""
-        from planner.reach import Reach
+        from planner.ceilings_cache import CeilingsCache
 
-        return Reach(priors=self.priors, kin=self.gpus.all, measurements=self.measurements, architecture=self.architecture)
+        return CeilingsCache(priors=self.priors, kin=self.gpus.all, measurements=self.measurements, architecture=self.architecture)
 
     def ceilings(self, gpu: Gpu, *, basis: BasisChoice = "measured") -> Ceilings:
         """What `gpu` reaches, by measurements or ("spec") without them."""
-        return self.reach.ceilings(gpu, basis)
+        return self.ceilings_cache.ceilings(gpu, basis)
 
     def log_prediction(self, measured: Measurement) -> Prediction | None:
         """Keep what plans said of a point before its run; None where nothing can be said of it or it is not to be believed."""
-        from planner.engine.speed.foresight import predict
+        from planner.engine.estimate.benchmark_point import predict
 
         part = self.part_named(measured.device) if measured.solid else None
         if part is None:
             return None
-        before = self.reach.ceilings_by(part, self.measurements(without_run=measured.run))
+        before = self.ceilings_cache.ceilings_by(part, self.measurements(without_run=measured.run))
         found = predict(measured, part, before, self.architecture)
         if found is not None:
             self.store.add_prediction(found)
@@ -204,7 +207,7 @@ class Session:
 
     def workload(self, fields: Mapping[str, Any], where: str = "") -> Workload:
         """`fields` as a workload whose model is known; raises `UserError` with every problem."""
-        from planner.engine.job.jobs import resolve
+        from planner.engine.job.resolve import resolve
         from planner.workload.presets import read_workload
 
         workload = read_workload(fields, where)
@@ -251,8 +254,8 @@ class Session:
             machine=self.machine.devices,
             local_counts=self._local_counts(),
             find_gpu=self.gpus.find,
-            chip=self.reach.chips(basis),
-            spec_chip=self.reach.chips("spec"),
+            chip=self.ceilings_cache.chips(basis),
+            spec_chip=self.ceilings_cache.chips("spec"),
         )
         return make_plan(workload, self.architecture_of(workload), sources, top=top, levers=levers, hints=hints)
 
@@ -261,19 +264,19 @@ class Session:
 
         `basis`: the plan's.
         """
-        from planner.engine.candidate import memory_detail
+        from planner.engine.explain.candidate import memory_detail
 
-        return memory_detail(workload, self.architecture_of(workload), row, self._gpu_of(row), self.reach.chips(basis))
+        return memory_detail(workload, self.architecture_of(workload), row, self._gpu_of(row), self.ceilings_cache.chips(basis))
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
         """Where the time of `row` of the plan for `workload` goes, operator by operator; None where it cannot be timed.
 
         `basis`: the plan's.
         """
-        from planner.engine.speed.detail import time_detail
+        from planner.engine.explain.time_detail import time_detail
 
         architecture = self.architecture_of(workload)
-        return time_detail(workload, architecture, row, self._gpu_of(row), self.offers, self.reach.chips(basis))
+        return time_detail(workload, architecture, row, self._gpu_of(row), self.offers, self.ceilings_cache.chips(basis))
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
         """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
@@ -288,9 +291,9 @@ class Session:
 
     def estimate(self, requests: Sequence[Request], *, basis: BasisChoice = "measured") -> list[Answer | UserError]:
         """One answer a request, in order."""
-        from planner.engine.estimate import estimate
+        from planner.engine.estimate.estimate import estimate
 
-        return estimate(requests, self.gpus.find, self.architecture_of, self.reach.chips(basis))
+        return estimate(requests, self.gpus.find, self.architecture_of, self.ceilings_cache.chips(basis))
 
     def study(
         self,
@@ -307,7 +310,7 @@ class Session:
         """
         import msgspec
 
-        from planner.engine.study.participants import named_parts, usual_parts
+        from planner.engine.study.gpus import named_parts, usual_parts
         from planner.engine.study.price_sets import price_set
         from planner.engine.study.published import compared
         from planner.engine.study.run import run_study
@@ -325,7 +328,7 @@ class Session:
             prices=chosen.name,
             price_of=chosen.of,
             architecture=self.architecture,
-            chip=self.reach.chips(basis),
+            chip=self.ceilings_cache.chips(basis),
             measured=points,
             here=frozenset(device.name for device in local),
         )
@@ -358,7 +361,7 @@ class Session:
         means = Means(
             find_gpu={gpu.name: gpu for gpu in self.gpus.all},
             offers=self.offers,
-            chip=self.reach.chips("measured"),
+            chip=self.ceilings_cache.chips("measured"),
             estimate=self.estimate,
             workload=workload,
             tokens_per_s=tokens_per_s,
@@ -370,7 +373,7 @@ class Session:
 
     def refresh(self) -> None:
         """Forget what was read of measurements, so that the next plan sees new ones."""
-        self.reach.forget()
+        self.ceilings_cache.forget()
 
     def _gpu_of(self, row: PlanRow) -> Gpu:
         """The part that `row` is about: this machine's own where it stands here."""

@@ -185,10 +185,10 @@ def simulated_per_minute(lanes: int, measured: int) -> float:
     """Requests that one core serves in the simulation of continuous batching in a minute: 600 tokens in, 200 out, 45 in flight."""
     import numpy as np
 
-    from planner.engine.speed.simulation.batching import run
-    from planner.engine.speed.simulation.pace import constant_pace
-    from planner.engine.speed.simulation.trace import Rules
-    from planner.engine.speed.simulation.traffic import Length, Load, traffic_of
+    from planner.engine.performance.simulation.arrivals import Length, Load, traffic_of
+    from planner.engine.performance.simulation.continuous_batching import run
+    from planner.engine.performance.simulation.iteration_time import constant_pace
+    from planner.engine.performance.simulation.trace import Rules
 
     pace = constant_pace(lanes, step_s=0.01, prefill_s=2e-5, cached_s=2e-8, sequence_s=1e-5)
     plain = {"budget": 8192.0, "sequences": 256.0, "capacity": 4e5, "reserve": False, "mixed": True}

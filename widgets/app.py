@@ -15,26 +15,28 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from . import doing, faults, headline, remembered, theme, views
-from .actions import PANES, Action, bindings
-from .frame import Frame
-from .lines import Clickable, Headline, KeyLine, KeyState, Tabs
-from .options import AppOptions
-from .planning import PlanLoop, PlanReady, PlanRefused, SessionThread
-from .symbols import ASCII, UNICODE
-from .watching import SnapshotRead, Watching
+from widgets import crash_report, state_files, views
+from widgets.actions import doing
+from widgets.actions.registry import PANES, Action, bindings
+from widgets.background.planning import PlanLoop, PlanReady, PlanRefused, SessionThread
+from widgets.background.telemetry import SnapshotRead, Watching
+from widgets.drawing import theme
+from widgets.drawing.symbols import ASCII, UNICODE
+from widgets.options import AppOptions
+from widgets.panes import headline
+from widgets.panes.frame import Frame
+from widgets.panes.lines import Clickable, Headline, KeyLine, KeyState, Tabs
 
 if TYPE_CHECKING:
     from textual.driver import Driver
     from textual.notifications import SeverityLevel
 
-    from planner.engine.answers import Plan
-    from planner.reach import BasisChoice
+    from planner.ceilings_cache import BasisChoice
+    from planner.engine.answers.plan import Plan
     from planner.workload.presets import Preset
-
-    from .form import Form
-    from .measuring import Measuring, RunChanged
-    from .ranking import Ranking
+    from widgets.background.benchmark import Measuring, RunChanged
+    from widgets.panes.ranking.table import Ranking
+    from widgets.panes.workload.form import Form
 
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 18
@@ -77,11 +79,11 @@ class PlannerApp(App[None]):
         self.measuring: Measuring | None = None
         """There once the panes have their content."""
         if self.options.ascii_only:
-            from .textual_quirks import write_ascii_only
+            from widgets.plain_output import write_ascii_only
 
             write_ascii_only(self)
         theme.register(self)
-        self.choices = remembered.load(self.options.state)
+        self.choices = state_files.load(self.options.state)
         self.theme = theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour)
 
     def compose(self) -> ComposeResult:
@@ -141,7 +143,7 @@ class PlannerApp(App[None]):
         driver = super().get_driver_class()
         if sys.platform == "win32" or driver.__module__ != "textual.drivers.linux_driver":
             return driver
-        from .terminal import PromptDriver
+        from widgets.terminal import PromptDriver
 
         return PromptDriver
 
@@ -156,7 +158,7 @@ class PlannerApp(App[None]):
 
     def _begin(self) -> None:
         """What the first paint does without: the content of the panes, the first plan, this machine."""
-        from . import opening
+        from widgets import opening
 
         self.run_worker(opening.begin(self), group="open", exit_on_error=False)
 
@@ -269,7 +271,7 @@ class PlannerApp(App[None]):
 
     def on_form_preset_chosen(self, event: Form.PresetChosen) -> None:
         """Open the preset chosen in the form."""
-        from . import opening
+        from widgets import opening
 
         self.run_worker(opening.open_preset(self, event.name), group="preset", exclusive=True, exit_on_error=False)
 
@@ -335,4 +337,4 @@ class PlannerApp(App[None]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A fault of the program is said and survived."""
         if event.state is WorkerState.ERROR and not self.leaving:
-            faults.report(self, event.worker.error)
+            crash_report.report(self, event.worker.error)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planner.cli import AppOptions as CommandLineOptions
-
-    from .options import AppOptions
+    from widgets.options import AppOptions
 
 ENCODINGS_WITH_GLYPHS = ("utf", "cp65001")
 
@@ -23,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `gpu-planner` and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments and _on_a_terminal():
-        from .options import AppOptions
+        from widgets.options import AppOptions
 
         return open_app(AppOptions())
     from planner.cli import main as command_line
@@ -33,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def open_from_command_line(given: CommandLineOptions) -> int:
     """Open the terminal program with what the command line was given."""
-    from .options import DEFAULT_PRESET, AppOptions
+    from widgets.options import DEFAULT_PRESET, AppOptions
 
     return open_app(
         AppOptions(
@@ -57,8 +56,8 @@ def open_app(options: AppOptions) -> int:
     options = replace(
         options, colour=options.colour and not os.environ.get("NO_COLOR"), ascii_only=options.ascii_only or _plain_terminal()
     )
-    from . import theme
-    from .app import PlannerApp
+    from widgets.app import PlannerApp
+    from widgets.drawing import theme
 
     theme.require(options.theme)
     app = PlannerApp(options)

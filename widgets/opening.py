@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
-
-from . import measuring, settings
-from .benchmark import BenchmarkView
-from .card import TooSmall
-from .options import DEFAULT_PRESET
-from .picker import Item
-from .telemetry import MachineView
+from widgets import config
+from widgets.background import benchmark
+from widgets.options import DEFAULT_PRESET
+from widgets.panes.benchmark import BenchmarkView
+from widgets.panes.machine.pane import MachineView
+from widgets.panes.too_small import TooSmall
+from widgets.screens.picker import Item
 
 if TYPE_CHECKING:
     from planner.session import Session
     from planner.workload.presets import Preset
-
-    from .app import PlannerApp
+    from widgets.app import PlannerApp
 
 
 async def begin(app: PlannerApp) -> None:
@@ -39,7 +38,7 @@ async def look_round(app: PlannerApp) -> None:
     app.form.offer(presets, models)
     app.here = await app.session_thread.ask(_this_machine)
     app.refresh_headline()
-    app.main.query_one(BenchmarkView).set_stored(await measuring.stored_text(app.session_thread))
+    app.main.query_one(BenchmarkView).set_stored(await benchmark.stored_text(app.session_thread))
 
 
 async def read_again(app: PlannerApp) -> None:
@@ -53,7 +52,7 @@ async def read_again(app: PlannerApp) -> None:
 
 def use_settings(app: PlannerApp) -> None:
     """Take over the user's config.toml; what cannot be used is said, and the rest holds."""
-    found, problems = settings.read(app.options.config)
+    found, problems = config.read(app.options.config)
     app.keymap = {**found.keys, **app.keymap}
     app.set_keymap(app.keymap)
     if found.theme and not app.options.theme and app.options.colour and "theme" not in app.choices:
@@ -65,10 +64,10 @@ def use_settings(app: PlannerApp) -> None:
 
 async def furnish(app: PlannerApp) -> None:
     """Put the content into the panes."""
-    from .form import Form
-    from .measuring import Measuring
-    from .panes import MachineLine, MemoryStrip, MemoryView, RankingView
-    from .telemetry import MachineView
+    from widgets.background.benchmark import Measuring
+    from widgets.panes.machine.pane import MachineView
+    from widgets.panes.ranking.pane import MachineLine, MemoryStrip, MemoryView, RankingView
+    from widgets.panes.workload.form import Form
 
     main, symbols = app.main, app.symbols
     app.measuring = Measuring(

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Plan, PlanRow
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.errors import Problem
     from planner.observe.snapshot import Snapshot
-
-    from .app import PlannerApp
-    from .benchmark import Run
+    from widgets.app import PlannerApp
+    from widgets.panes.benchmark import Run
 
 
 def show_plan(app: PlannerApp, plan: Plan, basis: str) -> None:
     """A new plan, into the form, the ranking and what the benchmark changed."""
-    from .panes import RankingView
+    from widgets.panes.ranking.pane import RankingView
 
     app.form.show_problems(())
     app.form.filled_in(plan.task)
@@ -27,7 +26,7 @@ def show_plan(app: PlannerApp, plan: Plan, basis: str) -> None:
 
 def show_problems(app: PlannerApp, problems: Sequence[Problem]) -> None:
     """What is wrong with the workload, at its fields; the last plan stays, marked stale."""
-    from .panes import RankingView
+    from widgets.panes.ranking.pane import RankingView
 
     elsewhere = app.form.show_problems(problems)
     count = len(problems) + app.form.fault_count
@@ -38,7 +37,7 @@ def show_problems(app: PlannerApp, problems: Sequence[Problem]) -> None:
 
 def show_row(app: PlannerApp, row: PlanRow | None) -> None:
     """The highlighted row: its reason and its memory."""
-    from .panes import MemoryStrip, MemoryView, RankingView
+    from widgets.panes.ranking.pane import MemoryStrip, MemoryView, RankingView
 
     app.main.query_one(RankingView).explain(row, app.plan)
     app.main.query_one(MemoryView).show(row, app.plan)
@@ -47,7 +46,7 @@ def show_row(app: PlannerApp, row: PlanRow | None) -> None:
 
 def show_order(app: PlannerApp) -> None:
     """Order and filter, in the ranking's frame."""
-    from .panes import RankingView
+    from widgets.panes.ranking.pane import RankingView
 
     if app.plan is not None:
         app.main.query_one(RankingView).title(app.plan, app.basis)
@@ -55,8 +54,8 @@ def show_order(app: PlannerApp) -> None:
 
 def show_snapshot(app: PlannerApp, snapshot: Snapshot) -> None:
     """One reading of this machine."""
-    from .panes import MachineLine
-    from .telemetry import MachineView
+    from widgets.panes.machine.pane import MachineView
+    from widgets.panes.ranking.pane import MachineLine
 
     view = app.main.query_one(MachineView)
     view.show(snapshot)
@@ -66,8 +65,8 @@ def show_snapshot(app: PlannerApp, snapshot: Snapshot) -> None:
 
 def show_run(app: PlannerApp, run: Run) -> None:
     """How far the benchmark is; while it times something, this machine is read seldom."""
-    from .benchmark import BenchmarkView
-    from .telemetry import MachineView
+    from widgets.panes.benchmark import BenchmarkView
+    from widgets.panes.machine.pane import MachineView
 
     app.main.query_one(BenchmarkView).show(run)
     if app.measuring is not None:

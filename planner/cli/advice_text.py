@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from planner.engine.advice.judging import Zone
+from planner.engine.advice.diagnosis import Zone
 from planner.engine.advice.rightsizing import Action, Advice, RightSizing
 from planner.units import duration_text, percent_text, usd_text
 

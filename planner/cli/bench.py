@@ -19,7 +19,7 @@ from planner.cli.invocation import Invocation, json_option, pass_invocation
 
 if TYPE_CHECKING:
     from planner.cli.bench_narrator import Narrator
-    from planner.hardware.store import Store
+    from planner.hardware.measurements.store import Store
     from planner.observe.benchmark.events import BenchRequest, Failed, Finished
     from planner.observe.benchmark.process import BenchRun
     from planner.session import Session

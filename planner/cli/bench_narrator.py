@@ -11,7 +11,7 @@ from planner.units import UNKNOWN, duration_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from planner.hardware.measurement import Measurement, Prediction
+    from planner.hardware.measurements.measurement import Measurement, Prediction
     from planner.observe.benchmark.events import Event, PointProgress
 
 

@@ -13,8 +13,8 @@ from planner.cli.groups import DefaultGroup, LazyCommand
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.listing import print_card, print_columns, print_json
 from planner.errors import Problem, UserError
-from planner.hardware.gpus import Gpu
-from planner.hardware.offers import Offer
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.prices.offers import Offer
 from planner.units import GIB, UNKNOWN, bytes_text, count_text, digits, si_text, usd_text
 from planner.workload.presets import Preset
 

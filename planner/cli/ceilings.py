@@ -14,8 +14,8 @@ from planner.cli.listing import print_columns, print_json
 from planner.units import UNKNOWN, bytes_text, digits, percent_text, si_text
 
 if TYPE_CHECKING:
-    from planner.hardware.ceiling_report import CeilingLine, CeilingReport, Residual
-    from planner.hardware.gpus import Gpu
+    from planner.hardware.catalogue.gpus import Gpu
+    from planner.hardware.ceilings.report import CeilingLine, CeilingReport, Residual
     from planner.session import Session
 
 MOST_SOURCE = 100
@@ -57,7 +57,7 @@ def ceilings(invocation: Invocation, gpu: str | None, basis: Literal["measured",
 
 
 def _report(session: Session, part: Gpu, basis: Literal["measured", "spec"]) -> CeilingReport:
-    from planner.hardware.ceiling_report import report
+    from planner.hardware.ceilings.report import report
 
     spec = session.ceilings(part, basis="spec")
     points = session.measurements() if basis == "measured" else ()

@@ -12,13 +12,16 @@ import msgspec
 from planner.cli.document import Block, Code, Heading, Paragraph, Points, Table
 from planner.cli.owning import Owned, owned
 from planner.cli.plan_columns import BASIS_SIGNS, BASIS_WORDS, columns_for, device_name, spread_text, throughput, throughput_title
-from planner.engine.answers import Figure, Lever, MemoryDetail, Plan, PlanRow
-from planner.engine.speed.answers import BOUND_WORDS, TimeDetail
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.time import BOUND_WORDS, TimeDetail
 from planner.units import HOURS_PER_MONTH, bytes_text, digits, duration_text, percent_text, si_text, usd_text
 
 if TYPE_CHECKING:
+    from planner.ceilings_cache import BasisChoice
     from planner.engine.advice.ownership import Owning
-    from planner.reach import BasisChoice
     from planner.session import Session
     from planner.workload.tasks import Workload
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.cli.settings import spelled
-from planner.engine.answers import Lever
+from planner.engine.answers.lever import Lever
 
 
 @dataclass(frozen=True, slots=True)

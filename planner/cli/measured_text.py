@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from planner.units import bytes_text, digits, si_text
 
 if TYPE_CHECKING:
-    from planner.hardware.measurement import Measurement
+    from planner.hardware.measurements.measurement import Measurement
 
 
 def value_text(one: Measurement) -> str:

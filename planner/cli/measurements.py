@@ -15,7 +15,7 @@ from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.listing import print_card, print_columns, print_json
 from planner.cli.measured_text import value_text
 from planner.errors import Problem, UserError, nearest_names
-from planner.hardware.measurement import UNITS, Measurement, MeasurementKind, Origin
+from planner.hardware.measurements.measurement import UNITS, Measurement, MeasurementKind, Origin
 from planner.units import UNKNOWN, bytes_text, percent_text, si_text
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: A
     import datetime as dt
 
     import planner
-    from planner.hardware.exchange import export_document
-    from planner.hardware.measurement import SELF_TEST
+    from planner.hardware.measurements.exchange import export_document
+    from planner.hardware.measurements.measurement import SELF_TEST
 
     session = invocation.session()
     wanted["origin"] = wanted["origin"] or "own"
@@ -122,7 +122,7 @@ def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: A
 @pass_invocation
 def import_measurements(invocation: Invocation, files: tuple[Path, ...]) -> int:
     """Take in exported FILES. Every row is checked; what the part cannot reach is kept in quarantine and never planned with."""
-    from planner.hardware.exchange import read_document
+    from planner.hardware.measurements.exchange import read_document
     from planner.observe.machine import cpu_key
 
     session = invocation.session()

@@ -10,13 +10,14 @@ import msgspec
 from planner.cli import listing
 from planner.cli.plan_columns import device_name, spread_text
 from planner.cli.text_table import TextColumn, fitted
-from planner.engine.answers import MemoryDetail, Plan, PlanRow
+from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.units import bytes_text, percent_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from planner.engine.speed.answers import TimeDetail
+    from planner.engine.answers.time import TimeDetail
     from planner.workload.tasks import Workload
 
 FORMULA_WIDTH, SOURCE_WIDTH = 30, 18

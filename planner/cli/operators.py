@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from planner.cli import listing
 from planner.cli.plan_columns import device_name
 from planner.cli.text_table import TextColumn, fitted
-from planner.engine.answers import PlanRow
-from planner.engine.speed.answers import BOUND_WORDS, PhaseTime, TimeDetail
+from planner.engine.answers.plan import PlanRow
+from planner.engine.answers.time import BOUND_WORDS, PhaseTime, TimeDetail
 from planner.units import bytes_text, digits, duration_text, percent_text, si_text
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from planner.cli.plan_columns import throughput
 from planner.engine.advice.ownership import HOURS_PER_YEAR, BreakEven, Owning, break_even
-from planner.engine.answers import PlanRow
-from planner.hardware.gpus import Gpu
+from planner.engine.answers.plan import PlanRow
+from planner.hardware.catalogue.gpus import Gpu
 from planner.units import SECONDS_PER_HOUR, digits, percent_text, usd_text
 
 TOKENS = 1e6

@@ -12,8 +12,9 @@ from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.levers import AskedPlan
 from planner.cli.settings import fields_of, name_sources, parse_settings
-from planner.engine.answers import MemoryDetail, Plan, PlanRow
-from planner.engine.speed.answers import TimeDetail
+from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.time import TimeDetail
 from planner.errors import UserError
 from planner.workload.tasks import Objective, Workload
 
@@ -107,7 +108,7 @@ def plan(
 
 def _emit(session: Session, form: Form, name: str, workload: Workload, found: Plan) -> int:
     """The row that ranks first as a job, on stdout."""
-    from planner.engine.candidate import job_of
+    from planner.engine.explain.candidate import job_of
 
     row = next((row for row in found.rows if row.rank), None)
     if row is None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-from planner.engine.answers import Answer, Figure, Plan, PlanRow
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.units import SECONDS_PER_HOUR, UNKNOWN, digits, duration_text, percent_text, si_text, usd_text
 
 BASIS_SIGNS = {"measured": "●", "transferred": "◐", "public": "○", "spec": "·"}

@@ -15,8 +15,8 @@ from planner.cli.listing import print_columns, print_json
 from planner.units import UNKNOWN, usd_text
 
 if TYPE_CHECKING:
-    from planner.hardware.price_changes import Change
-    from planner.hardware.refresh import Refreshed
+    from planner.hardware.prices.changes import Change
+    from planner.hardware.prices.refresh import Refreshed
 
 NAMED = 6
 """Unknown accelerators named in the summary; `--json` has all."""
@@ -101,7 +101,7 @@ def _most(changes: Sequence[Change]) -> str:
 
 
 def _share_text(change: Change) -> str:
-    from planner.hardware.price_changes import share_of_change
+    from planner.hardware.prices.changes import share_of_change
 
     share = share_of_change(change)
     return UNKNOWN if share is None else f"{share:+.1%}"

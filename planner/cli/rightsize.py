@@ -16,7 +16,7 @@ from planner.cli.telemetry_source import Origin
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
-    from planner.engine.advice.observed import Observed
+    from planner.engine.advice.observation import Observed
     from planner.observe.snapshot import Snapshot
     from planner.session import Session
 

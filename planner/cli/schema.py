@@ -9,11 +9,11 @@ import click
 
 SUBJECTS = {
     "request": ("planner.workload.tasks", "Request"),
-    "answer": ("planner.engine.answers", "Answer"),
-    "plan": ("planner.engine.answers", "Plan"),
+    "answer": ("planner.engine.answers.answer", "Answer"),
+    "plan": ("planner.engine.answers.plan", "Plan"),
     "preset": ("planner.workload.tasks", "Workload"),
-    "measurement": ("planner.hardware.measurement", "Measurement"),
-    "study": ("planner.engine.study.answers", "StudyAnswer"),
+    "measurement": ("planner.hardware.measurements.measurement", "Measurement"),
+    "study": ("planner.engine.answers.study", "StudyAnswer"),
     "snapshot": ("planner.observe.snapshot", "Snapshot"),
     "advice": ("planner.engine.advice.rightsizing", "Advice"),
 }

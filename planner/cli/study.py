@@ -15,8 +15,8 @@ from planner.errors import Problem, UserError
 from planner.units import UNKNOWN, count_text, si_text, usd_text
 
 if TYPE_CHECKING:
-    from planner.engine.answers import Figure
-    from planner.engine.study.answers import StudyAnswer, StudyPoint
+    from planner.engine.answers.figure import Figure
+    from planner.engine.answers.study import StudyAnswer, StudyPoint
 
 MOST_COLUMNS = 5
 """GPUs that have columns of their own; of more, the table holds the best of each size."""
@@ -158,7 +158,7 @@ def _print_for_people(found: StudyAnswer, *, published: bool) -> None:
 
     from planner.cli import listing
     from planner.cli.text_table import TextColumn, fitted
-    from planner.engine.study.answers import story
+    from planner.engine.answers.study import story
 
     console = listing.console()
     console.print(Text(_heading(found), style="bold"))

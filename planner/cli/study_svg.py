@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from planner.engine.answers import Figure
-from planner.engine.study.answers import Axis, StudyAnswer, StudyCurve, StudyPoint, place_of, round_text, size_of, size_text, story
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.study import Axis, StudyAnswer, StudyCurve, StudyPoint, place_of, round_text, size_of, size_text, story
 from planner.units import si_text
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7d7400", "#56b4e9")

@@ -17,7 +17,8 @@ from planner.cli.plan_columns import (
     throughput,
 )
 from planner.cli.text_table import TextColumn, TextTable, fitted
-from planner.engine.answers import Figure, Plan, PlanRow
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import Plan, PlanRow
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,6 +1,6 @@
 """What was measured on this user's machines, beside what the vendors' figures alone would have said of the same points.
 
-Training steps, as the whole step; matrix products, by the product formula of `planner.hardware.ceilings`; copies, as the memory's
+Training steps, as the whole step; matrix products, by the product formula of `planner.hardware.ceilings.ceilings`; copies, as the memory's
 rate. Points that were disturbed (throttled, shared, out of memory) are left out.
 """
 
@@ -10,13 +10,13 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from planner.engine.answers import Figure
+from planner.engine.answers.figure import Figure
 from planner.engine.validation import Comparison
-from planner.hardware.calibration import ceilings_of
+from planner.hardware.ceilings.calibration import ceilings_of
 
 if TYPE_CHECKING:
-    from planner.hardware.ceilings import Ceilings
-    from planner.hardware.measurement import Measurement
+    from planner.hardware.ceilings.ceilings import Ceilings
+    from planner.hardware.measurements.measurement import Measurement
     from planner.session import Session
 
 
@@ -26,7 +26,7 @@ KINDS = {"train": "own training steps", "gemm": "own matrix products", "copy": "
 
 def own_comparisons(session: Session) -> tuple[list[Comparison], Counter[str]]:
     """Every solid point of the store beside its prediction, and how many points were left out, by reason."""
-    from planner.engine.speed.foresight import foreseen, request_of
+    from planner.engine.estimate.benchmark_point import foreseen, request_of
 
     found, left_out = list[Comparison](), Counter[str]()
     ceilings: dict[str, Ceilings] = {}

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from planner.observe import host
 
 if TYPE_CHECKING:
-    from planner.hardware.gpus import Gpu
+    from planner.hardware.catalogue.gpus import Gpu
 
 ASSUMED_BANDWIDTH_BYTES_PER_S = 51.2e9
 """Two channels of DDR4-3200 (2 x 8 bytes x 3.2 GT/s, JEDEC JESD79-4): the floor of one socket of this decade."""
@@ -135,7 +135,7 @@ def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> G
     import datetime as dt
     import platform
 
-    from planner.hardware.gpus import Gpu
+    from planner.hardware.catalogue.gpus import Gpu
 
     listed = host.processors(root)
     first = listed[0].entries if listed else {}

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.errors import UserError
-from planner.hardware.gpus import Gpu
+from planner.hardware.catalogue.gpus import Gpu
 from planner.observe.cpu import read_cpu
 from planner.units import UNKNOWN, bytes_text, si_text
 
 if TYPE_CHECKING:
-    from planner.hardware.gpus import GpuCatalogue
+    from planner.hardware.catalogue.gpus import GpuCatalogue
     from planner.observe.driver.counters import CapabilityState
     from planner.observe.driver.device import NvmlDevice
     from planner.observe.driver.nvml import NvmlState

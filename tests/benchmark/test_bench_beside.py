@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from measuring_sample import app_in, needs_torch, opened, until
 
-from widgets import measuring
-from widgets.measuring import Measuring
-from widgets.planning import SessionThread
+from widgets.background import benchmark
+from widgets.background.benchmark import Measuring
+from widgets.background.planning import SessionThread
 
 
 def watched() -> Measuring:
@@ -30,7 +30,7 @@ def test_plans_follow_results_by_seconds_and_the_last_one_at_once(monkeypatch: p
     assert pane._replans(measured=True)
     now[0] += 0.5
     assert not pane._replans(measured=True)
-    now[0] += measuring.REPLAN_S
+    now[0] += benchmark.REPLAN_S
     assert pane._replans(measured=False)
     assert not pane._replans(measured=False)
     assert not pane._replans(measured=True)

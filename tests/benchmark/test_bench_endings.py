@@ -21,7 +21,7 @@ from repository import ROOT, RunPlanner
 
 from bench import protocol
 from bench.protocol import Bye, Hello, Plan, Point, Result, encode
-from planner.hardware.store import Store
+from planner.hardware.measurements.store import Store
 from planner.observe.benchmark.events import BenchRequest, Event, Finished, PointDone
 from planner.observe.benchmark.journal import adopt_journals, journal_path
 from planner.observe.benchmark.process import BenchRun

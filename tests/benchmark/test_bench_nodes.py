@@ -14,8 +14,8 @@ from repository import ROOT, RunPlanner
 
 from bench.kinds.ranks import OPERATIONS, World
 from bench.machine.adapters import fabric_between
-from planner.hardware.measured_collectives import collectives_of
-from planner.hardware.store import Store
+from planner.hardware.ceilings.measured_collectives import collectives_of
+from planner.hardware.measurements.store import Store
 from planner.observe.benchmark.ranks import rank_of
 
 TORCHRUN = {"RANK": "9", "LOCAL_RANK": "1", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "GROUP_WORLD_SIZE": "2"}
@@ -63,8 +63,8 @@ def test_what_two_nodes_do_together_is_kept_by_the_first(tmp_path: Path) -> None
 def test_what_nodes_do_together_is_not_taken_for_the_link_inside_one(tmp_path: Path) -> None:
     import msgspec
 
-    from planner.hardware.gpus import load_gpus
-    from planner.hardware.measurement import Measurement
+    from planner.hardware.catalogue.gpus import load_gpus
+    from planner.hardware.measurements.measurement import Measurement
     from planner.paths import presets_folder
 
     gpu = load_gpus(presets_folder() / "gpus").find("H100 SXM5 80GB")

@@ -19,7 +19,7 @@ import pytest
 from repository import RunPlanner
 
 from bench.protocol import Hello, Plan, Point, Result, Skip, Start, encode
-from planner.hardware.store import Store
+from planner.hardware.measurements.store import Store
 from planner.observe.benchmark.events import (
     BenchRequest,
     Event,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.protocol import Bye, Hello, Plan, Point, Result, encode
-from planner.hardware.store import Store
+from planner.hardware.measurements.store import Store
 from planner.observe.benchmark.events import (
     BenchRequest,
     Event,
@@ -351,7 +351,7 @@ def test_what_a_cut_off_planner_left_is_adopted(tmp_path: Path, store: Store) ->
 def test_a_worker_outlives_a_planner_that_is_killed(tmp_path: Path) -> None:
     program = (
         "import asyncio, pathlib, sys\n"
-        "from planner.hardware.store import Store\n"
+        "from planner.hardware.measurements.store import Store\n"
         "from planner.observe.benchmark.events import BenchRequest\n"
         "from planner.observe.benchmark.process import BenchRun\n"
         "async def main():\n"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench import protocol
-from planner.hardware.measurement import UNITS
+from planner.hardware.measurements.measurement import UNITS
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from repository import RunPlanner
 
-from planner.engine.study.answers import StudyAnswer
+from planner.engine.answers.study import StudyAnswer
 
 
 @pytest.mark.usefixtures("torch_here")

@@ -16,8 +16,9 @@ from repository import RunPlanner
 
 from planner.cli.levers import AskedPlan
 from planner.cli.settings import parse_settings, spelled
-from planner.engine.answers import Lever, Plan
-from planner.hardware.measurement import Measurement
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.plan import Plan
+from planner.hardware.measurements.measurement import Measurement
 from planner.workload.tasks import Lora, Targets
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from repository import ROOT, RunPlanner
 
-from planner.engine.answers import Answer
+from planner.engine.answers.answer import Answer
 
 ONE_REQUEST = {
     "id": 1,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from repository import RunPlanner
 
-from planner.engine.answers import Plan
+from planner.engine.answers.plan import Plan
 
 PRESET = "qwen3-8b-single-user-chat"
 

@@ -16,7 +16,7 @@ from repository import RunPlanner
 from planner.cli.emit.measuring import Job, written
 from planner.cli.emit.names import SKY_NAMES
 from planner.errors import UserError
-from planner.hardware.gpus import load_gpus
+from planner.hardware.catalogue.gpus import load_gpus
 from planner.paths import presets_folder
 
 JOB = Job(("H100 SXM5 80GB", "L4"), "standard", "qwen3-8b", 2)

@@ -15,8 +15,8 @@ from job_sample import block, documents, shell_of, understood
 from repository import RunPlanner
 
 from planner.cli.emit.running import Form, written
-from planner.engine.answers import PlanRow
-from planner.engine.candidate import job_of
+from planner.engine.answers.plan import PlanRow
+from planner.engine.explain.candidate import job_of
 from planner.errors import UserError
 
 SERVICE, TRAINING = "llama-3.1-70b-chat-service", "llama-3.1-8b-pretrain"

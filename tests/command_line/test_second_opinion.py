@@ -16,7 +16,9 @@ from repository import ROOT
 from second_opinion_ask import OUT_OF_MEMORY, reason
 from second_opinion_questions import question_of
 
-from planner.engine.answers import Answer, Figure, LayoutAnswer, Percentiles
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure, Percentiles
+from planner.engine.answers.layout import LayoutAnswer
 from planner.workload.published.experiments import Experiment, PublishedValue, read_published
 from planner.workload.published.rules import NotAsked
 from planner.workload.tasks import Lengths, Request
@@ -204,7 +206,7 @@ def test_an_answer_that_was_given_again_counts_as_it_is_now(tmp_path: Path) -> N
 
 
 def compare(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "scripts" / "second_opinion.py"), *map(str, arguments)]
+    command = [sys.executable, str(ROOT / "scripts" / "calibration" / "second_opinion.py"), *map(str, arguments)]
     return subprocess.run(
         command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False, timeout=120
     )

@@ -12,12 +12,14 @@ import pytest
 from published_sample import GENERATED, SERVED, TRAINED, asked, read, write
 from repository import ROOT, RunPlanner
 
-from planner.engine.answers import Answer, Figure, MemoryBytes, Percentiles
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure, Percentiles
+from planner.engine.answers.memory import MemoryBytes
 from planner.engine.job.engines import find_engine
 from planner.engine.validation import Comparison, by_kind, compared, quantile, score, worst
 from planner.errors import UserError
-from planner.hardware.measurement import Measurement
-from planner.hardware.store import Store
+from planner.hardware.measurements.measurement import Measurement
+from planner.hardware.measurements.store import Store
 from planner.workload.published.experiments import COLUMNS
 from planner.workload.published.values import METRICS
 

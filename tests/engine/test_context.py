@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from engine_sample import ask, session, workload
 
-from planner.engine.answers import Plan
+from planner.engine.answers.plan import Plan
 from planner.errors import UserError
 from planner.workload.tasks import Lengths
 

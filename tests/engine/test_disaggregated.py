@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from repository import RunPlanner
 
-from planner.engine.answers import Answer, PlanRow
-from planner.engine.evaluate import Evaluated
-from planner.engine.speed.disaggregated import PoolRates, best_split, rates_of
-from planner.engine.speed.serving import ServeColumns, serve_of
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.plan import PlanRow
+from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.performance.disaggregated import PoolRates, best_split, rates_of
+from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
 from planner.errors import UserError
 
 SERVICE: dict[str, Any] = {"model": "llama-3.1-8b", "task": "serve", "input_tokens": 2000, "output_tokens": 201}

@@ -18,20 +18,20 @@ from engine_sample import ask, ask_all, candidate, chip, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.engine.answers import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.columns import Floats, LayoutColumns, Table
-from planner.engine.job.jobs import resolve
-from planner.engine.speed.operators import forward
-from planner.engine.speed.serving import serve_of
-from planner.engine.speed.simulation import lanes
-from planner.engine.speed.simulation.batching import run
-from planner.engine.speed.simulation.drafted import Drafting, rounds_of, tokens_out
-from planner.engine.speed.simulation.pace import KNOTS, constant_pace, pace_of
-from planner.engine.speed.simulation.replica import Demand, settled
-from planner.engine.speed.simulation.replica import simulate as serve_replicas
-from planner.engine.speed.simulation.trace import Rules
-from planner.engine.speed.simulation.traffic import Length, Load, traffic_of
-from planner.engine.speed.speculation import tokens_per_round
+from planner.engine.job.resolve import resolve
+from planner.engine.performance.operators.forward_pass import forward
+from planner.engine.performance.prefill_decode.generation import serve_of
+from planner.engine.performance.prefill_decode.speculative_decoding import tokens_per_round
+from planner.engine.performance.simulation import replica_state as lanes
+from planner.engine.performance.simulation.arrivals import Length, Load, traffic_of
+from planner.engine.performance.simulation.continuous_batching import run
+from planner.engine.performance.simulation.draft_rounds import Drafting, rounds_of, tokens_out
+from planner.engine.performance.simulation.iteration_time import KNOTS, constant_pace, pace_of
+from planner.engine.performance.simulation.replicas import Demand, settled
+from planner.engine.performance.simulation.replicas import simulate as serve_replicas
+from planner.engine.performance.simulation.trace import Rules
 from planner.workload.tasks import Companion, Lengths
 
 ROOT = Path(__file__).resolve().parents[2]

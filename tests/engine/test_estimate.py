@@ -11,8 +11,9 @@ import msgspec
 import pytest
 from engine_sample import architecture, ask, ask_all, chip
 
-from planner.engine.answers import Answer, Figure
-from planner.engine.evaluate import Candidates
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
+from planner.engine.evaluate.evaluation import Candidates
 from planner.errors import UserError
 from planner.units import GIB
 from planner.workload.tasks import Lengths

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.engine.speed.flops import BACKWARD, Gemm, flop_per_token, pass_products
+from planner.engine.performance.operators.matrix_products import BACKWARD, Gemm, flop_per_token, pass_products
 from planner.workload.huggingface.config import read_architecture
 
 BATCH, SEQUENCE, KEPT = 2, 40, 3

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from repository import RunPlanner
 
-from planner.engine.model_shapes import product_shapes
-from planner.hardware.measurement import Measurement
+from planner.hardware.measurements.measurement import Measurement
 from planner.session import Session
+from planner.workload.layer_products import product_shapes
 
 STUDY = {"model": "qwen3-study-w1024", "width": 1024, "depth": 5, "vocabulary": 151936, "batch": 4, "sequence": 256}
 

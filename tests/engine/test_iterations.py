@@ -10,9 +10,9 @@ import pytest
 from engine_sample import ask, candidate, chip
 
 from planner.engine.columns import Table
-from planner.engine.speed.operators import forward
-from planner.engine.speed.phases import at_a_time
-from planner.engine.speed.serving import serve_of
+from planner.engine.performance.operators.forward_pass import forward
+from planner.engine.performance.prefill_decode.generation import serve_of
+from planner.engine.performance.prefill_decode.passes import at_a_time
 
 H100 = "H100 SXM5 80GB"
 LOOP = {"model": "llama-3.1-8b", "task": "serve", "input_tokens": 1024, "output_tokens": 128}

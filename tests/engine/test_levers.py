@@ -10,8 +10,9 @@ import msgspec
 import pytest
 from engine_sample import session, solutions
 
-from planner.engine.answers import Lever, Plan
-from planner.engine.search.changes import changes_of, together
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.plan import Plan
+from planner.engine.levers.changes import changes_of, together
 from planner.workload.tasks import Workload
 
 CASES: dict[str, dict[str, Any]] = {

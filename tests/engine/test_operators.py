@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from engine_sample import ask, candidate, chip, session
 
-from planner.engine.answers import Answer
-from planner.engine.estimate import CHECKPOINTING
-from planner.engine.job.storage import GPTQ_UNPACKED_BYTES
+from planner.engine.answers.answer import Answer
+from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES
 from planner.engine.memory.total import terms_of
-from planner.engine.speed.operators import between_bytes
+from planner.engine.performance.operators.forward_pass import between_bytes
+from planner.engine.records.layout import CHECKPOINTING
 from planner.workload.tasks import Lora
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from engine_sample import NOWHERE, gpus_of, plan, session, shipped, solutions, workload
 
-from planner.engine.answers import Plan
+from planner.engine.answers.plan import Plan
 from planner.paths import presets_folder
 from planner.session import DEFAULT_PRESET
 from planner.workload.presets import PresetShelf

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 from engine_sample import gpus_of, plan, session, shipped, solutions, workload
 
-from planner.engine.answers import Basis, PlanRow
+from planner.engine.answers.figure import Basis
+from planner.engine.answers.plan import PlanRow
 from planner.errors import UserError
-from planner.hardware.measurement import Measurement
+from planner.hardware.measurements.measurement import Measurement
 from planner.session import DEFAULT_PRESET, Session
 
 # --- objectives ---------------------------------------------------------------------------------------------------------

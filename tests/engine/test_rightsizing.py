@@ -14,7 +14,7 @@ from repository import ROOT
 from rightsizing_sample import H100, action, cheapest, dollars, h100, sized, window
 from telemetry_sample import WINDOWS, snapshot_of
 
-from planner.engine.advice.judging import judge, zones_of
+from planner.engine.advice.diagnosis import judge, zones_of
 from planner.engine.advice.ownership import Owning, break_even
 from planner.engine.advice.rightsizing import Advice
 from planner.errors import UserError

@@ -13,19 +13,19 @@ from engine_sample import session, workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.engine.candidate import PLAN_HEADROOM
 from planner.engine.columns import added
-from planner.engine.evaluate import Candidates
-from planner.engine.job.jobs import resolve
+from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.explain.candidate import PLAN_HEADROOM
+from planner.engine.job.resolve import resolve
 from planner.engine.memory import MemoryColumns, memory_of
-from planner.engine.memory.moments import moments_of
+from planner.engine.memory.peak_moments import moments_of
 from planner.engine.memory.training import peak_of, terms_at
-from planner.engine.search.choosing import NO_FASTER, choose
+from planner.engine.performance.training import step_of
 from planner.engine.search.layouts import Layouts, enumerate_layouts
+from planner.engine.search.memory_screen import screen
+from planner.engine.search.node_types import sites_for
 from planner.engine.search.rows import Evaluation
-from planner.engine.search.screening import screen
-from planner.engine.search.sites import sites_for
-from planner.engine.speed.training import step_of
+from planner.engine.search.selection import NO_FASTER, choose
 from planner.workload.tasks import Workload
 
 
@@ -34,7 +34,7 @@ def posed(asked: Workload) -> tuple[Any, ...]:
     s = session()
     job = resolve(asked, s.architecture_of(asked), headroom=PLAN_HEADROOM)
     sites = sites_for(asked, s.gpus.all, s.offers, s.machine.devices, {}, set(), asked.max_gpus or 64)
-    found = [(site, s.reach.chips("spec")(site.gpu, job.dtype, job.stored)) for site in sites]
+    found = [(site, s.ceilings_cache.chips("spec")(site.gpu, job.dtype, job.stored)) for site in sites]
     return job, [site for site, chip in found if chip], [chip for _, chip in found if chip]
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from engine_sample import ask, candidate, chip, evaluated, session
 
-from planner.engine.answers import Plan, PlanRow
-from planner.engine.ranges import network_spread
-from planner.engine.speed.communication import hand_over_s
-from planner.engine.speed.operators import forward
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.evaluate.ranges import network_spread
+from planner.engine.performance.operators.communication import hand_over_s
+from planner.engine.performance.operators.forward_pass import forward
 from planner.workload.presets import read_workload
 
 H100 = "H100 SXM5 80GB"

@@ -10,14 +10,14 @@ import pytest
 from simulation_sample import demand_at, load_of, rules_of, simulate, summary, table_of
 
 from planner.engine.columns import Floats, LayoutColumns
-from planner.engine.speed.operators import forward
-from planner.engine.speed.serving import serve_of
-from planner.engine.speed.simulation import replica
-from planner.engine.speed.simulation.pace import between, constant_pace, pace_of
-from planner.engine.speed.simulation.replica import Demand, settled, share_of
-from planner.engine.speed.simulation.replica import simulate as serve_replicas
-from planner.engine.speed.simulation.summary import Summary, summarise
-from planner.engine.speed.simulation.traffic import Length, Load, gathered, traffic_of
+from planner.engine.performance.operators.forward_pass import forward
+from planner.engine.performance.prefill_decode.generation import serve_of
+from planner.engine.performance.simulation import replicas as replica
+from planner.engine.performance.simulation.arrivals import Length, Load, gathered, traffic_of
+from planner.engine.performance.simulation.iteration_time import between, constant_pace, pace_of
+from planner.engine.performance.simulation.replicas import Demand, settled, share_of
+from planner.engine.performance.simulation.replicas import simulate as serve_replicas
+from planner.engine.performance.simulation.summary import Summary, summarise
 
 # --- queues whose answer is known -----------------------------------------------------------------------------------------
 

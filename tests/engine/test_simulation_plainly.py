@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from simulation_sample import INFINITE, demand_at, table_of
 
 from planner.engine.columns import Floats, LayoutColumns, Rows
-from planner.engine.speed.simulation import lanes as lanes_module
-from planner.engine.speed.simulation.batching import run
-from planner.engine.speed.simulation.drafted import Drafting, rounds_of
-from planner.engine.speed.simulation.endings import Endings, InSlots, InTurn, endings_of
-from planner.engine.speed.simulation.pace import KNOTS, Pace
-from planner.engine.speed.simulation.replica import simulate as serve_replicas
-from planner.engine.speed.simulation.trace import Rules, Trace
-from planner.engine.speed.simulation.traffic import Length, Load, Traffic, traffic_of
+from planner.engine.performance.simulation import replica_state as lanes_module
+from planner.engine.performance.simulation.arrivals import Length, Load, Traffic, traffic_of
+from planner.engine.performance.simulation.completions import Endings, InSlots, InTurn, endings_of
+from planner.engine.performance.simulation.continuous_batching import run
+from planner.engine.performance.simulation.draft_rounds import Drafting, rounds_of
+from planner.engine.performance.simulation.iteration_time import KNOTS, Pace
+from planner.engine.performance.simulation.replicas import simulate as serve_replicas
+from planner.engine.performance.simulation.trace import Rules, Trace
 
 searching = settings(max_examples=100, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
 

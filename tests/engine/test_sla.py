@@ -8,7 +8,9 @@ import msgspec
 import pytest
 from engine_sample import NOWHERE, ask, plan, shipped, solutions, workload
 
-from planner.engine.answers import Answer, Percentiles, Plan, PlanRow
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Percentiles
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.errors import UserError
 from planner.session import DEFAULT_PRESET, Session
 from planner.workload.tasks import LATENCY_TARGETS, Lengths, Targets

@@ -11,10 +11,10 @@ from engine_sample import architecture, ask, ask_all, candidate, chip, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.engine.answers import Answer
+from planner.engine.answers.answer import Answer
 from planner.engine.job.engines import ENGINES
-from planner.engine.speed.operators import Pass, forward
-from planner.engine.speed.speculation import tokens_per_round
+from planner.engine.performance.operators.forward_pass import Pass, forward
+from planner.engine.performance.prefill_decode.speculative_decoding import tokens_per_round
 from planner.errors import UserError
 from planner.workload.tasks import Companion
 

@@ -7,8 +7,8 @@ import pytest
 from engine_sample import plan, workload
 
 from planner.cli.plan_columns import spread_text
-from planner.engine.answers import Figure
-from planner.engine.figures import capped
+from planner.engine.answers.figure import Figure
+from planner.engine.explain.answer import capped
 from planner.engine.search.rows import ranked
 from planner.units import bytes_text
 

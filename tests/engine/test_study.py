@@ -21,15 +21,15 @@ from bench.study import DEPTH_LAWS as BENCH_LAWS
 from bench.study import Wish, steps
 from bench.study import depth_of as bench_depth
 from planner.cli.study_svg import study_svg
-from planner.engine.study.answers import StudyAnswer, StudyCurve, story
-from planner.engine.study.crossings import highest, reach
-from planner.engine.study.leads import leads_of
+from planner.engine.answers.study import StudyAnswer, StudyCurve, story
+from planner.engine.study.crossovers import leads_of
 from planner.engine.study.price_sets import price_set, price_set_names
 from planner.engine.study.run import shape_of
 from planner.engine.study.sizes import DEPTH_LAWS, WIDTHS, Study, depth_of, sizes_of, study_config
+from planner.engine.study.upper_envelope import highest, reach
 from planner.errors import UserError
-from planner.hardware.ceilings import Ceiling, TrainPoint
-from planner.hardware.measurement import Measurement
+from planner.hardware.ceilings.ceilings import Ceiling, TrainPoint
+from planner.hardware.measurements.measurement import Measurement
 from planner.session import Session
 from planner.workload.huggingface.config import read_architecture
 

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned_sample import PRESETS, TASKS, asked
 
-from planner.engine.answers import PlanRow
-from planner.engine.evaluate import Evaluated
-from planner.engine.speed.answers import Operator, TimeDetail
-from planner.engine.speed.detail import detail_of
-from planner.engine.speed.flops import flop_per_token, pass_products
-from planner.engine.speed.operator_times import CLASSES, _parts, number
-from planner.engine.speed.operators import Pass, attended_tokens
+from planner.engine.answers.plan import PlanRow
+from planner.engine.answers.time import Operator, TimeDetail
+from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.explain.operator_times import CLASSES, _parts, number
+from planner.engine.explain.time_detail import detail_of
+from planner.engine.performance.operators.forward_pass import Pass, attended_tokens
+from planner.engine.performance.operators.matrix_products import flop_per_token, pass_products
 from planner.units import duration_text
 from planner.workload.tasks import Workload
 

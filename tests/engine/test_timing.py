@@ -13,10 +13,10 @@ from engine_sample import architecture, ask, candidate, chip, evaluated, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.engine.speed.chips import Chip
-from planner.engine.speed.communication import collective_s
-from planner.engine.speed.operators import forward
-from planner.engine.speed.soft_maximum import soft_maximum
+from planner.engine.performance.operators.chip import Chip
+from planner.engine.performance.operators.communication import collective_s
+from planner.engine.performance.operators.forward_pass import forward
+from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.errors import UserError
 
 H100 = "H100-SXM-80GB"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from engine_sample import parts, plan, session, workload
 
-from planner.engine.answers import PlanRow
+from planner.engine.answers.plan import PlanRow
 
 PRESETS = session().presets.names()
 TIGHT: dict[str, dict[str, Any]] = {

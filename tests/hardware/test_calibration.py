@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.protocol import Bye, Hello, Message, Plan, Result, encode
-from planner.hardware.ceilings import COLLECTIVE_KNEE
+from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
 from planner.observe.benchmark.journal import journal_path
 from planner.session import Session
 
@@ -128,7 +128,7 @@ def test_what_was_put_in_comes_out_within_three_per_cent(session: Session) -> No
 
 
 def test_the_fit_says_how_well_it_fits_and_what_it_changed(session: Session) -> None:
-    from planner.hardware.ceiling_report import report
+    from planner.hardware.ceilings.report import report
 
     part = session.gpus.find("H100 SXM5 80GB")
     found = report(part, session.ceilings(part), session.ceilings(part, basis="spec"), session.measurements())

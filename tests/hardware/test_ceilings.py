@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from planner.errors import UserError
-from planner.hardware.calibration import ceilings_of
-from planner.hardware.ceilings import Ceiling, Ceilings
-from planner.hardware.gpus import Gpu, GpuCatalogue, load_gpus
-from planner.hardware.measurement import Measurement, MeasurementKind, Status
-from planner.hardware.priors import Priors, load_priors
+from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue, load_gpus
+from planner.hardware.ceilings.calibration import ceilings_of
+from planner.hardware.ceilings.ceilings import Ceiling, Ceilings
+from planner.hardware.ceilings.priors import Priors, load_priors
+from planner.hardware.measurements.measurement import Measurement, MeasurementKind, Status
 from planner.paths import presets_folder
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from measurement_sample import measurement
 from repository import RunPlanner
 
 from planner.errors import UserError
-from planner.hardware.calibration import ceilings_of
-from planner.hardware.exchange import export_document, load_shipped, read_document, with_shipped
-from planner.hardware.gpus import GpuCatalogue, load_gpus
-from planner.hardware.measurement import UNITS, Measurement, Prediction, Run
-from planner.hardware.physics import beyond_physics
-from planner.hardware.priors import load_priors
-from planner.hardware.store import Store
+from planner.hardware.catalogue.gpus import GpuCatalogue, load_gpus
+from planner.hardware.ceilings.calibration import ceilings_of
+from planner.hardware.ceilings.priors import load_priors
+from planner.hardware.measurements.exchange import export_document, load_shipped, read_document, with_shipped
+from planner.hardware.measurements.measurement import UNITS, Measurement, Prediction, Run
+from planner.hardware.measurements.plausibility import beyond_physics
+from planner.hardware.measurements.store import Store
 from planner.paths import presets_folder
 from planner.session import Session
 
@@ -220,7 +220,7 @@ def test_what_is_shipped_is_read_by_the_same_rules(gpus: GpuCatalogue, tmp_path:
 def test_every_kind_has_a_unit() -> None:
     from typing import get_args
 
-    from planner.hardware.measurement import MeasurementKind
+    from planner.hardware.measurements.measurement import MeasurementKind
 
     assert set(UNITS) == set(get_args(MeasurementKind))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.errors import UserError
-from planner.hardware.gpus import GpuCatalogue, load_gpus
+from planner.hardware.catalogue.gpus import GpuCatalogue, load_gpus
 from planner.paths import presets_folder
 from planner.units import GIB, MIB
 

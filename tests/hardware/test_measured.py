@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from planner.hardware.calibration import ceilings_of
-from planner.hardware.ceilings import Ceilings
-from planner.hardware.gpus import load_gpus
-from planner.hardware.measured import Product, figures_of, rate_of_products, spread_of
-from planner.hardware.measurement import Measurement, MeasurementKind
-from planner.hardware.priors import load_priors
+from planner.hardware.catalogue.gpus import load_gpus
+from planner.hardware.ceilings.calibration import ceilings_of
+from planner.hardware.ceilings.ceilings import Ceilings
+from planner.hardware.ceilings.measured import Product, figures_of, rate_of_products, spread_of
+from planner.hardware.ceilings.priors import load_priors
+from planner.hardware.measurements.measurement import Measurement, MeasurementKind
 from planner.paths import presets_folder
 
 

@@ -12,17 +12,19 @@ import numpy as np
 import pytest
 from repository import RunPlanner
 
-from planner.engine.answers import Answer, LayoutAnswer, PlanRow
-from planner.engine.candidate import candidate_of
-from planner.engine.job.jobs import resolve
-from planner.engine.speed.chips import chip_of, joined_by
-from planner.engine.speed.communication import collective_s
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.plan import PlanRow
+from planner.engine.explain.candidate import candidate_of
+from planner.engine.job.resolve import resolve
+from planner.engine.performance.operators.chip import chip_of, joined_by
+from planner.engine.performance.operators.communication import collective_s
 from planner.errors import UserError
-from planner.hardware.calibration import ceilings_of
-from planner.hardware.ceilings import COLLECTIVE_KNEE
-from planner.hardware.exchange import export_document, read_document
-from planner.hardware.fabrics import fabric_of
-from planner.hardware.measurement import Measurement
+from planner.hardware.catalogue.networks import fabric_of
+from planner.hardware.ceilings.calibration import ceilings_of
+from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
+from planner.hardware.measurements.exchange import export_document, read_document
+from planner.hardware.measurements.measurement import Measurement
 from planner.session import Session
 from planner.workload.tasks import Request
 

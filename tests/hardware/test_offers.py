@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from planner.errors import UserError
-from planner.hardware.gpus import GpuCatalogue, load_gpus
-from planner.hardware.offers import Offer, load_offers
+from planner.hardware.catalogue.gpus import GpuCatalogue, load_gpus
+from planner.hardware.prices.offers import Offer, load_offers
 from planner.paths import presets_folder
 
 

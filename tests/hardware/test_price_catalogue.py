@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from planner.errors import UserError
-from planner.hardware.gpus import GpuCatalogue, load_gpus
-from planner.hardware.offers import Offer, load_offers, load_own_offers, with_own
-from planner.hardware.offers_file import is_refreshed, write_offers
-from planner.hardware.price_catalogue import CataloguedOffers, PriceCatalogue, catalogued_offers, load_price_catalogue
-from planner.hardware.price_changes import changes, share_of_change
-from planner.hardware.price_rows import UnusablePrices
-from planner.hardware.refresh import Shelf, base_url, chosen_providers, refresh
+from planner.hardware.catalogue.gpus import GpuCatalogue, load_gpus
+from planner.hardware.prices.catalogue import CataloguedOffers, PriceCatalogue, catalogued_offers, load_price_catalogue
+from planner.hardware.prices.catalogue_rows import UnusablePrices
+from planner.hardware.prices.changes import changes, share_of_change
+from planner.hardware.prices.offers import Offer, load_offers, load_own_offers, with_own
+from planner.hardware.prices.offers_file import is_refreshed, write_offers
+from planner.hardware.prices.refresh import Shelf, base_url, chosen_providers, refresh
 from planner.paths import presets_folder
 
 HEAD = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice,AvailabilityZone"

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from measurement_sample import measurement
 
-from planner.hardware.measurement import Run
-from planner.hardware.store import Store
-from planner.hardware.store_file import MIGRATIONS
+from planner.hardware.measurements.measurement import Run
+from planner.hardware.measurements.store import Store
+from planner.hardware.measurements.store_file import MIGRATIONS
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib, msgspec; from planner.hardware.measurement import Measurement; from planner.hardware.store import Store;"
+        "import sys, pathlib, msgspec; from planner.hardware.measurements.measurement import Measurement; from planner.hardware.measurements.store import Store;"
         "store = Store.open(pathlib.Path(sys.argv[1]));"
         "[store.add(Measurement(point=f'p{i}', kind='copy', device='d', fingerprint='f-s', status='ok', taken_at='t', suite='quick',"
         " run=sys.argv[2])) for i in range(60)]; print(store.warnings)"
@@ -200,7 +200,7 @@ def test_a_page_overwritten_costs_that_page_alone(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_a_full_disk_keeps_what_was_there_and_the_session(tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib, resource, signal; from planner.hardware.measurement import Measurement; from planner.hardware.store import Store;"
+        "import sys, pathlib, resource, signal; from planner.hardware.measurements.measurement import Measurement; from planner.hardware.measurements.store import Store;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "store = Store.open(pathlib.Path(sys.argv[1]));"
         "one = lambda i: Measurement(point=f'p{i}', kind='copy', device='d', fingerprint='f-s', status='ok', value=1.0, taken_at='t',"

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from planner.hardware.gpus import Gpu, GpuCatalogue, load_gpus
+from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue, load_gpus
 from planner.observe import host
 from planner.observe.cpu import clock_hz, flop_per_cycle, last_level_cache_bytes, read_cpu, usable_cores
 from planner.observe.driver.cuda_order import cuda_ordinals

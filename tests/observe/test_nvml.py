@@ -287,7 +287,7 @@ def test_the_machine_matches_its_gpus_to_the_catalogue(library: Path, control: C
     unknown = A100 | {"name": "NVIDIA Graphics Device", "uuid": "GPU-0"}
     control.devices(H100, unknown, A100 | MIG_SLICES | {"uuid": "GPU-2", "gpm": 0})
     code = """
-from planner.hardware.gpus import load_gpus
+from planner.hardware.catalogue.gpus import load_gpus
 from planner.observe.machine import read_machine
 from planner.paths import presets_folder
 machine = read_machine(load_gpus(presets_folder() / "gpus"))

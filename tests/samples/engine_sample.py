@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from planner.engine.answers import Answer, MemoryBytes, Plan, PlanRow
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.memory import MemoryBytes
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.columns import LayoutColumns
-from planner.engine.evaluate import Candidates, Evaluated, evaluate
-from planner.engine.job.jobs import resolve
-from planner.engine.speed.chips import Chip
+from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
+from planner.engine.job.resolve import resolve
+from planner.engine.performance.operators.chip import Chip
 from planner.errors import UserError
 from planner.session import Session
 from planner.workload.architecture import Architecture
@@ -57,7 +59,7 @@ def parts(found: MemoryBytes) -> dict[str, float]:
 
 
 def chip(gpu: str, dtype: str = "bf16", stored: str = "bf16") -> Chip:
-    found: Chip | None = session().reach.chips("spec")(session().gpus.find(gpu), dtype, stored)
+    found: Chip | None = session().ceilings_cache.chips("spec")(session().gpus.find(gpu), dtype, stored)
     assert found is not None
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from planner.hardware.measurement import Measurement
+from planner.hardware.measurements.measurement import Measurement
 
 
 def measurement(point: str = "gemm/bf16/1024x1024x1024", **changes: object) -> Measurement:

@@ -12,10 +12,10 @@ import pytest
 from textual.pilot import Pilot
 from tui_sample import SampleSession, sample_options, settle
 
-from planner.hardware.gpus import GpuCatalogue
-from planner.hardware.store import Store
+from planner.hardware.catalogue.gpus import GpuCatalogue
+from planner.hardware.measurements.store import Store
 from widgets.app import PlannerApp
-from widgets.benchmark import RunState
+from widgets.panes.benchmark import RunState
 
 needs_torch = pytest.mark.usefixtures("torch_here")
 

@@ -8,8 +8,8 @@ from typing import Any
 from engine_sample import candidate, chip
 from memory_cases import Case, Held, cases, held
 
-from planner.engine.estimate import CHECKPOINTING
 from planner.engine.memory import memory_of
+from planner.engine.records.layout import CHECKPOINTING
 
 
 def predicted(case: Case) -> tuple[float, float]:
@@ -31,7 +31,7 @@ def predicted(case: Case) -> tuple[float, float]:
         engine="torch",
         **lora,
     )
-    kept = one.jobs[0].kept
+    kept = one.jobs[0].footprint
     stored = kept.attention + kept.scores
     attention = min(kept.attention_recomputed, stored) if case.checkpointing == "selective" else stored
     found = memory_of(one.table())

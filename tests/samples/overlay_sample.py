@@ -10,7 +10,7 @@ from textual.widgets import Static
 from tui_sample import sample_options, settle
 
 from widgets.app import PlannerApp
-from widgets.overlay import ScrolledOverlay
+from widgets.screens.overlay import ScrolledOverlay
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 

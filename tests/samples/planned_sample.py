@@ -8,7 +8,7 @@ from typing import Any
 
 from engine_sample import session, workload
 
-from planner.engine.answers import Plan
+from planner.engine.answers.plan import Plan
 from planner.workload.tasks import Workload
 
 PRESETS = session().presets.names()

@@ -7,7 +7,7 @@ from typing import Any
 
 from telemetry_sample import WINDOWS
 
-from planner.engine.advice.observed import Observed
+from planner.engine.advice.observation import Observed
 from planner.engine.advice.rightsizing import Action, RightSizing
 from planner.observe.telemetry.recording import read_recording
 from planner.observe.telemetry.window import observe

@@ -8,12 +8,12 @@ import numpy as np
 from engine_sample import candidate, chip
 
 from planner.engine.columns import Table
-from planner.engine.speed.simulation.batching import run
-from planner.engine.speed.simulation.pace import Pace
-from planner.engine.speed.simulation.replica import Demand
-from planner.engine.speed.simulation.summary import Summary, summarise
-from planner.engine.speed.simulation.trace import Rules, Trace
-from planner.engine.speed.simulation.traffic import Length, Load, Traffic, traffic_of
+from planner.engine.performance.simulation.arrivals import Length, Load, Traffic, traffic_of
+from planner.engine.performance.simulation.continuous_batching import run
+from planner.engine.performance.simulation.iteration_time import Pace
+from planner.engine.performance.simulation.replicas import Demand
+from planner.engine.performance.simulation.summary import Summary, summarise
+from planner.engine.performance.simulation.trace import Rules, Trace
 
 INFINITE = float("inf")
 

@@ -6,10 +6,10 @@ import math
 
 import msgspec
 
-from planner.engine.answers import Basis, Figure
-from planner.engine.search.money import scaled
-from planner.engine.study.answers import Axis, StudyAnswer, StudyCurve, StudyPoint
-from planner.engine.study.leads import leading_price, leads_of, pairs_of
+from planner.engine.answers.figure import Basis, Figure
+from planner.engine.answers.study import Axis, StudyAnswer, StudyCurve, StudyPoint
+from planner.engine.search.cost import scaled
+from planner.engine.study.crossovers import leading_price, leads_of, pairs_of
 from planner.engine.study.sizes import Study
 
 SIZES = (10e6, 30e6, 100e6, 300e6, 1e9, 3e9)

@@ -10,28 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
-from planner.engine.answers import (
-    Answer,
-    Basis,
-    Counts,
-    Figure,
-    LayoutAnswer,
-    Lever,
-    MemoryBytes,
-    MemoryDetail,
-    MemoryItem,
-    OfferAnswer,
-    ParameterCounts,
-    Percentiles,
-    Plan,
-    PlanRow,
-    Verdict,
-)
-from planner.engine.speed.answers import Bound, Operator, TimeDetail
+from planner.engine.answers.answer import Answer, ParameterCounts
+from planner.engine.answers.figure import Basis, Figure, Percentiles
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.memory import MemoryBytes, MemoryDetail, MemoryItem
+from planner.engine.answers.plan import Counts, OfferAnswer, Plan, PlanRow, Verdict
+from planner.engine.answers.time import Bound, Operator, TimeDetail
 from planner.errors import Problem, UserError
-from planner.hardware.gpus import Gpu, load_gpus
-from planner.hardware.measurement import Measurement
-from planner.hardware.store import Store
+from planner.hardware.catalogue.gpus import Gpu, load_gpus
+from planner.hardware.measurements.measurement import Measurement
+from planner.hardware.measurements.store import Store
 from planner.paths import presets_folder
 from planner.units import GIB
 from planner.workload.presets import PresetShelf, read_workload

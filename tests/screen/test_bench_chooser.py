@@ -19,8 +19,8 @@ from planner.observe.benchmark.models import product_options
 from planner.session import Session
 from planner.workload.architecture import Architecture
 from widgets.app import PlannerApp
-from widgets.measuring import suites
-from widgets.picker import PickerScreen
+from widgets.background.benchmark import suites
+from widgets.screens.picker import PickerScreen
 
 
 class ModelSession(MeasuredSession):

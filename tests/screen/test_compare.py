@@ -11,12 +11,13 @@ from rich.cells import cell_len
 from textual.widgets import Static
 from tui_sample import CHAT, first_note, sample_options, sample_plan, settle
 
-from planner.engine.answers import Figure, Plan
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import Plan
 from planner.workload.presets import read_workload
 from widgets.app import PlannerApp
-from widgets.compare import CompareScreen, compare
-from widgets.frame import Frame
-from widgets.symbols import UNICODE
+from widgets.drawing.symbols import UNICODE
+from widgets.panes.frame import Frame
+from widgets.screens.compare import CompareScreen, compare
 
 
 def planned() -> Plan:

@@ -11,21 +11,23 @@ import pytest
 from textual.message import Message
 from tui_sample import SampleSession, sample_options, settle
 
-from planner.engine.answers import Lever, MemoryDetail, PlanRow
-from planner.engine.speed.answers import TimeDetail
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.plan import PlanRow
+from planner.engine.answers.time import TimeDetail
 from planner.errors import Problem
-from planner.hardware.gpus import Gpu, load_gpus
+from planner.hardware.catalogue.gpus import Gpu, load_gpus
 from planner.observe.telemetry.recording import read_demo
 from planner.paths import presets_folder
 from planner.session import Session
 from planner.workload.tasks import Workload
 from widgets.app import PlannerApp
-from widgets.benchmark import Run
-from widgets.form import Form
-from widgets.measuring import RunChanged
-from widgets.planning import PlanReady, PlanRefused
-from widgets.ranking import Ranking
-from widgets.watching import SnapshotRead
+from widgets.background.benchmark import RunChanged
+from widgets.background.planning import PlanReady, PlanRefused
+from widgets.background.telemetry import SnapshotRead
+from widgets.panes.benchmark import Run
+from widgets.panes.ranking.table import Ranking
+from widgets.panes.workload.form import Form
 
 
 def late(app: PlannerApp, kind: str) -> Message:

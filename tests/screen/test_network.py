@@ -10,13 +10,13 @@ import pytest
 from rich.cells import cell_len
 from tui_sample import CHAT, sample_plan
 
-from planner.engine.answers import LayoutAnswer
-from planner.hardware.gpus import load_gpus
+from planner.engine.answers.layout import LayoutAnswer
+from planner.hardware.catalogue.gpus import load_gpus
 from planner.paths import presets_folder
 from planner.workload.presets import read_workload
-from widgets.network import between_nodes, crossing
-from widgets.symbols import UNICODE
-from widgets.why import Page, explain
+from widgets.drawing.symbols import UNICODE
+from widgets.screens.network import between_nodes, crossing
+from widgets.screens.why import Page, explain
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 from tui_sample import sample_options, settle
 
-from widgets import doing, textual_quirks
+from widgets import plain_output
+from widgets.actions import doing
 from widgets.app import PlannerApp
-from widgets.itemised import ItemsScreen
-from widgets.textual_quirks import plain
+from widgets.plain_output import plain
+from widgets.screens.memory import ItemsScreen
 
 
 async def listed(pilot: Pilot[None], first: str) -> list[str]:
@@ -89,7 +90,7 @@ async def test_in_ascii_every_sign_of_every_screen_has_a_stand_in(tmp_path: Path
         drawn.update(text)
         return plain(text)
 
-    monkeypatch.setattr(textual_quirks, "plain", recorded)
+    monkeypatch.setattr(plain_output, "plain", recorded)
     app = PlannerApp(sample_options(tmp_path, ascii_only=True))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)

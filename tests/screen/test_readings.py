@@ -13,24 +13,27 @@ from rich.cells import cell_len
 from textual.widgets import Input, Static
 from tui_sample import CHAT, sample_options, sample_plan, settle
 
-from planner.engine.answers import Figure, LayoutAnswer, MemoryBytes, Plan
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.memory import MemoryBytes
+from planner.engine.answers.plan import Plan
 from planner.engine.job import engines
 from planner.observe.snapshot import DeviceSnapshot
 from planner.units import GIB
 from planner.workload.presets import read_workload
 from widgets.app import PlannerApp
-from widgets.choice import Choice
-from widgets.columns import ORDER_WORDS, columns_for, fit_columns
-from widgets.fields import ENGINES, TRAINERS, fields_for
-from widgets.frame import Frame
-from widgets.gpu_lines import Drawing, block, history_values, short_head, short_line
-from widgets.history import History, Marks
-from widgets.lines import KeyLine, Tabs
-from widgets.memory_bar import MemoryBar
-from widgets.panes import headroom_of, latencies
-from widgets.picker import Item
-from widgets.symbols import UNICODE
-from widgets.why import Page, explain
+from widgets.drawing.memory_bar import MemoryBar
+from widgets.drawing.symbols import UNICODE
+from widgets.panes.frame import Frame
+from widgets.panes.lines import KeyLine, Tabs
+from widgets.panes.machine.gpu import Drawing, block, history_values, short_head, short_line
+from widgets.panes.machine.history import History, Marks
+from widgets.panes.ranking.columns import ORDER_WORDS, columns_for, fit_columns
+from widgets.panes.ranking.pane import headroom_of, latencies
+from widgets.panes.workload.choice import Choice
+from widgets.panes.workload.fields import ENGINES, TRAINERS, fields_for
+from widgets.screens.picker import Item
+from widgets.screens.why import Page, explain
 
 
 def planned(**task: Any) -> Plan:

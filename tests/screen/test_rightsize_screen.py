@@ -19,8 +19,8 @@ from planner.session import Session
 from widgets import launch
 from widgets.app import PlannerApp
 from widgets.options import AppOptions
-from widgets.rightsize import RightSizeScreen
-from widgets.telemetry import MachineView
+from widgets.panes.machine.pane import MachineView
+from widgets.screens.rightsize import RightSizeScreen
 
 
 def options(folder: Path, **changes: object) -> AppOptions:

@@ -11,11 +11,11 @@ import pytest
 from study_sample import sample_study
 from tui_sample import SampleSession, sample_options, settle
 
-from planner.engine.study.answers import StudyAnswer
+from planner.engine.answers.study import StudyAnswer
 from planner.engine.study.sizes import Study
 from widgets.app import PlannerApp
-from widgets.plot import LogAxis, Plot
-from widgets.study import StudyScreen
+from widgets.drawing.plot import LogAxis, Plot
+from widgets.screens.study import StudyScreen
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot

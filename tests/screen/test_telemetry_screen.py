@@ -17,10 +17,19 @@ from tui_sample import first_note, sample_options, settle
 
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, ProcessSnapshot
 from widgets.app import PlannerApp
-from widgets.gpu_lines import Drawing, block, history_values, host_lines, process_lines, roomy_block, short_line, warnings_of_many
-from widgets.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
-from widgets.symbols import ASCII, UNICODE
-from widgets.telemetry import MachineView
+from widgets.drawing.symbols import ASCII, UNICODE
+from widgets.panes.machine.gpu import (
+    Drawing,
+    block,
+    history_values,
+    host_lines,
+    process_lines,
+    roomy_block,
+    short_line,
+    warnings_of_many,
+)
+from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
+from widgets.panes.machine.pane import MachineView
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 needs_torch = pytest.mark.usefixtures("torch_here")

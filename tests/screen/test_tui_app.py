@@ -11,15 +11,15 @@ from textual.widgets import Input, Static
 from tui_sample import SampleSession, first_note, sample_options, settle
 
 from planner.session import Session
-from widgets.actions import ACTIONS
+from widgets.actions.registry import ACTIONS
 from widgets.app import PlannerApp
-from widgets.choice import Choice
-from widgets.frame import Frame
-from widgets.help import HelpScreen
 from widgets.options import AppOptions
-from widgets.picker import PickerScreen
-from widgets.ranking import Ranking
-from widgets.why import WhyScreen
+from widgets.panes.frame import Frame
+from widgets.panes.ranking.table import Ranking
+from widgets.panes.workload.choice import Choice
+from widgets.screens.help import HelpScreen
+from widgets.screens.picker import PickerScreen
+from widgets.screens.why import WhyScreen
 
 
 def app_in(folder: Path, **changes: Any) -> PlannerApp:

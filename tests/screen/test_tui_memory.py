@@ -11,15 +11,15 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 from tui_sample import FORMULAS, first_note, settle
 
-from planner.engine.answers import Lever
+from planner.engine.answers.lever import Lever
 from planner.units import bytes_text
-from widgets.help import HelpScreen
-from widgets.itemised import ItemsScreen, lever_lines
-from widgets.lines import KeyLine
-from widgets.memory_bar import MemoryBar
-from widgets.panes import RankingView
-from widgets.symbols import UNICODE
-from widgets.why import WhyScreen
+from widgets.drawing.memory_bar import MemoryBar
+from widgets.drawing.symbols import UNICODE
+from widgets.panes.lines import KeyLine
+from widgets.panes.ranking.pane import RankingView
+from widgets.screens.help import HelpScreen
+from widgets.screens.memory import ItemsScreen, lever_lines
+from widgets.screens.why import WhyScreen
 
 
 @pytest.mark.parametrize("size", SIZES)

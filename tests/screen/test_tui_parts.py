@@ -13,24 +13,25 @@ from rich.segment import Segment
 from textual.color import Color
 from tui_sample import CHAT, sample_plan
 
-from planner.engine.answers import MEMORY_COMPONENTS, Figure, MemoryBytes
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.schema import read_toml
 from planner.units import GIB
 from planner.workload.presets import read_workload
-from widgets import settings
-from widgets.actions import ACTIONS, bindings, key_line
-from widgets.columns import columns_for, fit_columns
-from widgets.exporting import command_line
-from widgets.fields import FIELDS, fields_for
-from widgets.formatting import load_summary, money_text, rate_text, shorten_middle, spread_text
-from widgets.history import sparkline
-from widgets.memory_bar import split_cells
-from widgets.paint import INK, Paint
-from widgets.ranking import matches
-from widgets.symbols import ASCII, UNICODE
-from widgets.textual_quirks import PlainText
-from widgets.theme import NAMES
-from widgets.values import get, number_text, parse, parse_number, put, show, turned_to
+from widgets import config
+from widgets.actions.exporting import command_line
+from widgets.actions.registry import ACTIONS, bindings, key_line
+from widgets.drawing.formatting import load_summary, money_text, rate_text, shorten_middle, spread_text
+from widgets.drawing.memory_bar import split_cells
+from widgets.drawing.styles import INK, Paint
+from widgets.drawing.symbols import ASCII, UNICODE
+from widgets.drawing.theme import NAMES
+from widgets.panes.machine.history import sparkline
+from widgets.panes.ranking.columns import columns_for, fit_columns
+from widgets.panes.ranking.table import matches
+from widgets.panes.workload.fields import FIELDS, fields_for
+from widgets.panes.workload.values import get, number_text, parse, parse_number, put, show, turned_to
+from widgets.plain_output import PlainText
 
 
 @pytest.mark.parametrize(
@@ -212,14 +213,14 @@ def test_plain_text_is_ascii_and_as_wide(text: str) -> None:
 
 def test_settings_are_read_strictly_and_completely(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[keys]\nwhy = "v"\nquit = 3\n[app]\ntheme = "nrod"\n[kyes]\n')
-    found, problems = settings.read(tmp_path)
+    found, problems = config.read(tmp_path)
     assert found.keys == {"why": "v"}
     assert {problem.key for problem in problems.found} == {"keys.quit", "app.theme", "kyes"}
     assert next(problem for problem in problems.found if problem.key == "app.theme").nearest == ("nord",)
 
 
 def test_no_settings_is_no_problem(tmp_path: Path) -> None:
-    found, problems = settings.read(tmp_path / "none")
+    found, problems = config.read(tmp_path / "none")
     assert not found.keys
     assert not problems.found
 

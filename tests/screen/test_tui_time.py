@@ -13,15 +13,15 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 from tui_sample import OPERATORS, first_note, sample_time, settle
 
-from planner.engine.speed.answers import TimeDetail
+from planner.engine.answers.time import TimeDetail
 from planner.units import duration_text
 from widgets.app import PlannerApp
-from widgets.help import HelpScreen
-from widgets.lines import KeyLine
-from widgets.roofline import chart, rate
-from widgets.symbols import ASCII, UNICODE
-from widgets.timed import TimeScreen, time_lines
-from widgets.why import WhyScreen
+from widgets.drawing.roofline import chart, rate
+from widgets.drawing.symbols import ASCII, UNICODE
+from widgets.panes.lines import KeyLine
+from widgets.screens.help import HelpScreen
+from widgets.screens.time import TimeScreen, time_lines
+from widgets.screens.why import WhyScreen
 
 
 async def detail(pilot: Pilot[None]) -> TimeDetail:

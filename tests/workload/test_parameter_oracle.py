@@ -8,7 +8,8 @@ from types import ModuleType
 import pytest
 from parameter_cases import CONFIGS, GOLDEN, REMOTE_CODE, built, compute, key
 
-from planner.workload.huggingface.config import FAMILIES, read_architecture
+from planner.workload.huggingface.config import read_architecture
+from planner.workload.huggingface.family import FAMILIES
 from planner.workload.matrices import matrices
 
 SPOT_CHECKS = [name for name in CONFIGS if CONFIGS[name]["model_type"] in {"gpt2", "deepseek_v3"}][:3]

@@ -16,9 +16,10 @@ from planner.errors import Problem, UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.engine.answers import LayoutAnswer, PlanRow
-    from planner.engine.job.jobs import Job
-    from planner.hardware.gpus import Gpu
+    from planner.engine.answers.layout import LayoutAnswer
+    from planner.engine.answers.plan import PlanRow
+    from planner.engine.job.job import Job
+    from planner.hardware.catalogue.gpus import Gpu
 
 Form = Literal["sky", "slurm", "kubernetes"]
 FORMS: tuple[Form, ...] = get_args(Form)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from planner.units import digits
 
 if TYPE_CHECKING:
-    from planner.engine.answers import LayoutAnswer, PlanRow
-    from planner.engine.job.jobs import Job
+    from planner.engine.answers.layout import LayoutAnswer
+    from planner.engine.answers.plan import PlanRow
+    from planner.engine.job.job import Job
 
 PACKAGE = "vllm>=0.13"
 """From 0.13 on its manual has services over nodes without Ray: --nnodes, --node-rank, --master-addr."""

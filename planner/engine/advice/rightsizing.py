@@ -13,15 +13,15 @@ from typing import Any, Literal
 import msgspec
 
 import planner
-from planner.engine.advice.judging import Judgement, judge
-from planner.engine.advice.keeping import Candidate, Estimate, cheaper_by_engine, cheaper_by_needs, needs
-from planner.engine.advice.observed import Observed
+from planner.engine.advice.cheaper_gpu import Candidate, Estimate, cheaper_by_engine, cheaper_by_needs, needs
+from planner.engine.advice.diagnosis import Judgement, judge
+from planner.engine.advice.observation import Observed
 from planner.engine.advice.ownership import BreakEven, Owning, break_even
-from planner.engine.advice.quotes import Quote, quotes
-from planner.engine.answers import Answer
-from planner.engine.speed.chips import FindChip
-from planner.hardware.gpus import Gpu
-from planner.hardware.offers import Offer
+from planner.engine.advice.prices import Quote, quotes
+from planner.engine.answers.answer import Answer
+from planner.engine.performance.operators.chip import FindChip
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.prices.offers import Offer
 from planner.units import HOURS_PER_MONTH, UNKNOWN, usd_text
 from planner.workload.tasks import Market, Workload
 
@@ -133,8 +133,8 @@ class Case:
 
 def right_size(observed: Iterable[Observed], means: Means) -> Advice:
     """The advice for every GPU observed. Raises `UserError` for a provider without offers."""
-    from planner.engine.advice.remedies import remedies
-    from planner.engine.advice.together import together
+    from planner.engine.advice.actions import remedies
+    from planner.engine.advice.consolidation import together
 
     markets: tuple[Market, ...] = ("on-demand", "spot", "reserved-1y", "reserved-3y")
     prices = {market: quotes(means.offers, market, means.providers) for market in markets}

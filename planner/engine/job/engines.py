@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from planner.engine.job.engine import Engine
+from planner.engine.records.engine import BARE_CONTEXT_BYTES
 from planner.errors import Problem, UserError, nearest_names
 from planner.units import GIB
 
@@ -16,8 +17,6 @@ _CONTEXT = "CUDA context 0.3-0.6 GB (driver 535 and later)"
 _FITTED = "scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks"
 _BUFFERS = "buffers of NCCL or its like: an assumption"
 _BLOCKS = "small, as memory is taken in large blocks at start: an assumption"
-BARE_CONTEXT_BYTES = 0.5 * GIB
-"""Of a plain PyTorch process; what an engine takes beyond it are its graphs and libraries, which a measured context does not hold."""
 
 _LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver; bitsandbytes of that time: until 0.43.1 (2024-04) MatMul4Bit keeps the input of every product"
 
@@ -44,7 +43,7 @@ _RECORDS: dict[str, Engine] = {
             context_source=_CONTEXT,
             communicator_source=_BUFFERS,
             slack_source="simulated, median 6 %",
-            source=f"{_ATEN}; {_CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
+            source=f"{_ATEN}; {_CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/calibration/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
         ),
         Engine(
             name="transformers",
@@ -63,7 +62,7 @@ _RECORDS: dict[str, Engine] = {
             prompt_logits=True,
             gptq_scratch_tokens=16384,
             packed_keep_inputs=True,
-            eager_families=frozenset({"bloom", "gemma2", "gpt_oss", "gptj", "mpt"}),
+            eager_by_family=True,
             expands_latent=True,
             unpacks=True,
             device_factor=1.45,
@@ -77,7 +76,7 @@ _RECORDS: dict[str, Engine] = {
             context_source=f"{_CONTEXT}: {_FITTED}",
             communicator_source=_BUFFERS,
             slack_source=_FITTED,
-            source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {_CONTEXT}; device factor: scripts/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; families without scaled_dot_product_attention: transformers 5.23; {_LEGACY}",
+            source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {_CONTEXT}; device factor: scripts/calibration/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; families without scaled_dot_product_attention: transformers 5.23; {_LEGACY}",
         ),
         Engine(
             name="gpt-fast",
@@ -121,7 +120,7 @@ _RECORDS: dict[str, Engine] = {
             context_source=_CONTEXT,
             communicator_source="copies between GPUs alone: an assumption",
             slack_source="its own pools, sized once",
-            source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; HBM share and hops: by hand from 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05); overlap of chunks: scripts/fit_engines.py on 54 of them (2026-11-21)",
+            source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; HBM share and hops: by hand from 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05); overlap of chunks: scripts/calibration/fit_engines.py on 54 of them (2026-11-21)",
         ),
         Engine(
             name="generic",
@@ -161,7 +160,7 @@ _RECORDS: dict[str, Engine] = {
             communicator_source="2.1 GiB outside torch at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
             slack_source=_BLOCKS,
             source="gpu_memory_utilization 0.9 and max_num_batched_tokens 8192 are vLLM V1's defaults; host time: "
-            "scripts/fit_host_step.py on 130 published loops (2026-11-21) of up to 128 requests on one GPU model, those of release 0.12 alone show "
+            "scripts/calibration/fit_host_step.py on 130 published loops (2026-11-21) of up to 128 requests on one GPU model, those of release 0.12 alone show "
             "39 µs a sequence, those of a release of 2026 that is not named 3; iterations with prompts are piecewise CUDA graphs",
         ),
         Engine(
@@ -182,7 +181,7 @@ _RECORDS: dict[str, Engine] = {
             communicator_source="as vLLM, which builds on the same libraries: an assumption",
             slack_source=_BLOCKS,
             source="mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; it schedules a step beside the one before: "
-            "host time of sequences alone, by scripts/fit_host_step.py on 77 published loops (2026-11-21) of one GPU model",
+            "host time of sequences alone, by scripts/calibration/fit_host_step.py on 77 published loops (2026-11-21) of one GPU model",
         ),
         Engine(
             name="tensorrt-llm",
@@ -207,7 +206,7 @@ _RECORDS: dict[str, Engine] = {
             slack_source=_BLOCKS,
             source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, guaranteed no eviction: TensorRT-LLM's defaults; "
             "checkpoints of its quantiser keep the cache of an FP8 model in FP8, too (kv_cache_quant_algo); CUDA graphs of decoding alone, unless "
-            "piecewise ones are asked for; host time and mixed iterations: scripts/fit_host_step.py on 356 published loops (2026-11-21) of one GPU model",
+            "piecewise ones are asked for; host time and mixed iterations: scripts/calibration/fit_host_step.py on 356 published loops (2026-11-21) of one GPU model",
         ),
         Engine(
             name="megatron",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.engine.job.choices import Chooser
-from planner.engine.job.storage import UNPACK_HOST_S, UNPACKED_BYTES, stored_bytes
+from planner.engine.job.defaults import Chooser
+from planner.engine.job.weight_storage import UNPACK_HOST_S, UNPACKED_BYTES, stored_bytes
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Lengths, Workload

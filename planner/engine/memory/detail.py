@@ -8,7 +8,7 @@ from string import Formatter
 
 import numpy as np
 
-from planner.engine.answers import MEMORY_COMPONENTS, MemoryItem
+from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryItem
 from planner.engine.columns import Floats, Table
 from planner.engine.memory.terms import Term
 from planner.engine.memory.total import terms_of

@@ -21,7 +21,7 @@ class Term:
     """Bytes per candidate of one part of a component."""
 
     component: str
-    """One of `answers.MEMORY_COMPONENTS`."""
+    """One of `answers.memory.MEMORY_COMPONENTS`."""
     name: str
     """What it is, in words."""
     bytes: Floats

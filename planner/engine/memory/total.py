@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from planner.engine.answers import MEMORY_COMPONENTS
+from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
-from planner.engine.job.engines import BARE_CONTEXT_BYTES
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
 from planner.engine.memory.host import host_bytes
 from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence, prompt_pass
 from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, Term, component_bytes
 from planner.engine.memory.training import training_terms
+from planner.engine.records.engine import BARE_CONTEXT_BYTES
 from planner.units import GIB
 
 CPU_PROCESS_BYTES = 0.4 * GIB
@@ -22,7 +22,7 @@ CPU_PROCESS_BYTES = 0.4 * GIB
 UNUSED = "reserved by the allocator and not used"
 TRAINING_SPREAD, INFERENCE_SPREAD, RESERVED_SPREAD = 0.56, 0.38, 0.18
 """Half widths (90 %) that remain on the whole peak: what engines and their versions do differently (published peaks,
-scripts/fit_spreads.py; of training the mean of the fit in which values count alike and the one in which sources do); the last for inference engines that take the room of whole requests at once."""
+scripts/calibration/fit_spreads.py; of training the mean of the fit in which values count alike and the one in which sources do); the last for inference engines that take the room of whole requests at once."""
 TRANSIENT_SPREAD, FIXED_SPREAD, OVERHEAD_SPREAD = 0.30, 0.01, 0.60
 """Half widths of the logarithm (90 %) of activations and temporaries, of weights and states, and of overheads; the spread
 of public training peaks around the formulas below."""

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.engine.columns import Floats, LayoutColumns, Rows
-from planner.engine.estimate import CHECKPOINTING, ZERO_STAGE
-from planner.engine.job.jobs import Job
-from planner.engine.speed.chips import fabric_of, link_of
-from planner.hardware.gpus import Gpu
-from planner.hardware.offers import Offer
+from planner.engine.job.job import Job
+from planner.engine.performance.operators.chip import fabric_of, link_of
+from planner.engine.records.layout import CHECKPOINTING, ZERO_STAGE
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.prices.offers import Offer
 
 MOST_TENSOR_PARALLEL = 8
 PIPELINES = (1, 2, 4, 8, 16)

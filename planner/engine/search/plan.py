@@ -10,23 +10,24 @@ import msgspec
 import numpy as np
 
 import planner
-from planner.engine.answers import Counts, Plan, PlanRow
-from planner.engine.candidate import PLAN_HEADROOM
-from planner.engine.evaluate import Candidates, evaluate
-from planner.engine.job.context import check_context
-from planner.engine.job.gates import barred
-from planner.engine.job.jobs import Job, resolve
-from planner.engine.search.choosing import choose
+from planner.engine.answers.plan import Counts, Plan, PlanRow
+from planner.engine.evaluate.evaluation import Candidates, evaluate
+from planner.engine.evaluate.request_rate import served
+from planner.engine.explain.candidate import PLAN_HEADROOM
+from planner.engine.job.compute_capability import barred
+from planner.engine.job.context_length import check_context
+from planner.engine.job.job import Job
+from planner.engine.job.resolve import resolve
+from planner.engine.levers.levers import levers_for, with_hints
+from planner.engine.performance.operators.chip import Chip, FindChip
 from planner.engine.search.layouts import DEFAULT_MOST_GPUS, Site, enumerate_layouts
-from planner.engine.search.levers import levers_for, with_hints
-from planner.engine.search.outcome import deployed, outcome_of
+from planner.engine.search.memory_screen import screen
+from planner.engine.search.node_types import sites_for
 from planner.engine.search.rows import Evaluation, elsewhere, missing_row, plan_row, ranked
-from planner.engine.search.screening import screen
-from planner.engine.search.sites import sites_for
-from planner.engine.speed.chips import Chip, FindChip
-from planner.engine.speed.service import served
-from planner.hardware.gpus import Gpu
-from planner.hardware.offers import Offer
+from planner.engine.search.selection import choose
+from planner.engine.search.targets import deployed, outcome_of
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.prices.offers import Offer
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload
 

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from planner.engine.answers import Answer, Figure, OfferAnswer, PlanRow, Verdict
-from planner.engine.evaluate import Candidates, Evaluated, evaluate
-from planner.engine.figures import answer_of
-from planner.engine.job.gates import barred
-from planner.engine.job.jobs import Job
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import OfferAnswer, PlanRow, Verdict
+from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
+from planner.engine.explain.answer import answer_of
+from planner.engine.job.compute_capability import barred
+from planner.engine.job.job import Job
+from planner.engine.performance.operators.chip import FindChip
+from planner.engine.search.cost import inverse, priced, scaled
 from planner.engine.search.layouts import Site
-from planner.engine.search.money import inverse, priced, scaled
-from planner.engine.search.outcome import Outcome, missed, target_columns
-from planner.engine.speed.chips import FindChip
-from planner.hardware.offers import Offer
+from planner.engine.search.targets import Outcome, missed, target_columns
+from planner.hardware.prices.offers import Offer
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, bytes_text, digits, percent_text
 from planner.workload.tasks import Workload
 

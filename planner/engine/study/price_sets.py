@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from planner.errors import Problem, UserError, nearest_names
-from planner.hardware.gpus import Gpu
-from planner.hardware.offers import Offer
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.prices.offers import Offer
 from planner.workload.studies import PublishedPrice, PublishedStudy
 
 CHEAPEST = "cheapest"

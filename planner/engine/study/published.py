@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from planner.engine.study.answers import StudyAnswer, StudyCurve, range_text, size_of, size_text
+from planner.engine.answers.study import StudyAnswer, StudyCurve, range_text, size_of, size_text
 from planner.units import count_text, usd_text
 from planner.workload.studies import PublishedLead, PublishedStudy
 

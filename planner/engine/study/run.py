@@ -13,17 +13,18 @@ from typing import Any
 import msgspec
 
 import planner
-from planner.engine.answers import Answer, Figure
-from planner.engine.estimate import estimate
-from planner.engine.search.money import scaled
-from planner.engine.speed.chips import FindChip
-from planner.engine.study.answers import FEW, StudyAnswer, StudyCurve, StudyPoint
-from planner.engine.study.leads import WEAKEST, leading_price, leads_of, pairs_of
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.study import FEW, StudyAnswer, StudyCurve, StudyPoint
+from planner.engine.estimate.estimate import estimate
+from planner.engine.performance.operators.chip import FindChip
+from planner.engine.search.cost import scaled
+from planner.engine.study.crossovers import WEAKEST, leading_price, leads_of, pairs_of
 from planner.engine.study.price_sets import Price
 from planner.engine.study.sizes import MOST_PARAMETERS, Size, Study, sizes_of, study_config
 from planner.errors import UserError
-from planner.hardware.ceilings import TrainPoint
-from planner.hardware.gpus import Gpu
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.ceilings.ceilings import TrainPoint
 from planner.units import SECONDS_PER_HOUR
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Request

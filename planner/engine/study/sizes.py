@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from planner.engine.study.answers import Axis
+from planner.engine.answers.study import Axis
 from planner.errors import Problem, UserError
 
 WIDTHS = (256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144)

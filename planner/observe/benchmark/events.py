@@ -11,7 +11,7 @@ from bench.protocol import Point
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from planner.hardware.measurement import Measurement
+    from planner.hardware.measurements.measurement import Measurement
     from planner.observe.benchmark.interpreter import Interpreter
 
 FailureState = Literal[

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bench.protocol import Hello, Lines, Message, Plan, Point, Result, Skip, Start, fingerprint
-from planner.hardware.measurement import Measurement, Run, RunState
-from planner.hardware.store import Store
+from planner.hardware.measurements.measurement import Measurement, Run, RunState
+from planner.hardware.measurements.store import Store
 from planner.observe.benchmark.restart import lost_result
 
 if TYPE_CHECKING:

@@ -17,6 +17,6 @@ WITH_PRODUCTS = ("quick", "standard")
 
 def product_options(architecture: Architecture) -> tuple[str, ...]:
     """The worker's arguments: ('--shapes', '2048x4096x4096', …)."""
-    from planner.engine.model_shapes import product_shapes
+    from planner.workload.layer_products import product_shapes
 
     return ("--shapes", *(f"{m}x{n}x{k}" for m, n, k in product_shapes(architecture)))

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from planner.hardware.measurement import Measurement, RunState
-    from planner.hardware.store import Store
+    from planner.hardware.measurements.measurement import Measurement, RunState
+    from planner.hardware.measurements.store import Store
 
 LINGER_S = 5.0
 """How long a worker that has closed its pipe may take to end."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.engine.advice.judging import IDLE
-from planner.engine.advice.observed import Observed, ObservedSlice
-from planner.engine.advice.slices import profiles_of
+from planner.engine.advice.diagnosis import IDLE
+from planner.engine.advice.mig_slices import profiles_of
+from planner.engine.advice.observation import Observed, ObservedSlice
 from planner.observe.machine import match_gpu
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 
 if TYPE_CHECKING:
-    from planner.hardware.gpus import Gpu, GpuCatalogue
+    from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 
 MEANS = {
     "sm_active": "sm_active_fraction",

@@ -1,0 +1,84 @@
+"""Ceilings of devices as far as they are known now: made of priors and measurements once, and kept until more is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from planner.engine.performance.operators.chip import Chip, FindChip
+    from planner.hardware.catalogue.gpus import Gpu
+    from planner.hardware.ceilings.ceilings import Ceilings
+    from planner.hardware.ceilings.priors import Priors
+    from planner.hardware.measurements.measurement import Measurement
+    from planner.workload.architecture import Architecture
+
+    ReadArchitecture = Callable[[str | dict[str, Any]], Architecture]
+
+BasisChoice = Literal["measured", "spec"]
+"""By measurements where there are any, or without them."""
+
+
+class CeilingsCache:
+    """Ceilings of devices and, at a dtype, the chips that the timing formulas read."""
+
+    def __init__(
+        self,
+        *,
+        priors: Priors,
+        kin: Sequence[Gpu],
+        measurements: Callable[[], Sequence[Measurement]],
+        architecture: ReadArchitecture,
+    ) -> None:
+        """`kin`: the parts whose measurements tell of others; `measurements`: what is asked for all there are, again after `forget`."""
+        self._priors = priors
+        self._kin = kin
+        self._read = measurements
+        self._architecture = architecture
+        self._measured: Sequence[Measurement] | None = None
+        self._ceilings: dict[tuple[str, BasisChoice], Ceilings] = {}
+        self._chips: dict[tuple[str, str, str, BasisChoice], Chip | None] = {}
+
+    def ceilings(self, gpu: Gpu, basis: BasisChoice = "measured") -> Ceilings:
+        """What `gpu` reaches."""
+        key = (gpu.name, basis)
+        if key not in self._ceilings:
+            self._ceilings[key] = self.ceilings_by(gpu, self._all_measured() if basis == "measured" else ())
+        return self._ceilings[key]
+
+    def ceilings_by(self, gpu: Gpu, measurements: Sequence[Measurement]) -> Ceilings:
+        """What `gpu` reaches by these measurements alone; not kept."""
+        from planner.hardware.ceilings.calibration import ceilings_of
+
+        return ceilings_of(gpu, self._priors, measurements, kin=self._kin)
+
+    def chips(self, basis: BasisChoice) -> FindChip:
+        """The look-up of chips on one basis."""
+
+        def find(gpu: Gpu, dtype: str, stored: str) -> Chip | None:
+            key = (gpu.name, dtype, stored, basis)
+            if key not in self._chips:
+                self._chips[key] = self._chip(gpu, dtype, stored, basis)
+            return self._chips[key]
+
+        return find
+
+    def forget(self) -> None:
+        """Measurements have changed: what rests on them is made anew when next asked for."""
+        self._measured = None
+        self._ceilings.clear()
+        self._chips.clear()
+
+    def _chip(self, gpu: Gpu, dtype: str, stored: str, basis: BasisChoice) -> Chip | None:
+        from planner.engine.evaluate.measured_steps import with_measured_steps
+        from planner.engine.performance.operators.chip import chip_of
+
+        ceilings = self.ceilings(gpu, basis)
+        found = chip_of(gpu, ceilings, dtype, stored)
+        points = ceilings.train_points
+        return with_measured_steps(found, points, self._architecture) if found and points else found
+
+    def _all_measured(self) -> Sequence[Measurement]:
+        if self._measured is None:
+            self._measured = tuple(self._read())
+        return self._measured

@@ -1,0 +1,167 @@
+"""Which cheaper GPU would do what is done now: by the engine where the workload is known, else by what was seen to be needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from planner.engine.advice.observation import Observed
+from planner.engine.advice.prices import Quote
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
+from planner.engine.performance.operators.chip import Chip, FindChip
+from planner.errors import UserError
+from planner.hardware.catalogue.gpus import Gpu
+from planner.units import bytes_text, si_text
+from planner.workload.tasks import Request, Workload
+
+MARGIN = 1.1
+"""Kept on top of what was seen."""
+SM_ROOM = 0.85
+"""Share of the multiprocessors' cycles a job may come to fill."""
+LEAST_GAIN = 0.02
+"""A GPU less cheaper than this is not worth the move."""
+
+Estimate = Callable[[Sequence[Request]], list[Answer | UserError]]
+
+
+class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the job was seen to use of a GPU, with a margin; None: not seen."""
+
+    memory_bytes: float | None = None
+    bytes_per_s: float | None = None
+    matrix_flop_per_s: float | None = None
+    """As if in 16 bits."""
+    vector_flop_per_s: float | None = None
+    """FP32 pipes."""
+    sm_hz: float | None = None
+    """Multiprocessors busy · their clock, where the job is bound neither by arithmetic nor by bandwidth."""
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A cheaper GPU that would do, and how that was checked."""
+
+    gpu: str
+    quote: Quote
+    checked_by: str
+    """'engine', or 'needs'."""
+    checks: list[str]
+    tokens_per_s: Figure | None = None
+
+
+def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> Need:
+    """What `seen` used of `gpu`: shares of the counters times the vendor's figures, and `MARGIN`.
+
+    `by_cycles` asks for as many busy multiprocessors as well: right where nothing else tells how much work it is.
+    """
+    clock = seen.sm_clock_hz / gpu.boost_clock_hz if seen.sm_clock_hz and gpu.boost_clock_hz else 1.0
+
+    def times(share: float | None, figure: float | None) -> float | None:
+        return None if share is None or figure is None else share * figure * MARGIN
+
+    half = gpu.compute_flop_per_s.get("bf16") or gpu.compute_flop_per_s.get("fp16")
+    single = gpu.compute_flop_per_s.get("fp32")
+    cycles = gpu.sm_count * seen.sm_clock_hz if gpu.sm_count and seen.sm_clock_hz else None
+    return Need(
+        memory_bytes=seen.memory_used_bytes * MARGIN if seen.memory_used_bytes is not None else None,
+        bytes_per_s=times(seen.dram_bandwidth, gpu.memory_bandwidth_bytes_per_s),
+        matrix_flop_per_s=times(seen.tensor_active, half * min(1.0, clock) if half else None),
+        vector_flop_per_s=times(seen.fp32_active, single * min(1.0, clock) if single else None),
+        sm_hz=times(seen.sm_active, cycles) if by_cycles else None,
+    )
+
+
+def unmet(need: Need, gpu: Gpu, chip: Chip) -> str | None:
+    """The first thing of `need` that `gpu` does not have, by what is reached, not by the data sheet; None: it has all."""
+    single = gpu.compute_flop_per_s.get("fp32")
+    has = (
+        ("memory", need.memory_bytes, chip.capacity_bytes),
+        ("memory bandwidth", need.bytes_per_s, chip.bandwidth_bytes_per_s),
+        ("16-bit products", need.matrix_flop_per_s, chip.flop_per_s),
+        ("FP32", need.vector_flop_per_s, single),
+        ("multiprocessors", need.sm_hz, gpu.sm_count * (gpu.boost_clock_hz or 0.0) * SM_ROOM if gpu.sm_count else None),
+    )
+    return next((name for name, asked, there in has if asked is not None and (there is None or there < asked)), None)
+
+
+def cheaper_by_needs(
+    need: Need, now: Gpu, price: Quote, gpus: Iterable[Gpu], prices: Mapping[str, Quote], chip: FindChip
+) -> list[Candidate]:
+    """Single GPUs of the same vendor that cost less, compute in BF16 if `now` does, and have all of `need`; the cheapest first."""
+    half = "bf16" if "bf16" in now.compute_flop_per_s else "fp16"
+    found = []
+    for gpu in gpus:
+        quote = _cheaper(gpu, now, price, prices)
+        figures = chip(gpu, half, half) if quote is not None else None
+        if quote is None or figures is None or unmet(need, gpu, figures) is not None:
+            continue
+        checks = [f"{bytes_text(need.memory_bytes)} of its {bytes_text(figures.capacity_bytes)}"] if need.memory_bytes else []
+        if need.bytes_per_s:
+            checks.append(f"{si_text(need.bytes_per_s, 'B/s')} of the {si_text(figures.bandwidth_bytes_per_s, 'B/s')} it reaches")
+        if need.matrix_flop_per_s:
+            checks.append(f"{si_text(need.matrix_flop_per_s, 'FLOP/s')} of the {si_text(figures.flop_per_s, 'FLOP/s')} it reaches")
+        found.append(Candidate(gpu=gpu.name, quote=quote, checked_by="needs", checks=checks + caveats(gpu)))
+    return sorted(found, key=lambda one: (one.quote.usd_per_h, one.gpu))
+
+
+def cheaper_by_engine(
+    workload: Workload,
+    now: Gpu,
+    price: Quote,
+    gpus: Iterable[Gpu],
+    prices: Mapping[str, Quote],
+    estimate: Estimate,
+    observed_tokens_per_s: float | None,
+) -> tuple[list[Candidate], Answer | str]:
+    """Single GPUs that cost less, on which the engine fits `workload` at the throughput observed; and its answer for `now`.
+
+    The throughput is `observed_tokens_per_s`, else what the engine expects of `now`. A candidate keeps it when the value of its
+    range reaches it; whether all of the range does is said.
+    The second value is a reason when the workload cannot be what was observed.
+    """
+    cheaper = [(gpu, quote) for gpu in gpus if (quote := _cheaper(gpu, now, price, prices)) is not None]
+    requests = [_request(workload, gpu.name) for gpu in (now, *(gpu for gpu, _ in cheaper))]
+    here, *others = estimate(requests)
+    if isinstance(here, UserError):
+        return [], str(here.problems[0])
+    if not here.fits or here.tokens_per_s is None:
+        return [], f"it does not run on one {now.name}: {here.reason or 'its speed is not known'}"
+    asked = observed_tokens_per_s or here.tokens_per_s.value
+    found = []
+    for (gpu, quote), answer in zip(cheaper, others, strict=True):
+        rate = None if isinstance(answer, UserError) else answer.tokens_per_s
+        if isinstance(answer, UserError) or not answer.fits or rate is None or rate.value < asked:
+            continue
+        memory = answer.memory_bytes
+        checks = [f"fits: {bytes_text(memory.total.value)} of {bytes_text(memory.capacity)}"] if memory else ["fits"]
+        surely = "all of its range" if rate.low >= asked else "its range begins below"
+        checks.append(
+            f"{si_text(rate.value)} tokens/s ({si_text(rate.low)} to {si_text(rate.high)}) for the {si_text(asked)} there are: {surely}"
+        )
+        found.append(Candidate(gpu=gpu.name, quote=quote, checked_by="engine", checks=checks + caveats(gpu), tokens_per_s=rate))
+    return sorted(found, key=lambda one: (one.quote.usd_per_h, one.gpu)), here
+
+
+def caveats(gpu: Gpu) -> list[str]:
+    """What moving to `gpu` asks for beside the move."""
+    superchip = "superchip" in (gpu.form_factor or "").casefold()
+    return ["its host's processor is ARM: programs have to be there for it"] if superchip else []
+
+
+def changed(workload: Workload, gpu: str, estimate: Estimate, **fields: object) -> Answer | None:
+    """What the engine says of one `gpu` with `fields` of the workload changed; None where it cannot be or does not fit."""
+    (answer,) = estimate([_request(msgspec.structs.replace(workload, **fields), gpu)])
+    return None if isinstance(answer, UserError) or not answer.fits else answer
+
+
+def _cheaper(gpu: Gpu, now: Gpu, price: Quote, prices: Mapping[str, Quote]) -> Quote | None:
+    quote = prices.get(gpu.name)
+    if quote is None or quote.whole > 1 or gpu.name == now.name or gpu.vendor != now.vendor:
+        return None
+    return quote if quote.usd_per_h <= price.usd_per_h * (1 - LEAST_GAIN) else None
+
+
+def _request(workload: Workload, gpu: str) -> Request:
+    stated = {name: getattr(workload, name) for name in Workload.__struct_fields__}
+    return Request(**stated, gpu=gpu, gpus=1)

@@ -1,0 +1,1 @@
+"""Frozen answers of the engine; front ends only format them."""

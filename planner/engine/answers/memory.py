@@ -1,0 +1,82 @@
+"""The memory of one candidate: bytes by component, and item by item."""
+
+from __future__ import annotations
+
+import msgspec
+
+from planner.engine.answers.figure import Figure
+from planner.units import percent_text
+
+
+class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes on the fullest GPU at the moment of its peak; the components add up to `total.value`."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    logits: float
+    kv_cache: float
+    buffers: float
+    overhead: float
+    """What PyTorch's own peak does not count: CUDA context, libraries, communicators, allocator slack."""
+    total: Figure
+    capacity: float
+    """Usable bytes of the GPU (less than the label on the box)."""
+
+
+MEMORY_COMPONENTS = ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")
+
+
+class MemoryItem(msgspec.Struct, frozen=True):
+    """One thing that takes memory."""
+
+    component: str
+    """One of `MEMORY_COMPONENTS`; the items of a component add up to it."""
+    name: str
+    """What it is, in words."""
+    bytes: float
+    formula: str
+    """Where the bytes come from, with the candidate's own numbers put in."""
+    source: str
+    """Where the formula comes from."""
+
+
+class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """The fullest GPU of one candidate at its peak, item by item; items of 0 bytes are left out."""
+
+    items: list[MemoryItem]
+    total_bytes: float
+    """The items' sum."""
+    label_bytes: float
+    """What the data sheet says the GPU has."""
+    capacity_bytes: float
+    """What of it programs can take."""
+    capacity_source: str
+    memory_fraction: float
+    """Share of the capacity that the engine may take."""
+    headroom: float
+    """Share of that which is kept free."""
+    usable_bytes: float
+    """capacity_bytes · memory_fraction · (1 - headroom)."""
+    host_bytes: float = 0.0
+    """Of the host's memory, for each GPU: what is offloaded."""
+
+    @property
+    def left_bytes(self) -> float:
+        """Of what may be used; below 0 where it does not fit."""
+        return self.usable_bytes - self.total_bytes
+
+    def ledger(self) -> list[tuple[str, float, str]]:
+        """(what, bytes, why) from the data sheet to what is left; steps that take nothing are left out."""
+        steps = [("on the data sheet", self.label_bytes, ""), ("for programs", self.capacity_bytes, self.capacity_source)]
+        if self.memory_fraction < 1:
+            share = self.capacity_bytes * self.memory_fraction
+            steps.append(("for the engine", share, f"its {percent_text(self.memory_fraction)} (memory_fraction)"))
+        if self.headroom > 0:
+            steps.append(("to be used", self.usable_bytes, f"{percent_text(self.headroom)} kept free (targets.headroom)"))
+        steps.append(("needed", self.total_bytes, f"{percent_text(self.total_bytes / self.usable_bytes)} of that"))
+        steps.append(("left" if self.left_bytes >= 0 else "too little by", abs(self.left_bytes), ""))
+        if self.host_bytes:
+            steps.append(("on the host", self.host_bytes, "for each GPU, what is offloaded"))
+        return steps

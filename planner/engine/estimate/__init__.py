@@ -1,0 +1,1 @@
+"""Candidates given in full: their answers, without any search."""

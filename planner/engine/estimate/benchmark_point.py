@@ -1,0 +1,129 @@
+"""What the planner says of a benchmark point before it is measured, in the unit of the point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+import planner
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
+from planner.engine.estimate.estimate import estimate
+from planner.engine.evaluate.measured_steps import model_of_step, with_measured_steps
+from planner.engine.performance.operators.chip import Chip, chip_of
+from planner.errors import UserError
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.ceilings.ceilings import Ceilings
+from planner.hardware.ceilings.measured import Product, spread_of
+from planner.hardware.measurements.measurement import Measurement, Prediction
+from planner.workload.architecture import Architecture
+from planner.workload.tasks import Request
+
+Architectures = Callable[[str | dict[str, Any]], Architecture]
+STREAMS = ("copy", "triad", "read", "gemv")
+
+
+def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Prediction | None:
+    """`foreseen` beside what was measured, to be kept; None where there is neither."""
+    figure = foreseen(point, gpu, ceilings, architecture) if point.value else None
+    if figure is None or not point.value:
+        return None
+    return Prediction(
+        run=point.run,
+        point=point.point,
+        device=point.device,
+        kind=point.kind,
+        predicted=figure.value,
+        low=figure.low,
+        high=figure.high,
+        basis=figure.basis,
+        measured=point.value,
+        measured_at=point.taken_at,
+        version=planner.__version__,
+    )
+
+
+def foreseen(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Figure | None:
+    """The prediction for `point` on `gpu` by `ceilings`; None for what the planner has no formula for, or cannot name."""
+    if point.kind == "gemm":
+        return _product(point, ceilings)
+    if point.kind in STREAMS:
+        warm = point.parameters.get("cache") == "warm"
+        memory = ceilings.weight_bandwidth(point.dtype) if point.kind == "gemv" and point.dtype else ceilings.bandwidth_bytes_per_s
+        return None if warm else Figure(memory.value, memory.low, memory.high, memory.basis)
+    request = request_of(point, gpu.name)
+    if request is None:
+        return None
+    try:
+        architecture(request.model)
+    except UserError:  # a model that this catalogue does not have
+        return None
+
+    def look_up(part: Gpu, dtype: str, stored: str) -> Chip | None:
+        chip = chip_of(part, ceilings, dtype, stored)
+        return with_measured_steps(chip, ceilings.train_points, architecture) if chip and ceilings.train_points else chip
+
+    def read(asked: Request) -> Architecture:
+        return architecture(asked.model)
+
+    (answer,) = estimate([request], lambda _: gpu, read, look_up)
+    return _figure(point, answer) if isinstance(answer, Answer) else None
+
+
+def request_of(point: Measurement, gpu: str) -> Request | None:
+    """The point as a candidate to be evaluated; None where it does not say enough of itself."""
+    given = point.parameters
+    try:
+        model = model_of_step(given)
+    except KeyError:
+        return None
+    fields: dict[str, Any] = {"model": model, "gpu": gpu, "gpus": 1}
+    if point.kind in {"train", "train-compiled", "train-lora"}:
+        fields |= {"task": "train", "engine": "torch", "dtype": point.dtype, "recipe": given.get("recipe")}
+        fields |= {"micro_batch": given.get("batch"), "sequence": given.get("sequence")}
+        if point.kind == "train-compiled":
+            fields["compile"] = True
+        if point.kind == "train-lora":
+            fields |= {"task": "finetune", "lora": {"rank": given.get("lora_rank"), "targets": "all-linear", "base": "bf16"}}
+    elif point.kind == "prefill":
+        fields |= {"task": "prefill", "engine": "torch", "dtype": point.dtype, "weight_dtype": given.get("weight_dtype")}
+        fields |= {"batch": given.get("batch"), "input_tokens": given.get("input_tokens")}
+    elif point.kind == "decode":
+        engine = "gpt-fast" if given.get("graph") else "torch"
+        fields |= {"task": "generate", "engine": engine, "dtype": point.dtype, "weight_dtype": given.get("weight_dtype")}
+        fields |= {"batch": given.get("batch"), "input_tokens": given.get("context"), "output_tokens": 2}
+    else:
+        return None
+    try:
+        return msgspec.convert(fields, Request)
+    except msgspec.ValidationError:  # a kind of point of a later version, or one that does not say its shape
+        return None
+
+
+def _figure(point: Measurement, answer: Answer) -> Figure | None:
+    """The answer in the unit of the point."""
+    if point.kind == "decode":
+        one, batch = answer.decode_tokens_per_s, float(point.parameters["batch"])
+        return Figure(one.value * batch, one.low * batch, one.high * batch, one.basis) if one else None
+    seconds = answer.prefill_s if point.kind == "prefill" else answer.step_s
+    if seconds is None or not point.flop:
+        return None
+    return Figure(point.flop / seconds.value, point.flop / seconds.high, point.flop / seconds.low, seconds.basis)
+
+
+def _product(point: Measurement, ceilings: Ceilings) -> Figure | None:
+    """FLOP/s by the formula; its range weighs that of arithmetic and of memory by their shares of the time."""
+    reached = ceilings.compute_flop_per_s.get(point.dtype or "")
+    if reached is None or not point.flop or not point.value:
+        return None
+    memory = ceilings.bandwidth_bytes_per_s
+    product = Product(point.flop, point.bytes or 0.0, point.flop / point.value, spread_of(point))
+    error = product.error(reached.value, ceilings.kernel_latency_s.value, memory.value, ceilings.knee)
+    flop_s, bytes_s = product.flop / reached.value, product.moved / memory.value
+    share = flop_s / (flop_s + bytes_s)
+    spread = math.hypot(share * reached.spread, (1 - share) * memory.spread)
+    value = point.value * math.exp(-error)
+    return Figure(value, value * math.exp(-spread), value * math.exp(spread), reached.basis)

@@ -1,0 +1,74 @@
+"""Training steps that were measured on a device, against what the formulas say of the very same step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from planner.engine.columns import LayoutColumns
+from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.job.resolve import resolve
+from planner.engine.performance.operators.chip import Chip
+from planner.engine.performance.training import step_of
+from planner.engine.study.sizes import study_config
+from planner.errors import UserError
+from planner.hardware.ceilings.ceilings import TrainPoint
+from planner.workload.architecture import Architecture
+from planner.workload.tasks import Recipe, Workload
+
+TRANSFER_SPREAD = 0.25
+"""90 % half width of carrying the ratio of one step over to another size of model and batch."""
+_RECIPES: dict[str, Recipe] = {"amp": "amp", "fp32": "fp32", "bf16": "bf16", "mixed": "mixed"}
+
+
+def with_measured_steps(
+    chip: Chip, points: tuple[TrainPoint, ...], architecture: Callable[[str | dict[str, Any]], Architecture]
+) -> Chip:
+    """`chip` with the ratio of measured to predicted step time, the geometric mean over its points of the same dtype."""
+    ratios = [ratio for point in points if (ratio := _ratio(chip, point, architecture)) is not None]
+    if not ratios:
+        return chip
+    factor = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
+    return replace(chip, train_factor=factor, train_spread=TRANSFER_SPREAD)
+
+
+def model_of_step(given: dict[str, object]) -> str | dict[str, Any]:
+    """The model of a step: by its shape where the point states that, else by its name. Raises `KeyError`."""
+    width, depth, vocabulary = (given.get(name) for name in ("width", "depth", "vocabulary"))
+    ours = str(given["model"]).startswith("qwen3-study-")
+    if ours and isinstance(width, int) and isinstance(depth, int) and isinstance(vocabulary, int):
+        return study_config(width, depth, vocabulary)
+    return str(given["model"])
+
+
+def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str, Any]], Architecture]) -> float | None:
+    """Measured ÷ predicted seconds of one step; None when the point is of another dtype or not described."""
+    given = point.parameters
+    batch, sequence, recipe = given.get("batch"), given.get("sequence"), _RECIPES.get(str(given.get("recipe")))
+    if (
+        point.dtype != chip.dtype
+        or recipe is None
+        or not point.step_s
+        or not isinstance(batch, int)
+        or not isinstance(sequence, int)
+    ):
+        return None
+    try:
+        model = architecture(model_of_step(given))
+    except (UserError, KeyError):
+        return None
+    workload = Workload(
+        model=str(given["model"]), task="train", engine="torch", recipe=recipe, dtype=None, micro_batch=batch, sequence=sequence
+    )
+    job = replace(resolve(workload, model), dtype=chip.dtype)
+    one = np.zeros(1, dtype=np.int64)
+    ones = {name: np.ones(1) for name in LayoutColumns.__dataclass_fields__}
+    layout = LayoutColumns(
+        **ones | {"zero": np.zeros(1), "checkpointing": np.zeros(1), "micro_batch": np.full(1, float(job.micro_batch))}
+    )
+    predicted = float(step_of(Candidates([job], one, [replace(chip, train_factor=1.0)], one, layout).table()).step_s[0])
+    return point.step_s / predicted

@@ -1,0 +1,46 @@
+"""How far off the formulas are: what of a range no ceiling explains."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table, added
+from planner.engine.performance.operators.chip import Chip
+from planner.engine.performance.prefill_decode.generation import ServeColumns
+from planner.engine.performance.training import StepColumns
+
+MODEL_SPREAD = {"train": 0.10, "finetune": 0.48, "generate": 0.47, "prefill": 0.38, "serve": 0.10}
+STREAM_SPREAD = 0.84
+FIRST_TOKEN_SPREAD = 0.81
+"""Half width (90 %) of ln(measured ÷ predicted) that remains whatever the ceilings are, by task: `scripts/calibration/fit_spreads.py` on
+2,167 published experiments (2026-11-21; it prints the coverage with each source left out), never below 0.1; of `generate` with each
+source counting alike. `STREAM_SPREAD` stands in its place for the time between tokens, which nothing averages out: published rates of
+one stream are further apart than those of whole batches. `FIRST_TOKEN_SPREAD` is the further one of the time to first token under
+load, which depends on how requests happen to arrive."""
+NETWORK_SPREAD = math.log(2)
+"""Of the time spent between nodes over a network that was taken to be as usual for its GPU: half or twice as fast. An assumption."""
+MEASURED_SHARE = 0.5
+"""How much of it is left when compute and bandwidth were measured on the device itself."""
+
+
+def formulas_share(chip: Chip) -> float:
+    """Share of the spreads of formulas that is left on this device."""
+    return MEASURED_SHARE if chip.basis == "measured" else 1.0
+
+
+def network_spread(t: Table, step: StepColumns | None, serve: ServeColumns | None) -> Floats:
+    """What the network between nodes adds to the spread of a step's or a request's time; nothing inside a node or where it was measured.
+
+    In training it is what the step waits for exchanges among replicas and stages, in inference the tensor parallelism over nodes.
+    """
+    s = t.layout
+    if step:
+        apart, spent_s, seconds = s.gpus > s.gpus_per_node, added(step.exposed.values()), step.step_s
+    elif serve:
+        apart, spent_s, seconds = s.tp * s.cp > s.gpus_per_node, serve.by_class["communication"], serve.request_s
+    else:
+        return np.zeros(1)
+    share = np.where(apart & (t.chip.measured_nodes_few == 0), spent_s / np.where(seconds > 0, seconds, 1.0), 0.0)
+    return NETWORK_SPREAD * np.minimum(share, 1.0)

@@ -1,0 +1,1 @@
+"""One evaluated candidate in detail: its answer, its memory item by item, its time operator by operator."""

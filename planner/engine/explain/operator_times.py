@@ -1,0 +1,268 @@
+"""Where the time of one candidate goes: every operator with its shape, FLOPs, bytes and seconds, phase by phase.
+
+The seconds are those of `training.step_of` and `serving.serve_of`: products that are timed together (`operators.layer_products`)
+share their time by what each would take alone, and the operators of a class in a phase add up to that class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.engine.answers.time import Bound, Operator
+from planner.engine.columns import Floats, Table
+from planner.engine.job.job import Job
+from planner.engine.performance.operators.communication import hand_over_s, tensor_parallel_s
+from planner.engine.performance.operators.forward_pass import (
+    BETWEEN,
+    SCORE_BYTES,
+    Pass,
+    attended_tokens,
+    attention_s,
+    between_bytes,
+    cache_bytes,
+    distinct_experts,
+    head_product,
+    head_share,
+    latencies_s,
+    layer_products,
+    product_s,
+    quantise_s,
+)
+from planner.engine.performance.operators.matrix_products import BACKWARD, FUSED_ATTENTION_BACKWARD, Gemm, pass_products
+from planner.engine.performance.operators.soft_maximum import soft_maximum
+from planner.engine.performance.prefill_decode.generation import ServeColumns
+from planner.engine.performance.prefill_decode.speculative_decoding import drafting
+from planner.engine.performance.training import LOSS_TRAFFIC_BYTES, StepColumns, phase_factors
+
+LOSS_FORWARD = 10 / 24
+"""Of `LOSS_TRAFFIC_BYTES`, what the forward pass moves: 16-bit logits read, FP32 copy and log-softmax written."""
+CLASSES = ("matmul", "attention", "elementwise", "head", "communication", "latency")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An operator of one pass through one pipeline stage; `weight`: its seconds, of which only the ratios count."""
+
+    kind: str
+    name: str
+    weight: float
+    bound: Bound
+    count: float = 0.0
+    gemm: Gemm | None = None
+    flop: float = 0.0
+    bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """How often the parts run, and what each class takes."""
+
+    name: str
+    seconds: Mapping[str, float]
+    passes: float
+    times: Mapping[str, float]
+    """Class -> how often its work is done in a pass, where that is not once."""
+
+
+def number(column: Floats) -> float:
+    """The value of a table of one row."""
+    return float(np.ravel(column)[0])
+
+
+def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
+    """The operators of one optimizer step; the table has one row."""
+    factor, count = number(t.chip.train_factor), number(step.count)
+    parts = list(_parts(t, job, step.one))
+    busy = {name: number(getattr(step.one, name)) * factor * count for name in CLASSES}
+    exposed = number(step.by_class["launch"])
+    factors = {name: {of: number(value) for of, value in by.items()} for name, by in phase_factors(t).items()}
+    launches = sum(by["launch"] for by in factors.values())
+    found: list[Operator] = []
+    for name, by in factors.items():
+        seconds = {of: busy[of] * by[of] for of in CLASSES} | {"launch": exposed * by["launch"] / launches}
+        phase = _Phase(name, seconds, count, by | {"attention": _attention_work(name, by["attention"], job)})
+        found += _operators(phase, parts, job)
+        found += _loss(t, name, count, factor)
+    found += _listed("exchange", "communication", step.exposed, "link")
+    bounds: dict[str, Bound] = {"states, gradients and weights": "bandwidth", "states in host memory": "link", "launches": "launch"}
+    for name, value in step.update.items():
+        found += _listed("update", "optimizer", {name: value}, bounds[name])
+    found += _listed("bubble", "bubble", {"waiting for other pipeline stages": step.by_class["bubble"]}, "bubble")
+    return found
+
+
+def _attention_work(phase: str, time: float, job: Job) -> float:
+    """Attention's FLOPs over the forward pass's, where its time is `time` as long."""
+    if phase != "backward":
+        return time
+    return BACKWARD if job.eager_attention else FUSED_ATTENTION_BACKWARD
+
+
+def _loss(t: Table, phase: str, count: float, factor: float) -> Iterator[Operator]:
+    """Softmax and loss over the vocabulary, which `step_of` adds to the kernels between products."""
+    share = {"forward": LOSS_FORWARD, "backward": 1 - LOSS_FORWARD}.get(phase, 0.0)
+    s, c = t.layout, t.chip
+    moved = number(s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary / s.tp / s.pp) * LOSS_TRAFFIC_BYTES * share * count
+    if moved:
+        seconds = moved * factor / number(c.bandwidth_bytes_per_s)
+        yield Operator(phase=phase, kind="elementwise", name="softmax and loss", seconds=seconds, bound="bandwidth", bytes=moved)
+
+
+def _listed(phase: str, kind: str, seconds: Mapping[str, Floats], bound: Bound) -> Iterator[Operator]:
+    for name, value in seconds.items():
+        if (taken := number(value)) > 0:
+            yield Operator(phase=phase, kind=kind, name=name, seconds=taken, bound=bound)
+
+
+def serve_operators(t: Table, job: Job, serve: ServeColumns) -> list[Operator]:
+    """The operators of one request (of one batch, where it is fixed) in prefill and decode; the table has one row."""
+    found: list[Operator] = []
+    draft = drafting(t)
+    for name, phase in serve.phases.items():
+        table, of = t, job
+        if draft is not None and job.draft is not None and name.startswith("draft"):
+            d = job.draft
+            table, of = draft, replace(job, architecture=d.architecture, linear_bytes=d.linear_bytes, other_bytes=d.other_bytes)
+        seconds = {kind: number(value) for kind, value in phase.by_class.items()}
+        passes = number(phase.count) * number(t.layout.pp)
+        parts = [*_parts(table, of, phase.one), _Part("host", "engine between passes: scheduling, sampling", 1.0, "host")]
+        found += _operators(_Phase(name, seconds, passes, {}), parts, of)
+    return found
+
+
+def _operators(phase: _Phase, parts: Iterable[_Part], job: Job) -> Iterator[Operator]:
+    """`parts` in one phase, their seconds by weight; nothing of no time."""
+    parts = [part for part in parts if part.weight > 0]
+    whole: dict[str, float] = {}
+    for part in parts:
+        whole[part.kind] = whole.get(part.kind, 0.0) + part.weight
+    for part in parts:
+        seconds = phase.seconds.get(part.kind, 0.0) * part.weight / whole[part.kind]
+        if seconds > 0:
+            often = phase.passes * phase.times.get(part.kind, 1.0)
+            shape = {"m": part.gemm.m, "n": part.gemm.n, "k": part.gemm.k, "dtype": job.dtype} if part.gemm else {}
+            yield Operator(
+                phase=phase.name,
+                kind=part.kind,
+                name=part.name,
+                seconds=seconds,
+                bound=part.bound,
+                count=part.count * often,
+                flop=part.flop * often,
+                bytes=part.bytes * often,
+                **shape,  # type: ignore[arg-type]  # three numbers and a name
+            )
+
+
+def _parts(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
+    """Everything one forward pass through one pipeline stage is made of."""
+    yield from _products(t, job, one)
+    yield from _between(t, one)
+    yield from _latencies(t, one)
+    yield from _collectives(t, one)
+    layers = number(t.model.layers / t.layout.pp)
+    mixed = t.engine.mixed_launches_per_layer * (one.shape[2] > 1)
+    launches = number(t.engine.launches_per_layer + mixed + t.engine.launches_per_expert * t.model.experts) * layers
+    yield _Part("launch", "waiting for the host to launch kernels", 1.0, "launch", launches)
+
+
+def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
+    """Products, those timed together sharing their time."""
+    rows, context, new, head_rows = one.shape
+    s = t.layout
+    touched = number(distinct_experts(t, rows)) if job.architecture.experts else None
+    gemms = pass_products(
+        job.architecture,
+        number(rows),
+        number(attended_tokens(t, context)),
+        head_rows=number(head_rows),
+        new=max(1.0, number(new)),
+        touched=touched,
+        tp=round(number(s.tp)),
+    )
+    stage = {name: 1 / number(s.pp) for name in ("attention", "mlp", "shared", "scores")}
+    stage |= {"experts": 1 / number(s.pp * np.maximum(s.ep, 1)), "head": number(head_share(t, head_rows))}
+    scores_s, eager_s, flop_s, read_s = attention_s(t, rows, context, new)
+    layers = number(t.model.layers / s.pp)
+    for group, seconds in _group_seconds(t, rows, head_rows).items():
+        members = [replace(gemm, count=gemm.count * stage[group]) for gemm in gemms if gemm.group == group]
+        alone = [_alone(t, job, gemm) for gemm in members]
+        whole = sum(weight for weight, _, _ in alone) or 1.0
+        for gemm, (weight, bound, moved) in zip(members, alone, strict=True):
+            kind = "head" if group == "head" else "matmul"
+            yield _Part(kind, gemm.name, seconds * weight / whole, bound, gemm.count, gemm, gemm.flop, moved)
+    scores = [replace(gemm, count=gemm.count * stage["scores"]) for gemm in gemms if gemm.group == "scores"]
+    flop = sum(gemm.flop for gemm in scores)
+    read = number(cache_bytes(t, rows, context, new)) * layers
+    binds: Bound = "compute" if number(flop_s) > number(read_s) else "bandwidth"
+    for gemm in scores:
+        share = gemm.flop / flop if flop else 0.0
+        seconds = number(scores_s) * layers * share
+        yield _Part("attention", gemm.name, seconds, binds, gemm.count, gemm, gemm.flop, read * share)
+    through = number(rows * attended_tokens(t, context) * t.model.heads / s.tp) * layers * SCORE_BYTES
+    yield _Part("attention", "attention scores through memory", number(eager_s) * layers, "bandwidth", layers, bytes=through)
+
+
+def _group_seconds(t: Table, rows: Floats, head_rows: Floats) -> dict[str, float]:
+    """Seconds of the products timed together, over the layers of one stage."""
+    moe = t.model.moe_layers / t.model.layers
+    layers = {"attention": np.ones(1), "mlp": 1 - moe, "experts": moe, "shared": moe}
+    products = layer_products(t, rows)
+    found = {
+        name: number(product_s(t, product)[0] * layers[name] * t.model.layers / t.layout.pp) for name, product in products.items()
+    }
+    return found | {"head": number(product_s(t, head_product(t, head_rows))[0] * head_share(t, head_rows))}
+
+
+def _alone(t: Table, job: Job, gemm: Gemm) -> tuple[float, Bound, float]:
+    """(seconds, what binds, bytes) of products of weights by themselves."""
+    c, stored = t.chip, job.other_bytes if gemm.group == "head" else job.linear_bytes
+    weights, moved = gemm.n * gemm.k * gemm.count * stored, gemm.m * (gemm.n + gemm.k) * gemm.count * job.activation_bytes
+    flop_s = gemm.flop / c.flop_per_s
+    bytes_s = weights / c.weight_bandwidth_bytes_per_s + moved / c.bandwidth_bytes_per_s
+    bound: Bound = "compute" if number(flop_s) > number(bytes_s) else "bandwidth"
+    return number(soft_maximum(flop_s, bytes_s, c.knee)), bound, weights + moved
+
+
+def _between(t: Table, one: Pass) -> Iterator[_Part]:
+    """What lies between the products."""
+    rows, layers = one.shape[0], number(t.model.layers / t.layout.pp)
+    for name in BETWEEN:
+        moved = number(between_bytes(t, rows, name)) * layers
+        yield _Part("elementwise", name, moved / number(t.chip.bandwidth_bytes_per_s), "bandwidth", layers, bytes=moved)
+    rounding = number(quantise_s(t, rows)) * layers
+    moved = rounding * number(t.chip.quantise_bytes_per_s)
+    yield _Part("elementwise", "rounding what products read", rounding, "bandwidth", layers, bytes=moved)
+
+
+def _latencies(t: Table, one: Pass) -> Iterator[_Part]:
+    layers = number(t.model.layers / t.layout.pp)
+    products = 4 + 3 * number(t.model.moe_layers / t.model.layers)
+    small = max(0.0, number(t.engine.kernels_per_layer) - 5)
+    names = {"starting and ending products": products, "starting and ending attention": 1.0, "small kernels": small}
+    for (name, count), seconds in zip(names.items(), latencies_s(t, one.shape[2]), strict=True):
+        yield _Part("latency", name, number(seconds) * layers, "latency", count * layers)
+
+
+def _collectives(t: Table, one: Pass) -> Iterator[_Part]:
+    m, s = t.model, t.layout
+    layers = number(m.layers / s.pp)
+    size = number(one.shape[0] * m.width * t.job.activation_bytes)
+    reduce_s, exchange_s = tensor_parallel_s(t, one.shape[0])
+    reduced = 2 * 2 * number((s.tp - 1) / s.tp) * size * layers
+    yield _Part("communication", "all-reduce of activations", number(reduce_s) * layers, "link", 2 * layers, bytes=reduced)
+    stages = number((s.pp - 1) / s.pp)
+    yield _Part(
+        "communication",
+        "hand-over to the next stage",
+        number(hand_over_s(t, one.shape[0])) * stages,
+        "link",
+        stages,
+        bytes=size * stages / number(s.tp),
+    )
+    moe, ranks = number(m.moe_layers / m.layers), number(np.maximum(s.ep, 1))
+    routed = 2 * moe * size * number(m.experts_per_token) * (ranks - 1) / ranks / ranks * layers
+    yield _Part("communication", "all-to-all of routed tokens", number(exchange_s) * layers, "link", 2 * moe * layers, bytes=routed)

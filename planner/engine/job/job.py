@@ -1,0 +1,37 @@
+"""A workload with every choice made that does not depend on hardware: what the formulas read, and what was assumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.engine.job.draft_model import Draft
+from planner.engine.job.engine import Engine
+from planner.engine.records.footprint import Footprint
+from planner.engine.records.job import JobNumbers
+from planner.workload.architecture import Architecture
+from planner.workload.tasks import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(JobNumbers[float]):
+    """One resolved workload. Lengths in tokens, sizes in bytes, flags as 0 or 1."""
+
+    task: str
+    dtype: str
+    stored: str
+    """Storage format of the linear weights."""
+    micro_batch: float
+    """0: to be searched."""
+    batch: float
+    request_rate_per_s: float
+    """0: not given."""
+    concurrency: float
+    """Concurrent requests of the whole deployment; 0: not given; inf: as many as fit."""
+    engine: Engine
+    workload: Workload
+    architecture: Architecture
+    footprint: Footprint[float]
+    draft: Draft | None = None
+    """The draft model that is timed."""
+    assumed: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,61 @@
+"""What a candidate given in full has to obey before it can be evaluated: degrees, batches and links that fit together."""
+
+from __future__ import annotations
+
+from planner.engine.job.job import Job
+from planner.errors import Problems, nearest_names
+from planner.workload.tasks import Request
+
+LINKS = ("nvlink", "pcie")
+FABRICS = ("infiniband", "ethernet")
+
+
+def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: int) -> None:
+    """Raises `UserError` naming every degree or batch that contradicts the others or the model."""
+    problems = Problems()
+    given = {name: getattr(request, name) for name in ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages")}
+    for name, value in given.items():
+        if value is not None and value < 1:
+            problems.add(name, f"{value} is not accepted; it has to be at least 1.")
+    problems.raise_if_any()
+    a, gpus = job.architecture, tp * pp * dp * cp
+    if request.gpus is not None and gpus != request.gpus:
+        problems.add("gpus", f"{request.gpus} is not tp·pp·dp·cp = {tp}·{pp}·{dp}·{cp} = {gpus}.")
+    if tp > a.heads or (job.train and a.heads % tp):
+        problems.add("tp", f"{tp} does not divide the model's {a.heads} attention heads.")
+    if pp > a.layers:
+        problems.add("pp", f"{pp} stages are more than the model's {a.layers} layers.")
+    if (request.ep or 1) > 1:
+        if not a.experts:
+            problems.add("ep", f"{request.ep} is not accepted; the model has no experts.")
+        elif gpus % (request.ep or 1) or (request.ep or 1) > a.experts:
+            problems.add("ep", f"{request.ep} has to divide the {gpus} GPUs and be at most the model's {a.experts} experts.")
+    _check_pools(request, dp, problems)
+    step = int(job.micro_batch or 1) * dp
+    if job.global_batch and job.global_batch % step:
+        problems.add("global_batch", f"{job.global_batch:.0f} is not a multiple of micro_batch·dp = {step}.")
+    problems.raise_if_any()
+
+
+def _check_pools(request: Request, dp: int, problems: Problems) -> None:
+    """Disaggregated services have at least a replica for prompts and another for answers."""
+    prefill = request.prefill_replicas
+    if prefill is not None and not request.disaggregated:
+        problems.add("prefill_replicas", f"{prefill} is not accepted; only disaggregated services have them.")
+    elif request.disaggregated and dp < 2:
+        problems.add("dp", f"{dp} is not accepted; a disaggregated service has at least 2 replicas, for prompts and for answers.")
+    elif prefill is not None and not 1 <= prefill < dp:
+        problems.add("prefill_replicas", f"{prefill} is not accepted; it has to be at least 1 and below dp = {dp}.")
+
+
+def check_links(link: str | float | None, fabric: str | float | None) -> None:
+    """Raises `UserError` for a link or fabric that is neither a known name nor a positive rate in bytes/s."""
+    problems = Problems()
+    for key, value, names in (("link", link, LINKS), ("fabric", fabric, FABRICS)):
+        if isinstance(value, str) and value not in names:
+            problems.add(
+                key, f"{value!r} is not accepted; it has to be {' or '.join(names)}, or bytes/s.", nearest_names(value, names)
+            )
+        elif isinstance(value, (int, float)) and value <= 0:
+            problems.add(key, f"{value} is not accepted; bytes/s have to be above 0.")
+    problems.raise_if_any()

@@ -1,0 +1,145 @@
+"""What of a workload can be changed so that it takes less memory, from the cheapest to the dearest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import msgspec
+
+from planner.engine.answers.lever import LeverCost
+from planner.engine.search.layouts import DEFAULT_MOST_GPUS
+from planner.units import percent_text
+from planner.workload.tasks import Lengths, Lora, Sharding, Workload
+
+SIXTEEN_BIT = {None, "bf16", "fp16"}
+LEAST_CONTEXT, LEAST_SEQUENCE = 256, 256
+MOST_HALVINGS = 3
+OFFLOADING_GPUS = 16
+"""Where more may be taken, sharding over them leaves little to keep in host memory."""
+MOST_GPUS = 16384
+"""Where the search for more GPUs ends."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a workload."""
+
+    keys: dict[str, Any]
+    """Keys of the workload and their new values."""
+    text: str
+    costs: LeverCost
+    worth: float
+    """The slowdown one would rather accept than this change; a judgement, which decides the order of levers alone."""
+
+    @property
+    def group(self) -> str:
+        """Changes of one group are steps of the same thing: of these the first that is enough will do."""
+        return "adapters" if "lora" in self.keys else next(iter(self.keys))
+
+
+def together(changes: Sequence[Change]) -> Change:
+    """Several changes as one."""
+    keys = {key: value for change in changes for key, value in change.keys.items()}
+    kinds: tuple[LeverCost, ...] = get_args(LeverCost)
+    dearest = max((change.costs for change in changes), key=kinds.index)
+    return Change(keys, " + ".join(change.text for change in changes), dearest, sum(change.worth for change in changes))
+
+
+def changed(workload: Workload, keys: dict[str, Any]) -> Workload:
+    """`workload` with other values for `keys`."""
+    return msgspec.convert(msgspec.to_builtins(workload) | msgspec.to_builtins(keys), Workload)
+
+
+def changes_of(workload: Workload) -> list[Change]:
+    """Every single change there is for `workload`; those of one group in growing strength."""
+    found = _of_training(workload) if workload.task in {"train", "finetune"} else _of_inference(workload)
+    return sorted([*found, *_of_both(workload)], key=lambda change: change.worth)
+
+
+def _of_training(w: Workload) -> Iterator[Change]:
+    if w.attention == "eager":
+        yield Change({"attention": "flash"}, "flash attention", "time", 0.0)
+    if w.loss in {None, "full"}:
+        yield Change({"loss": "chunked"}, "chunked loss", "time", 0.0)
+    for stage in _stages_above(w.sharding):
+        yield Change({"sharding": stage}, f"ZeRO {stage[-1]}", "time", 0.0)
+    for size in _halves(w.micro_batch, 1):
+        yield Change({"micro_batch": size}, f"micro batch {size}", "time", 0.0)
+    if w.checkpointing == "none" and w.attention == "eager":
+        yield Change({"checkpointing": "selective"}, "recomputed attention scores", "time", 0.0)
+    if w.checkpointing in {"none", "selective"}:
+        yield Change({"checkpointing": "full"}, "recomputed activations (full checkpointing)", "time", 0.0)
+    if w.optimizer in {None, "adamw"}:
+        yield Change({"optimizer": "adamw-8bit"}, "8-bit AdamW", "precision", 0.1)
+    few = (w.max_gpus or DEFAULT_MOST_GPUS[w.task]) <= OFFLOADING_GPUS
+    if few and w.offload in {None, "none"} and w.optimizer != "none":
+        yield Change({"offload": "optimizer"}, "optimizer states in host memory", "time", 0.2)
+    if few and w.offload in {None, "none", "optimizer"}:
+        yield Change({"offload": "parameters"}, "weights and optimizer states in host memory", "time", 0.3)
+    if w.recipe != "bf16" and w.lora is None:
+        yield Change({"recipe": "bf16"}, "all training state in 16 bit", "precision", 0.5)
+    yield from _adapters(w)
+    for length in list(_halves(w.sequence or 2048, LEAST_SEQUENCE))[:MOST_HALVINGS]:
+        yield Change({"sequence": length}, f"sequences of {length:,} tokens", "job", 3.0)
+
+
+def _stages_above(sharding: Sharding | None) -> tuple[Sharding, ...]:
+    stages: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
+    return stages[stages.index(sharding) + 1 :] if sharding in stages else ()
+
+
+def _adapters(w: Workload) -> Iterator[Change]:
+    if w.lora is None:
+        for base, text in (("bf16", "LoRA adapters"), ("nf4", "QLoRA: adapters on 4-bit weights")):
+            keys = {"task": "finetune", "recipe": "bf16", "lora": Lora(rank=16, base=base)}
+            yield Change(keys, text, "job", 2.0 if base == "bf16" else 2.5)
+    elif w.lora.base in SIXTEEN_BIT | {"fp32"}:
+        yield Change({"lora": msgspec.structs.replace(w.lora, base="nf4")}, "4-bit base weights (QLoRA)", "precision", 0.5)
+
+
+def _of_inference(w: Workload) -> Iterator[Change]:
+    if w.kv_dtype in SIXTEEN_BIT:
+        yield Change({"kv_dtype": "fp8"}, "8-bit KV cache", "precision", 0.05)
+    full = w.weight_dtype in SIXTEEN_BIT | {"fp32", "tf32"}
+    if full:
+        yield Change({"weight_dtype": "fp8"}, "fp8 weights", "precision", 0.1)
+    if full or w.weight_dtype in {"fp8", "int8"}:
+        yield Change({"weight_dtype": "int4"}, "int4 weights", "precision", 0.5)
+    if isinstance(w.concurrency, int):
+        for count in _halves(w.concurrency, 1):
+            yield Change({"concurrency": count}, f"{count:,} at once", "time", 0.6)
+    for count in _halves(w.batch if w.task != "serve" else None, 1):
+        yield Change({"batch": count}, f"batch of {count:,}", "time", 0.2)
+    for share, words in ((2, "half the context"), (4, "a quarter of the context"), (8, "an eighth of the context")):
+        shorter = _shorter(w.input_tokens, share)
+        if shorter is not None and (w.prefix_tokens or 0) < (shorter.mean if isinstance(shorter, Lengths) else shorter):
+            yield Change({"input_tokens": shorter}, words, "job", 3.0)
+
+
+def _shorter(tokens: int | Lengths | None, share: int) -> int | Lengths | None:
+    """Input tokens ÷ `share`; None where that leaves too few to be the same work."""
+    if isinstance(tokens, Lengths):
+        whole = {"mean": tokens.mean, "p50": tokens.p50, "p95": tokens.p95}
+        return Lengths(**{name: x / share for name, x in whole.items() if x}) if tokens.mean / share >= LEAST_CONTEXT else None
+    return tokens // share if tokens is not None and tokens // share >= LEAST_CONTEXT else None
+
+
+def _of_both(w: Workload) -> Iterator[Change]:
+    if w.targets.headroom is None:
+        yield Change(
+            {"targets": msgspec.structs.replace(w.targets, headroom=0.02)}, f"headroom of {percent_text(0.02)}", "margin", 0.7
+        )
+    most = w.max_gpus or DEFAULT_MOST_GPUS[w.task]
+    if most < MOST_GPUS:
+        yield Change({"max_gpus": MOST_GPUS}, f"up to {MOST_GPUS:,} GPUs", "hardware", 1.0)
+    if w.gpus_considered:
+        yield Change({"gpus_considered": []}, "any GPU of the catalogue", "hardware", 1.5)
+
+
+def _halves(value: int | None, least: int) -> Iterator[int]:
+    """Half of `value`, a quarter, … not below `least`."""
+    while value is not None and value // 2 >= least:
+        value //= 2
+        yield value

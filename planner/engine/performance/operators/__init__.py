@@ -1,0 +1,1 @@
+"""Seconds of the operators of one pass on one kind of device: products, attention, collectives."""

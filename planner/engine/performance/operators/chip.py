@@ -1,0 +1,167 @@
+"""One device at one compute dtype, as the timing formulas read it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from planner.engine.records.chip import ChipNumbers
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.catalogue.networks import fabric_of, usual_fabric
+from planner.hardware.ceilings.ceilings import Basis, Ceilings, Link, NodeCollective
+from planner.units import percent_text, si_text
+
+__all__ = ["Chip", "FindChip", "chip_of", "fabric_of", "joined_by", "link_of", "measured_between"]
+
+USABLE_SHARE = 0.97
+"""Usable ÷ label where no driver figure is known: parts with one range from 0.92 (ECC on GDDR6) to 0.99 (HBM)."""
+GEFORCE_FP16_GAIN = 1.72
+"""GeForce tensor cores add up in FP16 at twice the rate; 1.72 is reached (RTX 4060, triton-lang/triton issue 10851)."""
+_ORDER: tuple[Basis, ...] = ("spec", "public", "transferred", "measured")
+
+
+_STORED = {"fp8": "fp8", "int8": "int8", "gptq-int8": "int8", "q8_0": "int8", "fp4": "fp4", "nvfp4": "fp4", "mxfp4": "fp4"}
+_SIXTEEN = {"fp32", "tf32", "fp16", "bf16"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chip(ChipNumbers[float]):
+    """One device at one compute dtype."""
+
+    gpu: Gpu
+    dtype: str
+    node_collectives: tuple[NodeCollective, ...] = ()
+    """Measured over several nodes, whatever joins them."""
+    joined: tuple[NodeCollective, ...] = ()
+    """Those the `measured_*` and `fabric_*` figures come from, by the number of nodes."""
+    basis: Basis
+    """The weaker of compute and bandwidth."""
+    sources: tuple[str, ...]
+
+
+FindChip = Callable[[Gpu, str, str], Chip | None]
+"""(GPU, compute dtype, stored weights) -> its figures; None where the dtype cannot be timed on it."""
+
+
+def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | None:
+    """The device at compute `dtype` with weights kept as `stored`; None where it has no figure for the dtype."""
+    compute = ceilings.compute_flop_per_s.get(dtype)
+    peak = gpu.compute_flop_per_s.get(dtype)
+    if compute is None or peak is None:
+        return None
+    bandwidth = ceilings.bandwidth_bytes_per_s
+    attention = next(
+        (ceilings.attention_flop_per_s[name] for name in (dtype, "bf16", "fp16") if name in ceilings.attention_flop_per_s), compute
+    )
+    kind = None if stored in _SIXTEEN else _STORED.get(stored, "int4")
+    weights = bandwidth if kind is None else ceilings.weight_bandwidth(kind)
+    chip = Chip(
+        gpu=gpu,
+        dtype=dtype,
+        capacity_bytes=gpu.usable_memory_bytes or gpu.memory_bytes * (USABLE_SHARE if gpu.kind == "gpu" else 1.0),
+        peak_flop_per_s=peak,
+        flop_per_s=compute.value,
+        flop_spread=compute.spread,
+        is_hbm=float((gpu.memory_type or "").upper().startswith("HBM")),
+        fp16_accumulate_gain=GEFORCE_FP16_GAIN if gpu.form_factor == "GeForce" and dtype == "fp16" else 1.0,
+        attention_flop_per_s=attention.value,
+        attention_latency_s=ceilings.attention_latency_s.value,
+        bandwidth_bytes_per_s=bandwidth.value,
+        bandwidth_spread=bandwidth.spread,
+        weight_bandwidth_bytes_per_s=weights.value,
+        decode_bandwidth_bytes_per_s=ceilings.decode_bandwidth_bytes_per_s.value,
+        decode_latency_s=ceilings.decode_attention_latency_s.value,
+        decode_head_s=ceilings.decode_head_s.value,
+        quantise_bytes_per_s=ceilings.quantise_bytes_per_s.value,
+        latency_s=ceilings.kernel_latency_s.value,
+        launch_s=ceilings.launch_s.value,
+        knee=ceilings.knee,
+        train_factor=ceilings.train_factor.value,
+        train_spread=ceilings.train_factor.spread,
+        **_collectives(ceilings),
+        power_w=gpu.tdp_w or float("nan"),
+        is_cpu=float(gpu.kind == "cpu"),
+        context_bytes=ceilings.context_bytes.value if ceilings.context_bytes else math.nan,
+        allocator_slack=ceilings.allocator_slack.value if ceilings.allocator_slack else math.nan,
+        basis=min(compute.basis, bandwidth.basis, key=_ORDER.index),
+        sources=tuple(dict.fromkeys((compute.source, bandwidth.source))),
+        node_collectives=ceilings.node_collectives,
+        joined=(),
+    )
+    return joined_by(chip, None) if chip.node_collectives else chip
+
+
+def joined_by(chip: Chip, fabric: str | float | None) -> Chip:
+    """`chip` with what was measured over `fabric` (a kind; None: the usual of the part), and nothing measured over another."""
+    wanted = usual_fabric(chip.gpu) if fabric is None else fabric
+    told = {}
+    for one in sorted(chip.node_collectives, key=lambda one: one.gpus):
+        if one.op == "all_reduce" and one.fabric == wanted and math.isfinite(_inside_s(chip, one.gpus)):
+            told[one.nodes] = one
+    joined = tuple(told[nodes] for nodes in sorted(told))
+    if not joined:
+        return replace(
+            chip, joined=(), measured_nodes_few=0.0, measured_nodes_mid=0.0, measured_nodes_many=0.0, measured_per_node=0.0
+        )
+    few, many = joined[0], joined[-1]
+    mid = min(joined[1:-1], key=lambda one: abs(math.log(one.nodes**2 / few.nodes / many.nodes)), default=many)
+    return replace(
+        chip,
+        joined=joined,
+        measured_nodes_few=float(few.nodes),
+        measured_nodes_mid=float(mid.nodes),
+        measured_nodes_many=float(many.nodes),
+        measured_per_node=float(min(one.gpus_per_node for one in (few, mid, many))),
+        fabric_efficiency_few=few.efficiency,
+        fabric_efficiency_mid=mid.efficiency,
+        fabric_efficiency_many=many.efficiency,
+        fabric_latency_few=few.latency_s.value / _inside_s(chip, few.gpus),
+        fabric_latency_mid=mid.latency_s.value / _inside_s(chip, mid.gpus),
+        fabric_latency_many=many.latency_s.value / _inside_s(chip, many.gpus),
+    )
+
+
+def measured_between(chip: Chip, nodes: int) -> dict[str, str]:
+    """What the network of `nodes` nodes rests on, for the answer; empty where it is taken to be what such parts have."""
+    if nodes < 2 or not chip.joined:
+        return {}
+    nearest = min(chip.joined, key=lambda one: abs(math.log(one.nodes / nodes)))
+    rate, share = si_text(nearest.bytes_per_s.value, "B/s"), percent_text(nearest.efficiency)
+    told = f"all-reduce of {nearest.gpus} over {nearest.nodes} nodes {rate}, {share} of the adapters"
+    return {"between_nodes": f"{nearest.bytes_per_s.basis}: {told}; {nearest.bytes_per_s.source}"}
+
+
+def _inside_s(chip: Chip, ranks: int) -> float:
+    """Latency of an all-reduce among as many ranks in one node, as `collective_s` has it; NaN where nothing is known of the link."""
+    link, _ = link_of(chip.gpu, None, nvlink=None)
+    low, high = getattr(chip, f"{link}_latency_2"), getattr(chip, f"{link}_latency_8")
+    return float(low * (high / low) ** (math.log2(ranks / 2) / 2))
+
+
+def _collectives(ceilings: Ceilings) -> dict[str, float]:
+    """Latency and efficiency of an all-reduce among 2 and 8, over both kinds of link; NaN where nothing is known of the link."""
+    figures: dict[str, float] = {}
+    links: tuple[Link, ...] = ("nvlink", "pcie")
+    for link in links:
+        for gpus in (2, 8):
+            known = ceilings.collective("all_reduce", gpus, link)
+            figures[f"{link}_latency_{gpus}"] = known.latency_s.value if known else float("nan")
+            figures[f"{link}_efficiency_{gpus}"] = known.efficiency.value if known else float("nan")
+    return figures
+
+
+def link_of(gpu: Gpu, asked: str | float | None, *, nvlink: bool | None) -> tuple[str, float]:
+    """(name, bytes/s per GPU and direction) of the connection inside a node.
+
+    NVLink counts where GPUs sit on a baseboard (SXM, OAM, superchip) or the offer says so; cards with a bridge joining pairs
+    are taken as PCIe. Vendor figures add both directions.
+    """
+    if isinstance(asked, (int, float)):
+        return "given", float(asked)
+    baseboard = (gpu.form_factor or "").upper().startswith(("SXM", "OAM", "SUPERCHIP"))
+    joined = baseboard if nvlink is None else nvlink and bool(gpu.nvlink_bytes_per_s)
+    if gpu.nvlink_bytes_per_s and (asked == "nvlink" or (asked is None and joined)):
+        return "nvlink", gpu.nvlink_bytes_per_s / 2
+    pcie = gpu.pcie_bytes_per_s or 32e9
+    return "pcie", pcie / 2

@@ -1,0 +1,202 @@
+"""Seconds of one optimizer step: micro batches through the pipeline, gradients over the ranks, the update.
+
+Symbols: M micro batches a step · v virtual stages · n ranks that hold the same parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from planner.engine.columns import Floats, Rows, Table, added
+from planner.engine.memory.stages import Stage, micro_batches, stage_parameters
+from planner.engine.performance.operators.communication import between_two, collective_s
+from planner.engine.performance.operators.forward_pass import Pass, attended_tokens, forward
+
+BACKWARD_LAUNCHES = 113 / 64
+"""ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
+ATTENTION_BACKWARD = 2.5 / 0.8
+"""Backward over forward of fused attention: five products for two, at four fifths of the rate (FlashAttention-2,
+arXiv:2307.08691: up to 63 % of the A100's peak backward, 73 % forward; FlashAttention-3, arXiv:2407.08608: 550 to 740 TFLOP/s)."""
+HOST_LINK_BYTES_PER_S = 20e9
+"""Between GPU and host memory over PCIe 4 x16: 26 GB/s with pinned memory (nvbandwidth), less for pageable copies."""
+LOSS_TRAFFIC_BYTES = 24
+"""Per token and vocabulary entry: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two FP32 gradients and
+a 16-bit one written backward."""
+OVERLAP = 0.7
+"""Share of the computation beside it that hides gradient and parameter traffic; DDP's and FSDP's buckets leave the first
+and last exposed."""
+
+
+@dataclass(frozen=True)
+class StepColumns:
+    """Shape [rows], seconds of a step by class; they add up to `step_s`."""
+
+    step_s: Floats
+    tokens: Floats
+    """Tokens of the whole job in a step."""
+    by_class: dict[str, Floats]
+    compute_bound: Floats
+    model_flop: Floats
+    """6·N·tokens + causal attention, N the parameters of the products (`flops.flop_per_token`); nothing recomputed counts."""
+    one: Pass
+    """Forward pass of one micro batch."""
+    count: Floats
+    """Micro batches."""
+    exposed: dict[str, Floats]
+    """What of the communication is outside forward and backward passes."""
+    update: dict[str, Floats]
+    """What the optimizer's step takes."""
+
+
+def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
+    """Time of one optimizer step of every candidate.
+
+    `alike`: rows with the same number differ in nothing that a forward pass of one micro batch depends on.
+    """
+    m, j, s, c = t.model, t.job, t.layout, t.chip
+    tokens = s.micro_batch * j.sequence / s.cp
+    half = j.sequence / 2
+    one = _pass(t) if alike is None else _pass_once(t, alike)
+    factors = phase_factors(t)
+    passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
+    losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
+    device = {
+        "matmul": one.matmul * passes["matmul"],
+        "attention": one.attention * passes["attention"],
+        "elementwise": one.elementwise * passes["elementwise"] + losses,
+        "head": one.head * passes["head"],
+        "communication": one.communication * passes["communication"],
+        "latency": one.latency * passes["latency"],
+    }
+    device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
+    busy = added(device.values())
+    host = one.host * passes["launch"]
+    exposed_host = np.maximum(0.0, host - busy)
+    count = micro_batches(t)
+    per_micro = busy + exposed_host
+    bubble = (s.pp - 1) / np.maximum(s.virtual_stages, 1) * per_micro
+    by_class = {name: value * count for name, value in device.items()}
+    stage = stage_parameters(t)
+    trained = _trained(t, stage)
+    fetched = (stage.linear * j.linear_bytes + stage.other * j.other_bytes) * 2 / HOST_LINK_BYTES_PER_S * j.offload_parameters
+    exposed = {
+        "weights from host memory": fetched * count,
+        "gradients and weights between ranks": _gradient_traffic(t, stage, trained, count, per_micro * count),
+        "activations between stages": _stage_traffic(t, tokens) * count,
+    }
+    by_class["communication"] = by_class["communication"] + added(exposed.values())
+    update = update_s(t, trained)
+    by_class |= {"launch": exposed_host * count, "optimizer": added(update.values()), "bubble": bubble}
+    by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
+    step = added(by_class.values())
+    total = tokens * s.cp * s.dp * count
+    per_token = 3 * (2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, half))
+    bound = one.compute_bound * np.broadcast_to(passes["matmul"], (t.rows,)) * count
+    return StepColumns(
+        step_s=step,
+        tokens=np.broadcast_to(total, (t.rows,)),
+        by_class=by_class,
+        compute_bound=bound,
+        model_flop=total * per_token,
+        one=one,
+        count=count,
+        exposed=exposed,
+        update=update,
+    )
+
+
+def _pass(t: Table) -> Pass:
+    tokens = t.layout.micro_batch * t.job.sequence / t.layout.cp
+    return forward(t, tokens, t.job.sequence / 2, t.job.sequence, head_rows=tokens)
+
+
+def _pass_once(t: Table, alike: Rows) -> Pass:
+    """`_pass` of one row of each number, for all rows of that number."""
+    row = np.empty(alike.max(initial=-1) + 1, dtype=np.int64)
+    row[alike] = np.arange(alike.size)
+    there = np.zeros(row.size, dtype=bool)
+    there[alike] = True
+    one, place = _pass(t.take(row[there])), (np.cumsum(there) - 1)[alike]
+
+    def of(column: Floats) -> Floats:
+        return column if column.size == 1 else column[place]
+
+    rows, context, new, head_rows = map(of, one.shape)
+    seconds = {item.name: of(getattr(one, item.name)) for item in fields(Pass) if item.name != "shape"}
+    return Pass(**seconds, shape=(rows, context, new, head_rows))
+
+
+def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
+    """Phase -> operator class -> what it takes of a forward pass's time; "launch" is that of the host's launches.
+
+    Full checkpointing runs the layers again, selective the attention's scores; the base under adapters gets no gradients of
+    its weights.
+    """
+    again = (t.layout.checkpointing > 1) * 1.0
+    products = np.where(t.job.adapters > 0, 1.0, 2.0)
+    one, two, none = np.ones(1), np.full(1, 2.0), np.zeros(1)
+    classes = ("matmul", "attention", "elementwise", "head", "communication", "latency", "launch")
+    recompute = dict.fromkeys(classes, again) | {"attention": again + 0.5 * (t.layout.checkpointing == 1), "head": none}
+    launches = np.full(1, BACKWARD_LAUNCHES)
+    backward = {
+        "matmul": products,
+        "attention": np.full(1, ATTENTION_BACKWARD),
+        "elementwise": two,
+        "head": products,
+        "communication": one,
+        "latency": launches,
+        "launch": launches,
+    }
+    return {"forward": dict.fromkeys(classes, one), "recompute": recompute, "backward": backward}
+
+
+def _trained(t: Table, stage: Stage) -> Floats:
+    """Parameters one GPU trains, before ZeRO."""
+    adapters = t.job.adapters / t.model.layers * stage.layers / t.layout.tp
+    return np.where(t.job.adapters > 0, adapters, stage.linear + stage.other)
+
+
+def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
+    """The optimizer moves its states, the gradients and the weights once; sharded states divide the work."""
+    j, s, c = t.job, t.layout, t.chip
+    parameters = trained / np.where(s.zero >= 1, s.shard, 1.0)
+    moved = parameters * (j.state_traffic + j.cast_bytes)
+    host_link = np.where(j.offload_optimizer > 0, parameters * 8 / HOST_LINK_BYTES_PER_S, 0.0)
+    tensors = 11 * t.model.layers / s.pp * (j.adapters == 0) + 14 * t.model.layers / s.pp * (j.adapters > 0)
+    launches = tensors * 2 * c.launch_s * (j.state_traffic > 0)
+    return {
+        "states, gradients and weights": moved / c.bandwidth_bytes_per_s,
+        "states in host memory": host_link,
+        "launches": launches,
+    }
+
+
+def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, compute_s: Floats) -> Floats:
+    """Exposed seconds of data-parallel traffic beside `compute_s` of `count` micro batches.
+
+    Without sharding an all-reduce of the gradients (2(n-1)/n of their bytes); ZeRO 1 and 2 a reduce-scatter and an
+    all-gather (the same volume), which waits for the update and hides behind nothing; ZeRO 3 gathers the 16-bit weights twice and scatters the gradients once, every micro batch.
+    """
+    j, s = t.job, t.layout
+    ranks = s.dp * s.cp
+    per_node = np.clip(s.gpus_per_node / np.maximum(s.tp, 1), 1, np.maximum(ranks, 1))
+    ring = (ranks - 1) / np.maximum(ranks, 1)
+    once = 2 * ring * trained * np.where(j.gradient_bytes > 0, np.minimum(j.gradient_bytes, 4.0), 0.0)
+    gathered = count * ring * (2 * (stage.linear * j.linear_bytes + stage.other * j.other_bytes) + 2 * trained)
+    volume = np.where(s.zero >= 3, gathered, once)
+    seconds = collective_s(t, ranks, volume, per_node=per_node)
+    beside = np.where(s.zero >= 3, compute_s, compute_s / np.maximum(count, 1) * 2 / 3)
+    after = np.where((s.zero == 1) | (s.zero == 2), 0.5, 0.0)
+    during = seconds * (1 - after)
+    left: Floats = np.maximum(0.1 * during, during - OVERLAP * beside) + seconds * after
+    return left
+
+
+def _stage_traffic(t: Table, tokens: Floats) -> Floats:
+    """Activations handed to the next pipeline stage and gradients handed back, a micro batch."""
+    s = t.layout
+    size = 2 * tokens * t.model.width * 2 / s.tp
+    bandwidth = between_two(t, s.tp * s.pp > s.gpus_per_node)
+    return np.where(s.pp > 1, size / np.where(bandwidth > 0, bandwidth, np.inf), 0.0)

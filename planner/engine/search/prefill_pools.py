@@ -1,0 +1,80 @@
+"""How many replicas read prompts and how many decode, for the load a disaggregated service is asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from planner.engine.columns import Flags, Floats
+from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.performance.disaggregated import PoolRates, asked_of, pooled, rates_of
+from planner.engine.performance.prefill_decode.generation import ServeColumns
+from planner.engine.search.layouts import DEFAULT_MOST_GPUS
+from planner.workload.tasks import LATENCY_TARGETS, Workload
+
+BUSY = (0.95, 0.85, 0.75, 0.65, 0.5, 0.35, 0.2, 0.1)
+"""Shares of time that replicas read prompts, the most first: fewer are tried where a first token has to come sooner."""
+
+
+def with_pools(e: Evaluated, workload: Workload, needed_per_s: float) -> Evaluated:
+    """`e` with the fewest replicas in either pool that answer `needed_per_s` and meet its targets; 0: its load, at any rate.
+
+    Rows whose memory does not suffice get one replica in each. While they are chosen, caches go over the fabric between nodes.
+    """
+    assert e.serve is not None
+    apart = replace(e.table, layout=replace(e.table.layout, gpus=np.full(e.table.rows, np.inf)))
+    r = rates_of(apart, e.serve)
+    sequences = e.table.layout.sequences
+    clients = asked_of(e.candidates.jobs, e.candidates.job_index).concurrency
+    if needed_per_s:
+        decode = np.ceil(needed_per_s / r.answers_per_s)
+        wanted = np.full(e.table.rows, needed_per_s)
+    elif np.isfinite(clients).all():
+        decode = np.ceil(clients / sequences)
+        wanted = np.minimum(clients / r.alone_s, decode * r.answers_per_s)
+    else:
+        return _pooled(e, *_balanced(e, workload, r))
+    shares = BUSY if workload.request_rate_per_s else (1.0, *BUSY)
+    tried = [np.ceil(wanted / r.prompts_per_s / busy) for busy in shares]
+    chosen, open_ = tried[0], np.ones(e.table.rows, dtype=bool)
+    for prefill in tried:
+        found = _pooled(e, prefill, decode)
+        assert found.serve is not None
+        assert found.queue is not None
+        good = open_ & _meets(found.serve, workload) & ~found.queue.saturated
+        chosen, open_ = np.where(good, prefill, chosen), open_ & ~good
+        if not open_.any():
+            break
+    return _pooled(e, chosen, decode)
+
+
+def _balanced(e: Evaluated, workload: Workload, r: PoolRates) -> tuple[Floats, Floats]:
+    """The smallest pools of which neither waits for the other: one replica in the slower, and what it needs in the other."""
+    layout = e.table.layout
+    most = (workload.max_gpus or DEFAULT_MOST_GPUS["serve"]) / (layout.tp * layout.pp) - 1
+    ratio = r.answers_per_s / r.prompts_per_s
+    prefill = np.where(np.isfinite(ratio), np.ceil(ratio), most)
+    decode = np.floor(1 / np.maximum(ratio, 1e-9))
+    return tuple(np.clip(count, 1.0, np.maximum(most, 1.0)) for count in (prefill, decode))  # type: ignore[return-value]  # two
+
+
+def _pooled(e: Evaluated, prefill: Floats, decode: Floats) -> Evaluated:
+    """With so many replicas, at least one in each pool."""
+    assert e.serve is not None
+    prefill, decode = (np.where(e.memory.fits, np.maximum(count, 1.0), 1.0) for count in (prefill, decode))
+    layout, replicas = e.table.layout, prefill + decode
+    layout = replace(layout, dp=replicas, prefill=prefill, gpus=layout.tp * layout.pp * replicas)
+    table = replace(e.table, layout=layout)
+    serve, queue = pooled(table, e.serve, asked_of(e.candidates.jobs, e.candidates.job_index))
+    return replace(e, candidates=replace(e.candidates, layout=layout), table=table, serve=serve, queue=queue)
+
+
+def _meets(serve: ServeColumns, workload: Workload) -> Flags:
+    """Whether the targets hold that depend on the wait for a first token."""
+    good = np.ones(serve.ttft_s.shape, dtype=bool)
+    for name in LATENCY_TARGETS:
+        limit, (share, latency, _) = getattr(workload.targets, name), name.split("_")
+        if limit is not None and latency != "tpot":
+            good &= getattr(serve, f"{latency}_{share}_s") <= limit
+    return good

@@ -1,0 +1,1 @@
+"""GPUs and networks as their vendors describe them."""

@@ -1,0 +1,177 @@
+"""What a device really reaches: achieved compute, bandwidth and latency, each with a basis and a spread.
+
+The formulas these figures are for (all of them fitted that way, see `scripts/calibration/fit_ceilings.py`):
+
+product      t = kernel latency + ((FLOP / F)^p + (bytes / B)^p)^(1/p), p = `knee`; B = `weight_bandwidth(dtype)`
+8 or 4 bit   before each product a pass that quantises its input: (2 + bytes of the narrow type) · tokens · width / quantise
+prefill      the same formula with `attention_*`, FLOP of the lower triangle only: 2 · heads · head width · s²
+decode       t = decode attention latency + cache bytes / decode bandwidth + sequences · key-value heads · `decode_head_s`
+collective   t = (latency^q + (wire bytes / (efficiency · one direction of the link))^q)^(1/q), q = `COLLECTIVE_KNEE`,
+             wire bytes = message · (n − 1)/n, twice that for an all-reduce
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.hardware.catalogue.networks import Fabric
+
+__all__ = ["COLLECTIVE_KNEE", "Basis", "Ceiling", "Ceilings", "Collective", "CollectiveOp", "Link", "NodeCollective", "TrainPoint"]
+
+Basis = Literal["spec", "public", "transferred", "measured"]
+"""'spec': the vendor's figure times what is usual; 'public': measured elsewhere on this part; 'transferred': scaled by a measurement of
+another dtype or a kindred device; 'measured': on this device."""
+CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall"]
+Link = Literal["nvlink", "pcie"]
+COLLECTIVE_KNEE = 0.62
+"""How a collective's latency and transfer add up: more than their sum, as the pipeline fills late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """One reachable rate (or latency).
+
+    `spread` is the half width of the 90 % range of its logarithm: low = value·exp(-spread).
+    """
+
+    value: float
+    spread: float
+    basis: Basis
+    source: str
+
+    @property
+    def low(self) -> float:
+        """Lower end of the 90 % range."""
+        return self.value * math.exp(-self.spread)
+
+    @property
+    def high(self) -> float:
+        """Upper end of the 90 % range."""
+        return self.value * math.exp(self.spread)
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One operation among `gpus` devices over one kind of link."""
+
+    link: Link
+    op: CollectiveOp
+    gpus: int
+    latency_s: Ceiling
+    efficiency: Ceiling
+    """Share of one direction of the link that one device's traffic reaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCollective:
+    """One operation among `gpus` devices that fill `nodes` machines, as it was measured."""
+
+    op: CollectiveOp
+    nodes: int
+    gpus: int
+    fabric: Fabric
+    """What joins the nodes."""
+    latency_s: Ceiling
+    bytes_per_s: Ceiling
+    """Wire bytes of one device a second."""
+    adapters_bytes_per_s: float
+    """What the adapters of a node are taken to carry where nobody measured, one direction."""
+
+    @property
+    def gpus_per_node(self) -> int:
+        """Devices of one machine."""
+        return self.gpus // self.nodes
+
+    @property
+    def efficiency(self) -> float:
+        """Share of the adapters' assumed rate."""
+        return self.bytes_per_s.value / self.adapters_bytes_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class TrainPoint:
+    """One training step that was measured on the device; what the formulas give for it is the engine's part."""
+
+    point: str
+    dtype: str
+    parameters: dict[str, object]
+    """Of the measurement: model, parameters, batch, sequence, tokens, recipe, optimizer."""
+    flop_per_s: Ceiling
+    """Model FLOP/s of the whole step, by `flop` of the measurement."""
+    step_s: float | None
+    """Seconds of one step; None when the measurement does not say its FLOP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """Everything the timing formulas need of one device."""
+
+    device: str
+    """Canonical name."""
+    compute_flop_per_s: dict[str, Ceiling]
+    """Dtype -> sustained GEMM rate; a missing dtype cannot be timed."""
+    bandwidth_bytes_per_s: Ceiling
+    """Memory, as matrix products and elementwise kernels stream it."""
+    weight_bandwidth_bytes_per_s: dict[str, Ceiling]
+    """Stored type of the weights ('fp8', 'int8', 'int4', 'fp4', or a measured dtype) -> rate its kernels read them with."""
+    knee: float
+    """p of the product formula: 1 adds compute and memory time, large takes the longer one."""
+    kernel_latency_s: Ceiling
+    """Floor of one kernel on the device."""
+    launch_s: Ceiling
+    """Host time to launch one operator in eager mode."""
+    quantise_bytes_per_s: Ceiling
+    """The pass that turns 16-bit activations into 8 or 4 bits."""
+    attention_flop_per_s: dict[str, Ceiling]
+    """Dtype -> rate of prefill attention (fused kernels); only the 16-bit types and fp32."""
+    attention_bandwidth_bytes_per_s: Ceiling
+    attention_knee: float
+    attention_latency_s: Ceiling
+    """One call of prefill attention."""
+    decode_bandwidth_bytes_per_s: Ceiling
+    """Reading the key-value cache while decoding."""
+    decode_attention_latency_s: Ceiling
+    """One call of decode attention."""
+    decode_head_s: Ceiling
+    """Per sequence and key-value head, on top."""
+    collectives: tuple[Collective, ...]
+    train_factor: Ceiling
+    """Measured ÷ predicted time of a training step (1 when never measured)."""
+    train_points: tuple[TrainPoint, ...] = ()
+    context_bytes: Ceiling | None = None
+    """Device memory of a process with torch before its first tensor; None: not measured, the engine's record tells."""
+    allocator_slack: Ceiling | None = None
+    """What the caching allocator keeps above what is allocated in a training step, as a share; None: not measured."""
+    node_collectives: tuple[NodeCollective, ...] = ()
+    """Over several nodes, by measurement alone; without one, the network is taken for what `planner.hardware.catalogue.networks` says."""
+
+    def weight_bandwidth(self, stored: str) -> Ceiling:
+        """Bytes per second at which weights stored as `stored` are read."""
+        return self.weight_bandwidth_bytes_per_s.get(stored, self.bandwidth_bytes_per_s)
+
+    def collective(self, op: CollectiveOp, gpus: int, link: Link) -> Collective | None:
+        """The figures for `gpus` devices; None when nothing is known of that link.
+
+        The latency grows as a power of the count between the counts known, the efficiency is that of the nearest smaller
+        count; beyond the largest count both are less certain.
+        """
+        known = sorted((one for one in self.collectives if one.op == op and one.link == link), key=lambda one: one.gpus)
+        if not known or gpus < 2:
+            return None
+        below = [one for one in known if one.gpus <= gpus] or known[:1]
+        base = below[-1]
+        if base.gpus == gpus or len(known) == 1:
+            return base
+        first, last = (base, known[len(below)]) if len(below) < len(known) else (known[-2], known[-1])
+        power = math.log(last.latency_s.value / first.latency_s.value) / math.log(last.gpus / first.gpus)
+        wider = 0.0 if gpus < known[-1].gpus else 0.2 * math.log2(gpus / known[-1].gpus)
+        latency = base.latency_s.value * (gpus / base.gpus) ** power
+        return Collective(
+            link, op, gpus, _changed(base.latency_s, latency, wider), _changed(base.efficiency, base.efficiency.value, wider)
+        )
+
+
+def _changed(ceiling: Ceiling, value: float, wider: float) -> Ceiling:
+    return Ceiling(value, ceiling.spread + wider, ceiling.basis, ceiling.source)

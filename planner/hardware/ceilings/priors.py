@@ -1,0 +1,187 @@
+"""What GPUs reach before anyone measures them here: `presets/ceilings/`, from any GPU over its kind to the very part."""
+
+from __future__ import annotations
+
+import datetime as dt  # msgspec resolves the annotations of a struct at run time
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from planner.errors import Problem, UserError, nearest_names
+from planner.hardware.catalogue.gpus import DTYPES
+from planner.hardware.ceilings.ceilings import Basis, CollectiveOp, Link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from planner.hardware.catalogue.gpus import Gpu
+
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+STORED = (*DTYPES, "int4")
+"""Keys of `Record.weight_bandwidth_efficiency`."""
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A share of the vendor's figure, or seconds."""
+
+    value: Positive
+    spread: Positive
+    """Half width of the 90 % range of the logarithm."""
+
+
+class FitError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of a fit: |ln(formula ÷ measured)|."""
+
+    median: float
+    p90: float
+
+
+class CollectiveShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One collective operation; `efficiency` is of one direction of the link."""
+
+    link: Link
+    op: CollectiveOp
+    gpus: Annotated[int, msgspec.Meta(ge=2)]
+    latency_s: Share
+    efficiency: Share
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one part (`gpu`) or one kind of part (`name`) reaches; what is left out comes from a wider kind."""
+
+    gpu: str | None = None
+    """Canonical name of the part measured; its figures are 'public'."""
+    name: str = ""
+    """Of a kind of parts."""
+    kind: Literal["gpu", "cpu"] = "gpu"
+    architectures: tuple[str, ...] = ()
+    """Exactly as in the catalogue; none: any."""
+    memory: str | None = None
+    """What the memory type starts with: 'HBM', 'GDDR'."""
+    form_factor: str | None = None
+    most_tdp_w: Positive | None = None
+    source: str
+    method: str
+    retrieved: dt.date
+    compute_efficiency: dict[str, Share] = {}
+    bandwidth_efficiency: Share | None = None
+    weight_bandwidth_efficiency: dict[str, Share] = {}
+    knee: Positive | None = None
+    kernel_latency_s: Share | None = None
+    launch_s: Share | None = None
+    quantise_efficiency: Share | None = None
+    attention_efficiency: Share | None = None
+    """Of the dense 16-bit peak."""
+    attention_bandwidth_efficiency: Share | None = None
+    attention_knee: Positive | None = None
+    attention_latency_s: Share | None = None
+    decode_attention_efficiency: Share | None = None
+    decode_attention_latency_s: Share | None = None
+    decode_head_s: Share | None = None
+    train_factor: Share | None = None
+    collective: tuple[CollectiveShare, ...] = ()
+    collective_library: str = ""
+    gemm_error: FitError | None = None
+    attention_error: FitError | None = None
+    decode_error: FitError | None = None
+    collective_error: FitError | None = None
+
+    @property
+    def basis(self) -> Basis:
+        """Whether it was measured on the part itself."""
+        return "public" if self.gpu else "spec"
+
+    @property
+    def label(self) -> str:
+        """For the source of a figure: what was measured, and by whom."""
+        return f"{self.gpu or self.name}: {self.source}"
+
+    @property
+    def conditions(self) -> int:
+        """How narrow the kind is."""
+        given = (self.architectures, self.memory, self.form_factor, self.most_tdp_w)
+        return sum(one not in {(), None} for one in given)
+
+    def fits(self, gpu: Gpu) -> bool:
+        """Whether `gpu` is the part, or of the kind."""
+        if self.gpu is not None:
+            return self.gpu == gpu.name
+        return (
+            gpu.kind == self.kind
+            and (not self.architectures or gpu.architecture in self.architectures)
+            and (self.memory is None or (gpu.memory_type or "").startswith(self.memory))
+            and (self.form_factor is None or gpu.form_factor == self.form_factor)
+            and (self.most_tdp_w is None or (gpu.tdp_w is not None and gpu.tdp_w <= self.most_tdp_w))
+        )
+
+
+REQUIRED = (
+    "bandwidth_efficiency",
+    "kernel_latency_s",
+    "launch_s",
+    "quantise_efficiency",
+    "attention_efficiency",
+    "attention_bandwidth_efficiency",
+    "attention_latency_s",
+    "decode_attention_efficiency",
+    "decode_attention_latency_s",
+    "decode_head_s",
+    "train_factor",
+    "knee",
+    "attention_knee",
+)
+"""Figures that the widest kinds have to give between them."""
+
+
+class Priors:
+    """All records, found by part."""
+
+    def __init__(self, records: tuple[Record, ...]) -> None:
+        self.records = records
+
+    def of(self, gpu: Gpu) -> tuple[Record, ...]:
+        """The records that hold for `gpu`, the most telling first: the part itself, narrow kinds, wide kinds."""
+        found = [record for record in self.records if record.fits(gpu)]
+        return tuple(sorted(found, key=lambda record: (record.gpu is None, -record.conditions)))
+
+    def kind_of(self, gpu: Gpu) -> str:
+        """Name of the narrowest kind `gpu` belongs to, '' when only the widest; parts of one kind teach each other."""
+        return next((record.name for record in self.of(gpu) if record.gpu is None and record.conditions), "")
+
+
+def load_priors(folder: Path) -> Priors:
+    """Every record of `folder/*.toml`; raises `UserError` with one problem per fault, over all files."""
+    from planner.hardware.catalogue.entries import catalogue_files, read_entries
+
+    problems: list[Problem] = []
+    records: list[Record] = []
+    for path in catalogue_files(folder):
+        try:
+            read = read_entries(path, "ceilings", Record)
+        except UserError as error:
+            problems += error.problems
+            continue
+        for record in read:
+            problems += _faults(record, path)
+        records += read
+    for kind in ("gpu", "cpu"):
+        widest = [record for record in records if record.gpu is None and record.kind == kind and not record.conditions]
+        missing = [name for name in REQUIRED if all(getattr(record, name) is None for record in widest)]
+        missing += [] if any(record.compute_efficiency for record in widest) else ["compute_efficiency"]
+        if missing and not problems:
+            problems.append(Problem(str(folder), "ceilings", f"no record for any {kind} gives {', '.join(missing)}."))
+    if problems:
+        raise UserError(problems)
+    return Priors(tuple(records))
+
+
+def _faults(record: Record, path: Path) -> Iterator[Problem]:
+    where = f"ceilings[{record.gpu or record.name}]"
+    if bool(record.gpu) == bool(record.name):
+        yield Problem(str(path), where, "has to have either gpu (a part) or name (a kind of parts).")
+    for field, known in (("compute_efficiency", DTYPES), ("weight_bandwidth_efficiency", STORED)):
+        for name in getattr(record, field):
+            if name not in known:
+                text = f"unknown dtype; known: {', '.join(known)}."
+                yield Problem(str(path), f"{where}.{field}.{name}", text, nearest_names(name, known))

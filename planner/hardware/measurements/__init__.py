@@ -1,0 +1,1 @@
+"""Measured points: their record, their store, and the file they are passed on in."""

@@ -1,0 +1,167 @@
+"""Measurements as one JSON file that may be passed on: with the fingerprint of the machine, without a word about whose it is.
+
+The same form holds what is shipped (`presets/measurements/*.json`), what is exported, and what is imported. Reading it checks
+every row: its fields, its unit, and whether the figures can be true of the part (`physics`). What cannot is kept apart with the
+reason, so that it can be looked at; what is malformed is refused, row by row, and then nothing of the file is taken.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from planner.errors import Problem, UserError
+from planner.hardware.ceilings.measured_collectives import collective_faults
+from planner.hardware.measurements.measurement import UNITS, Measurement, Origin, Run
+from planner.hardware.measurements.plausibility import beyond_physics
+from planner.schema import faults
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from planner.hardware.catalogue.gpus import Gpu
+
+SCHEMA = 1
+"""Version of the file; raised when a field changes its meaning."""
+PATHS = re.compile(r"(?<![\w.])~?/(?:[\w.+@-]+/)*[\w.+@-]+|\b[A-Za-z]:\\[^\s'\"]+")
+"""Absolute paths in free text; 'FLOP/s' is none."""
+HIDDEN = "…"
+
+
+class Row(Measurement, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A measurement that states its unit."""
+
+    unit: str
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The file."""
+
+    schema: int
+    exported_at: str
+    """UTC, ISO 8601."""
+    tool_version: str
+    note: str = ""
+    """Where the figures come from, and under which terms."""
+    runs: tuple[Run, ...] = ()
+    measurements: tuple[Row, ...]
+
+
+def export_document(
+    measurements: Iterable[Measurement], runs: Iterable[Run], *, version: str, exported_at: str, private: Iterable[str] = ()
+) -> bytes:
+    """The file as text, the runs' environments included; `private`: words that appear nowhere in its free text."""
+    kept = list(measurements)
+    named = {one.run for one in kept}
+    words = sorted({word for word in private if len(word) > 2}, key=len, reverse=True)
+    rows = [{**msgspec.to_builtins(one), "unit": UNITS[one.kind]} for one in kept]
+    for row in rows:
+        del row["origin"]
+    document = {
+        "schema": SCHEMA,
+        "exported_at": exported_at,
+        "tool_version": version,
+        "runs": [msgspec.to_builtins(run) for run in runs if run.id in named],
+        "measurements": rows,
+    }
+    return msgspec.json.format(msgspec.json.encode(_without(document, words)), indent=1) + b"\n"
+
+
+def _without(value: Any, words: Sequence[str]) -> Any:
+    """`value` with every path and every private word in its texts hidden."""
+    if isinstance(value, dict):
+        return {name: _without(entry, words) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_without(entry, words) for entry in value]
+    if not isinstance(value, str):
+        return value
+    text = PATHS.sub(HIDDEN, value)
+    for word in words:
+        text = re.sub(re.escape(word), HIDDEN, text, flags=re.IGNORECASE)
+    return text
+
+
+def read_document(
+    text: bytes, where: str, origin: Origin, known: Callable[[str], Gpu | None], cpu_key: str = ""
+) -> tuple[tuple[Run, ...], tuple[Measurement, ...]]:
+    """Runs and measurements of a file; those that physics forbids have `quarantine` set.
+
+    `known`: the part of a name. `cpu_key`: what fingerprints of this machine's processor begin with, since one name is sold with
+    any number of cores.
+
+    Raises `UserError` with every fault of every row.
+    """
+    try:
+        given = msgspec.json.decode(text)
+    except msgspec.DecodeError as fault:
+        raise UserError(Problem(where, "", f"is no JSON: {fault}.")) from None
+    schema = given.get("schema") if isinstance(given, dict) else None
+    if schema != SCHEMA:
+        what = "has no 'schema'" if schema is None else f"is of schema {schema!r}"
+        raise UserError(Problem(where, "schema", f"{what}; this version reads measurement files of schema {SCHEMA}."))
+    if problems := faults(Document, given, where):
+        raise UserError(problems)
+    document = msgspec.convert(given, Document)
+    if problems := [problem for place, row in enumerate(document.measurements) for problem in _faults(row, where, place)]:
+        raise UserError(problems)
+    return document.runs, tuple(_taken(row, origin, known, cpu_key) for row in document.measurements)
+
+
+def load_shipped(folder: Path, known: Callable[[str], Gpu | None]) -> tuple[Measurement, ...]:
+    """The measurements of `folder/*.json`, which came with the program; raises `UserError` with every fault of every file."""
+    found: list[Measurement] = []
+    problems: list[Problem] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found += read_document(path.read_bytes(), str(path), "shipped", known)[1]
+        except UserError as wrong:
+            problems += wrong.problems
+    if problems:
+        raise UserError(problems)
+    return tuple(found)
+
+
+def with_shipped(own: Sequence[Measurement], shipped: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    """`own` and those shipped measurements whose point one's own do not tell of that device."""
+    told = {(one.device, one.point) for one in own if one.solid}
+    return (*own, *(one for one in shipped if one.solid and (one.device, one.point) not in told))
+
+
+def _taken(row: Row, origin: Origin, known: Callable[[str], Gpu | None], cpu_key: str) -> Measurement:
+    fields = {name: getattr(row, name) for name in Measurement.__struct_fields__}
+    gpu = known(row.device)
+    plain = Measurement(**{**fields, "origin": origin, "device": gpu.name if gpu else row.device})
+    reason = beyond_physics(plain, gpu) if gpu else ""
+    if gpu and gpu.kind == "cpu" and row.fingerprint.partition("-")[0] != cpu_key:
+        reason = "measured on another machine: a processor's figures hold for its number of cores and its memory alone"
+    return msgspec.structs.replace(plain, quarantine=row.quarantine or reason)
+
+
+def _faults(row: Row, where: str, place: int) -> Iterator[Problem]:
+    """What is wrong with one row whose fields have the right types."""
+    key = f"measurements[{place}]"
+    wanted = UNITS[row.kind]
+    if row.unit != wanted:
+        yield Problem(where, f"{key}.unit", f"{row.unit!r} is not the unit of {row.kind}: {wanted}.")
+    for name in ("value", "low", "high", "flop", "bytes", "peak_memory_bytes"):
+        figure = getattr(row, name)
+        if figure is not None and not (math.isfinite(figure) and figure > 0):
+            yield Problem(where, f"{key}.{name}", f"{figure:g} is not a positive number.")
+    if row.value is None and row.status in {"ok", "noisy"}:
+        yield Problem(where, f"{key}.value", f"is missing, though the status is {row.status!r}.")
+    if row.value is not None and not (row.low or 0) <= row.value <= (row.high or math.inf):
+        yield Problem(where, f"{key}.value", f"{row.value:g} does not lie between low {row.low:g} and high {row.high:g}.")
+    if row.kind == "collective" and row.value is not None:
+        yield from (Problem(where, f"{key}.parameters.{name}", text) for name, text in collective_faults(row.parameters))
+    for name in ("point", "device", "fingerprint", "run", "suite"):
+        if not getattr(row, name).strip():
+            yield Problem(where, f"{key}.{name}", "is empty.")
+    try:
+        dt.datetime.fromisoformat(row.taken_at)
+    except ValueError:
+        yield Problem(where, f"{key}.taken_at", f"{row.taken_at!r} is not a time like 2026-01-31T12:00:00Z.")

@@ -1,0 +1,118 @@
+"""What GPUs cost to rent: `presets/offers/` (a file a provider), and the user's own files in place of theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from planner.errors import Problem, UserError
+from planner.hardware.catalogue.gpus import Count, GpuCatalogue, Positive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Price = Positive | None
+"""Of the whole instance, in US dollars an hour; None: not offered, or not known."""
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One instance type of one provider. Prices are of the whole instance."""
+
+    provider: str
+    instance: str
+    gpu: str
+    """Canonical GPU name."""
+    gpus: Count
+    gpus_max: Count | None = None
+    """Priced per GPU and scalable up to this many in one host (pods, serverless); None: fixed size."""
+    vcpus: Positive | None = None
+    memory_bytes: Positive | None = None
+    region: str
+    on_demand_usd_per_h: Price = None
+    spot_usd_per_h: Price = None
+    reserved_1y_usd_per_h: Price = None
+    reserved_3y_usd_per_h: Price = None
+    tier: str = "on-demand"
+    nvlink: bool | None = None
+    """Whether the GPUs of one instance are joined by NVLink (or the vendor's like of it); None: not stated."""
+    regions: Count | None = None
+    """How many regions offer it."""
+    on_demand_min_usd_per_h: Price = None
+    """Cheapest region."""
+    on_demand_max_usd_per_h: Price = None
+    as_of: str
+    """ISO date, or the year alone where the source states no more."""
+    source: str
+    note: str = ""
+
+
+def load_offers(folder: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
+    """Every offer of `folder/*.toml`, its GPU under the canonical name.
+
+    Raises `UserError` with one problem per fault, over all files: unusable keys, unknown GPUs, an offer given twice.
+    """
+    from planner.hardware.catalogue.entries import catalogue_files
+
+    return _offers_of(catalogue_files(folder), gpus)
+
+
+def load_own_offers(folder: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
+    """The same of the user's folder, which may be absent or empty."""
+    return _offers_of(sorted(folder.glob("*.toml")), gpus)
+
+
+def with_own(shipped: tuple[Offer, ...], own: tuple[Offer, ...]) -> tuple[Offer, ...]:
+    """The shipped offers, those of every provider that `own` names replaced by its."""
+    replaced = {offer.provider for offer in own}
+    return (*(offer for offer in shipped if offer.provider not in replaced), *own)
+
+
+def offers_of_file(path: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
+    """The offers of one file; raises `UserError` with one problem per fault."""
+    return _offers_of([path], gpus)
+
+
+def _offers_of(files: list[Path], gpus: GpuCatalogue) -> tuple[Offer, ...]:
+    from planner.hardware.catalogue.entries import read_entries
+
+    problems: list[Problem] = []
+    offers: list[Offer] = []
+    for path in files:
+        try:
+            read = read_entries(path, "offer", Offer)
+        except UserError as error:
+            problems += error.problems
+            continue
+        problems += _faults_of_offers(read, path, gpus)
+        offers += read
+    if problems:
+        raise UserError(problems)
+    return tuple(_completed(offer, gpus) for offer in offers)
+
+
+def _completed(offer: Offer, gpus: GpuCatalogue) -> Offer:
+    """`offer` with the canonical GPU name, and no NVLink where the part has none."""
+    gpu = gpus.find(offer.gpu)
+    nvlink = False if gpu.nvlink_bytes_per_s is None else offer.nvlink
+    if (gpu.name, nvlink) == (offer.gpu, offer.nvlink):
+        return offer
+    return msgspec.structs.replace(offer, gpu=gpu.name, nvlink=nvlink)
+
+
+def _faults_of_offers(offers: list[Offer], path: Path, gpus: GpuCatalogue) -> Iterator[Problem]:
+    seen: set[tuple[str, ...]] = set()
+    for offer in offers:
+        where, key = str(path), f"offer[{offer.instance}]"
+        try:
+            gpu = gpus.find(offer.gpu)
+        except UserError as error:
+            yield from (Problem(where, f"{key}.gpu", problem.message, problem.nearest) for problem in error.problems)
+            continue
+        identity = (offer.provider, offer.instance, gpu.name, offer.region, offer.tier)
+        if identity in seen:
+            yield Problem(where, key, f"is given twice for {gpu.name} in {offer.region!r}, tier {offer.tier!r}.")
+        seen.add(identity)
+        if offer.gpus_max is not None and offer.gpus_max < offer.gpus:
+            yield Problem(where, f"{key}.gpus_max", f"{offer.gpus_max} is less than gpus ({offer.gpus}).")

@@ -1,0 +1,62 @@
+"""Offers as a file of the user's: written whole, read back before it takes its place, the one before kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from planner.hardware.prices.offers import Offer, offers_of_file
+from planner.paths import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from planner.hardware.catalogue.gpus import GpuCatalogue
+
+MARK = "# Written by gpu-planner offers refresh"
+"""First words of a file that may be replaced; a file without them is the user's own work."""
+
+
+def is_refreshed(path: Path) -> bool:
+    """Whether the file was written here and not changed into the user's own."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.readline().startswith(MARK)
+    except OSError:
+        return False
+
+
+def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> None:
+    """Replace the file; the one before stays beside it as `.bak`. Raises `OSError` or `UserError` with the file as it was."""
+    fresh = path.with_suffix(".fresh")
+    write_whole(fresh, as_toml(offers))
+    try:
+        offers_of_file(fresh, gpus)  # never put a file in place that the next start would refuse
+        if path.exists():
+            write_whole(path.with_suffix(".toml.bak"), path.read_text(encoding="utf-8"))
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def as_toml(offers: Sequence[Offer]) -> str:
+    """A file of offers; keys that all of them share stand under [defaults]."""
+    import tomlkit
+
+    tables = [msgspec.to_builtins(offer) for offer in offers]
+    tables = [{key: value for key, value in table.items() if value is not None} for table in tables]
+    shared = ("provider", "region", "tier", "as_of", "source", "note")
+    common = {key: Counter(table.get(key) for table in tables).most_common(1)[0] for key in shared}
+    defaults = {key: value for key, (value, times) in common.items() if value and times == len(tables)}
+
+    def lines(table: dict[str, object]) -> list[str]:
+        return [f"{key} = {tomlkit.item(value).as_string()}" for key, value in table.items() if value != ""]
+
+    text = [f"{MARK}; the next one replaces it. Remove these words to keep it as your own.", ""]
+    text += ["[defaults]", *lines(defaults)]
+    for table in tables:
+        text += ["", "[[offer]]", *lines({key: value for key, value in table.items() if key not in defaults})]
+    return "\n".join(text) + "\n"

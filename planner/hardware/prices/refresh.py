@@ -1,0 +1,284 @@
+"""Today's rental prices from a public catalogue, put where the user's own offers are. The one module that fetches prices."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from planner.errors import Problem, UserError, nearest_names
+from planner.hardware.prices.catalogue import CataloguedProvider, PriceCatalogue, catalogued_offers
+from planner.hardware.prices.catalogue_rows import UnusablePrices
+from planner.hardware.prices.changes import Change, changes
+from planner.hardware.prices.offers import Offer
+from planner.hardware.prices.offers_file import is_refreshed, write_offers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from planner.hardware.catalogue.gpus import GpuCatalogue
+
+TIMEOUT_S = 20.0
+"""Of connecting and of each wait for more bytes."""
+DEADLINE_S = 240.0
+"""Of one file as a whole."""
+LARGEST_BYTES = 128 * 2**20
+"""The largest file of the catalogue has 4 MB."""
+AT_ONCE = 8
+"""Files fetched side by side."""
+
+State = Literal["written", "would be written", "older", "own file", "failed"]
+
+
+class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one provider's prices."""
+
+    provider: str
+    url: str
+    state: State
+    detail: str = ""
+    """Why nothing was written, and what stays; empty where something was."""
+    as_of: str | None = None
+    """ISO date of the prices read: of the file where its server says so, else of the day it was read."""
+    file: str | None = None
+    """Where they are, or would be."""
+    offers: int = 0
+    kept: int = 0
+    """Shipped offers of a tier that the catalogue does not list, which stay beside them."""
+    changes: tuple[Change, ...] = ()
+    unknown: dict[str, int] = {}
+    """Accelerator whose part is not known -> instances left out for it."""
+    unusable: tuple[str, ...] = ()
+    """Lines that could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file as it was served."""
+
+    url: str
+    text: str
+    modified: dt.date | None
+    """None: the server does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """What offers there are, and where new ones go."""
+
+    shipped: Sequence[Offer]
+    current: Sequence[Offer]
+    """Those in use: the shipped ones, or the user's in their place."""
+    folder: Path
+    gpus: GpuCatalogue
+
+
+def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[CataloguedProvider, ...]:
+    """The providers called `names`, here or in the catalogue; none named: all that it regenerates. Raises `UserError`."""
+    if not names:
+        return tuple(one for one in catalogue.provider if not one.kept_by_hand)
+    by_name = {name.casefold(): one for one in catalogue.provider for name in (one.cloud, one.provider)}
+    known = sorted({one.provider for one in catalogue.provider})
+    problems = [
+        Problem(
+            "--provider",
+            "",
+            f"{name!r} is not in the {catalogue.name}; in it: {', '.join(known)}.",
+            nearest_names(name, known),
+        )
+        for name in names
+        if name.casefold() not in by_name
+    ]
+    if problems:
+        raise UserError(problems)
+    chosen = {by_name[name.casefold()].cloud: by_name[name.casefold()] for name in names}
+    return tuple(chosen.values())
+
+
+def base_url(source: str | None, catalogue: PriceCatalogue) -> str:
+    """`source` (a URL, or a folder here) as the URL of the catalogue's folder; None: the catalogue's own. Raises `UserError`."""
+    from pathlib import Path
+    from urllib.parse import urlsplit
+
+    if source is None:
+        return catalogue.base
+    scheme = urlsplit(source).scheme
+    if scheme in {"http", "https", "file"}:
+        return source.rstrip("/")
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        return folder.resolve().as_uri()
+    raise UserError(Problem("--source", "", f"{source!r} is neither a folder nor an http://, https:// or file:// URL."))
+
+
+def refresh(
+    providers: Sequence[CataloguedProvider],
+    catalogue: PriceCatalogue,
+    base: str,
+    shelf: Shelf,
+    *,
+    today: dt.date,
+    dry_run: bool = False,
+    timeout_s: float = TIMEOUT_S,
+) -> Iterator[Refreshed]:
+    """Fetch and write the offers of `providers`, each on its own: what fails at one leaves its offers, and the others, alone."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    bases = [base, *([catalogue.mirror] if catalogue.mirror and base == catalogue.base else [])]
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="prices") as pool:
+        waiting = [
+            pool.submit(_first_of, [f"{one}/{provider.cloud}/vms.csv" for one in bases], timeout_s) for provider in providers
+        ]
+        for provider, answer in zip(providers, waiting, strict=True):
+            url = f"{base}/{provider.cloud}/vms.csv"
+            try:
+                yield _taken_in(provider, catalogue, answer.result(), shelf, today=today, dry_run=dry_run)
+            except UnusablePrices as wrong:
+                in_use = [offer for offer in shelf.current if offer.provider == provider.provider]
+                yield Refreshed(provider=provider.provider, url=url, state="failed", detail=f"{wrong}; {_stays(in_use)}")
+
+
+def _first_of(urls: Sequence[str], timeout_s: float) -> Fetched:
+    """What the first of `urls` that answers gives; raises `UnusablePrices` of the first where none does."""
+    wrong: UnusablePrices | None = None
+    for url in urls:
+        try:
+            return fetch(url, timeout_s)
+        except UnusablePrices as error:
+            wrong = wrong or error
+    raise wrong or UnusablePrices("has no address")
+
+
+def fetch(url: str, timeout_s: float = TIMEOUT_S) -> Fetched:
+    """The text at `url` (http, https, file); raises `UnusablePrices` in words, whatever goes wrong on the way."""
+    import urllib.error
+    from http.client import HTTPException
+    from urllib.request import Request, urlopen
+
+    import planner
+
+    asked = Request(url, headers={"User-Agent": f"gpu-planner/{planner.__version__}"})  # noqa: S310  # the scheme was checked
+    try:
+        with urlopen(asked, timeout=timeout_s) as answer:  # noqa: S310  # the same
+            data = _whole(answer.read1, answer.headers.get("Content-Length"))
+            modified = _date(answer.headers.get("Last-Modified"))
+    except urllib.error.HTTPError as error:
+        with error:
+            raise UnusablePrices(f"was refused with HTTP {error.code} {error.reason}") from None
+    except TimeoutError:
+        raise UnusablePrices(f"gave no answer within {timeout_s:g} s") from None
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            raise UnusablePrices(f"gave no answer within {timeout_s:g} s") from None
+        raise UnusablePrices(f"cannot be reached: {_words(error.reason)}") from None
+    except (OSError, HTTPException) as error:
+        raise UnusablePrices(f"broke off: {_words(error)}") from None
+    try:
+        return Fetched(url, data.decode("utf-8-sig"), modified)
+    except UnicodeDecodeError:
+        raise UnusablePrices("is no table of prices: it is not UTF-8 text") from None
+
+
+def _whole(read: Callable[[int], bytes], promised: str | None) -> bytes:
+    """All bytes of an answer; raises `UnusablePrices` where there are fewer than promised, too many, or they come too slowly."""
+    import time
+
+    until = time.monotonic() + DEADLINE_S
+    parts = bytearray()
+    while part := read(1 << 18):
+        parts += part
+        if len(parts) > LARGEST_BYTES:
+            raise UnusablePrices(f"is larger than {LARGEST_BYTES >> 20} MiB")
+        if time.monotonic() > until:
+            raise UnusablePrices(f"was not through after {DEADLINE_S:g} s")
+    if promised is not None and promised.isdigit() and len(parts) < int(promised):
+        raise UnusablePrices(f"broke off after {len(parts):,} of {int(promised):,} bytes")
+    return bytes(parts)
+
+
+def _date(stamp: str | None) -> dt.date | None:
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return parsedate_to_datetime(stamp).astimezone(dt.UTC).date() if stamp else None
+    except ValueError:
+        return None
+
+
+def _words(error: object) -> str:
+    return str(getattr(error, "strerror", None) or error or type(error).__name__)
+
+
+def _taken_in(
+    provider: CataloguedProvider,
+    catalogue: PriceCatalogue,
+    fetched: Fetched,
+    shelf: Shelf,
+    *,
+    today: dt.date,
+    dry_run: bool,
+) -> Refreshed:
+    """Read what was fetched, compare it with what is in use, and write it unless there is a reason not to."""
+    as_of = min(fetched.modified or today, today).isoformat()
+    source = f"{catalogue.name}, {fetched.url}, {_said_of_date(provider, fetched, today)}"
+    read = catalogued_offers(fetched.text, provider, catalogue, shelf.gpus, known=shelf.shipped, as_of=as_of, source=source)
+    path = shelf.folder / f"{provider.provider}.toml"
+    told = Refreshed(
+        provider=provider.provider,
+        url=fetched.url,
+        state="failed",
+        as_of=as_of,
+        file=str(path),
+        offers=len(read.offers),
+        unknown=dict(read.unknown.most_common()),
+        unusable=tuple(read.unusable),
+    )
+    in_use = [offer for offer in shelf.current if offer.provider == provider.provider]
+    if not read.offers:
+        return msgspec.structs.replace(told, detail=f"holds no offer of a known GPU; {_stays(in_use)}")
+    if fetched.modified and any(_later(offer.as_of, as_of) for offer in in_use):
+        return msgspec.structs.replace(told, state="older", detail=f"is of {as_of}; {_stays(in_use)}")
+    if path.exists() and not is_refreshed(path):
+        return msgspec.structs.replace(
+            told, state="own file", detail=f"{path} is your own and stays; move it away to use the catalogue's"
+        )
+    kept = _other_tiers(provider, shelf.shipped, read.offers)
+    told = msgspec.structs.replace(
+        told,
+        state="would be written" if dry_run else "written",
+        kept=len(kept),
+        changes=tuple(changes(in_use, [*read.offers, *kept])),
+    )
+    if not dry_run:
+        try:
+            write_offers(path, [*read.offers, *kept], shelf.gpus)
+        except (OSError, UserError) as error:
+            detail = f"{path} cannot be written: {_words(error)}; {_stays(in_use)}"
+            return msgspec.structs.replace(told, state="failed", detail=detail)
+    return told
+
+
+def _said_of_date(provider: CataloguedProvider, fetched: Fetched, today: dt.date) -> str:
+    if fetched.modified:
+        return f"last changed {fetched.modified}, read {today}"
+    return f"read {today}" + ("; kept by hand there, its own date is not stated" if provider.kept_by_hand else "")
+
+
+def _stays(in_use: Sequence[Offer]) -> str:
+    if not in_use:
+        return "there are no offers of it"
+    return f"its {len(in_use)} offers of {max(offer.as_of for offer in in_use)} stay"
+
+
+def _later(as_of: str, than: str) -> bool:
+    return as_of.count("-") == 2 and as_of > than
+
+
+def _other_tiers(provider: CataloguedProvider, shipped: Iterable[Offer], read: Iterable[Offer]) -> list[Offer]:
+    """Shipped offers of the tiers that the catalogue knows of but does not list today."""
+    listed = {offer.tier for offer in read}
+    missing = set(provider.tiers.values()) - listed
+    return [offer for offer in shipped if offer.provider == provider.provider and offer.tier in missing]

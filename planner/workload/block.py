@@ -1,0 +1,39 @@
+"""What the code of a block does that its sizes do not say, as PyTorch computes it in transformers 5.23."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Facts about the code of one family's block that decide which tensors autograd keeps; the defaults are those of Llama."""
+
+    wide_norms: bool = False
+    """RMSNorm multiplies by its weight in FP32, so that its normalised input is kept in FP32 too."""
+    branch_norms: bool = False
+    """A norm stands after attention and after the MLP, whose input is not the residual stream."""
+    plain_input: bool = False
+    """The projections read the residual stream itself: there is no norm before them."""
+    parallel: bool = False
+    """Attention and MLP read the same input."""
+    activation: str = "gelu"
+    """Of an MLP without gate: 'gelu' (one kernel), 'gelu-new' (written out: five tensors), 'relu' (keeps its result alone)."""
+    joined_rotary: bool = False
+    """Rotated and other parts of a head are joined, so that the attention's output has to be copied for the next product."""
+    fused_gate: bool = False
+    """Gate and up are one matrix."""
+    narrow_softmax: bool = False
+    """Stored scores are not widened to FP32 for their softmax, except by autocast."""
+    wide_scores: bool = False
+    """Query and key are widened to FP32 before stored scores are made of them."""
+    sinks: bool = False
+    """Scores have one more column, a learned logit a head, and the largest of a row is subtracted."""
+    wide_router: bool = False
+    """The router's product is made in FP32."""
+    clamped_gate: bool = False
+    """An expert's gate and up are clamped, the gate's sigmoid written out, and one added to up."""
+    attention_dropout: bool = False
+    capped_scores: bool = False
+    capped_logits: bool = False
+    """A soft cap (tanh) keeps its result."""

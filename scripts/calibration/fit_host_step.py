@@ -1,0 +1,139 @@
+"""Fits what a serving engine's iterations take beside products: `host_step_s`, `host_sequence_s`, `mixed_launches_per_layer`, `mixed_factor`.
+
+    scripts/calibration/fit_host_step.py FOLDER
+
+FOLDER holds published measurements (docs/validation.md): mean times per output token at a concurrency, with fixed lengths. Products,
+attention and communication are predicted without any of them. The latter two are of engines that launch an iteration of prompts and
+running sequences operator by operator (`LAUNCHED`). It minimises Huber's loss (turning at 10 %) of ln(predicted ÷ measured). Printed:
+for each engine the four and the error, the error as shipped, and the four without each source (a release on a GPU with a model) and
+the error that source then has.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from fit_first_token import Loop, loops, words
+from fitting import loss, robust_fit
+from published import options_of, plain_session
+
+from planner.engine.performance.prefill_decode.generation import serve_of
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+LAUNCHED = {"tensorrt-llm"}
+"""Captures graphs of decoding alone, unless piecewise graphs are asked for: nvidia.github.io/TensorRT-LLM, "Torch Compile & Piecewise
+CUDA Graph"."""
+MIXED = tuple(itertools.product(np.arange(0.0, 201.0, 20.0), np.arange(1.0, 1.26, 0.05)))
+"""Launches of a layer and factor of the device that are tried of mixed iterations."""
+OWN = ((0.0, 0.0), (1e-3, 0.0), (0.0, 1e-3))
+START = np.log([0.5e-3, 10e-6])
+LEAST = np.log(1e-7)
+MILLISECOND, MICROSECOND = 1e-3, 1e-6
+
+
+@dataclass(frozen=True)
+class Host:
+    """Seconds of a step, more of each sequence; of mixed iterations launches a layer, and device time over that of prompts alone."""
+
+    step_s: float
+    sequence_s: float
+    launches: float
+    factor: float
+
+    def __str__(self) -> str:
+        own = f"{self.step_s / MILLISECOND:.2f} ms, {self.sequence_s / MICROSECOND:.0f} µs a sequence"
+        return own + (f", {self.launches:.0f} launches a mixed layer, × {self.factor:.2f}" if self.launches else "")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One published mean time per output token, and the replica it is of."""
+
+    loop: Loop
+
+    @property
+    def mixed(self) -> tuple[tuple[float, float], ...]:
+        """What is tried of mixed iterations."""
+        return MIXED if self.loop.engine.name in LAUNCHED else ((0.0, 1.0),)
+
+    def predicted_s(self, host: Host) -> float:
+        """With a host that takes so long."""
+        table = self.loop.table
+        given = {
+            "host_step_s": host.step_s,
+            "host_sequence_s": host.sequence_s,
+            "mixed_launches_per_layer": host.launches,
+            "mixed_factor": host.factor,
+        }
+        engine = replace(table.engine, **{name: np.array([value]) for name, value in given.items()})
+        return float(serve_of(replace(table, engine=engine), continuous=True).tpot_s[0])
+
+    @cached_property
+    def planes(self) -> Floats:
+        """Of each of `mixed`: (seconds without the rest, more of a second a step, more of one a sequence), as it is linear."""
+        found = []
+        for mixed in self.mixed:
+            none, step, sequence = (self.predicted_s(Host(*own, *mixed)) for own in OWN)
+            found.append((none, (step - none) / MILLISECOND, (sequence - none) / MILLISECOND))
+        return np.array(found)
+
+
+def fitted(of: Sequence[Timed]) -> tuple[Host, Floats]:
+    """The host of least loss, and the logarithmic errors with it."""
+    measured = np.array([one.loop.measured_s for one in of])
+    planes = np.array([one.planes for one in of])
+    found: list[tuple[float, Host, Floats]] = []
+    for place in range(planes.shape[1]):
+        none, step, sequence = planes[:, place].T
+
+        def seconds(logs: Floats, none: Floats = none, step: Floats = step, sequence: Floats = sequence) -> Floats:
+            a, b = np.exp(np.maximum(logs, LEAST))
+            predicted: Floats = none + a * step + b * sequence
+            return predicted
+
+        fit = robust_fit(seconds, measured, START, {})
+        a, b = np.exp(np.maximum(fit.values, LEAST))
+        found.append((loss(fit.errors), Host(float(a), float(b), *of[0].mixed[place]), fit.errors))
+    _, host, errors = min(found, key=lambda one: one[0])
+    return host, errors
+
+
+def shipped(of: Sequence[Timed]) -> Floats:
+    """Logarithmic errors with what the engines' records say."""
+    engines = (one.loop.engine for one in of)
+    hosts = (Host(e.host_step_s, e.host_sequence_s, e.mixed_launches_per_layer, e.mixed_factor) for e in engines)
+    return np.array([np.log(one.predicted_s(host) / one.loop.measured_s) for one, host in zip(of, hosts, strict=True)])
+
+
+def with_host(of: Sequence[Timed], host: Host) -> Floats:
+    """Logarithmic errors with that host."""
+    return np.array([np.log(one.predicted_s(host) / one.loop.measured_s) for one in of])
+
+
+def report(name: str, of: Sequence[Timed]) -> Iterator[str]:
+    """The fit of these loops, and without each of their sources."""
+    host, errors = fitted(of)
+    yield f"{name}: {host}; {words(errors)}; as shipped {words(shipped(of))}"
+    sources = sorted({one.loop.source for one in of})
+    for source in sources if len(sources) > 1 else ():
+        rest, own = ([one for one in of if (one.loop.source == source) == wanted] for wanted in (False, True))
+        without, _ = fitted(rest)
+        yield f"  without {source}: {without}; it then has {words(with_host(own, without))}"
+
+
+def main() -> None:
+    """Print the fits."""
+    folder = options_of(__doc__).parse_args().folder
+    timed = [Timed(loop) for loop in loops(plain_session(), folder, "tpot_s")]
+    for engine in sorted({one.loop.engine.name for one in timed}):
+        for line in report(engine, [one for one in timed if one.loop.engine.name == engine]):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

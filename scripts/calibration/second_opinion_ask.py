@@ -1,0 +1,77 @@
+"""Asks `aiconfigurator`, in the environment it is installed in: questions in, answers out, a JSON object a line.
+
+    .venv-second-opinion/bin/python scripts/calibration/second_opinion_ask.py < questions > answers
+
+A question is `key`, `replicas`, `config` (of the model, as Hugging Face has it) and the arguments of aiconfigurator's
+`cli_estimate`. An answer is `key` with seconds and rates of the whole deployment and `tables`, the release of the engine whose
+timings were used, or with `error`. The first line names the versions. Knows nothing of the planner.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("aiconfigurator", "aiconfigurator-core")
+OUT_OF_MEMORY = "it says the run does not fit"
+
+
+def answered(question: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """One answer; `folder`: for the config files it wants."""
+    from aiconfigurator.cli.api import cli_estimate
+
+    replicas, mode = question["replicas"], question["mode"]
+    named = {name: value for name, value in question.items() if name not in {"key", "replicas", "config"}}
+    model = folder / question["key"]
+    model.mkdir(exist_ok=True)
+    (model / "config.json").write_text(json.dumps(question["config"]))
+    try:
+        found = cli_estimate(str(model), **named)
+    except Exception as error:  # noqa: BLE001  # whatever it cannot do is its answer, and the other questions go on
+        return {"error": reason(error)}
+    if (found.kv_cache_warning or "").startswith("OOM"):
+        return {"error": OUT_OF_MEMORY}
+    rates = {"output_tokens_per_s": found.tokens_per_second * replicas, "requests_per_s": found.seq_per_second * replicas}
+    times = {"ttft_s": found.ttft / 1e3, "prefill_s": found.ttft / 1e3}
+    if mode != "static_ctx":
+        times |= {"tpot_s": found.tpot / 1e3, "request_s": found.request_latency / 1e3}
+        rates["decode_tokens_per_s"] = 1e3 / found.tpot if found.tpot else 0.0
+    figures = {name: float(value) for name, value in (times | rates).items() if value}
+    return figures | {"tables": f"{found.backend_name} {found.backend_version}"}
+
+
+def reason(error: Exception) -> str:
+    """The first line of what it says, without folders of this machine."""
+    said = re.sub(r"/\S*/", "", (str(error).strip() or "nothing said").splitlines()[0])
+    if said.startswith("OOM"):
+        return OUT_OF_MEMORY
+    in_format = re.search(r"(\w+) perf data missing for quant '(\w+)'", said)
+    if in_format:
+        return f"it has no timings of {in_format[1]} in {in_format[2]} there"
+    missing = re.search(r"(\w[\w ]*?) data missing for", said)
+    if missing:
+        return f"it has no timings of {missing[1]} of that shape there"
+    if "No database found" in said or "Failed to load perf database" in said:
+        return "it has no timings of that engine on that part"
+    return said[:110]
+
+
+def main() -> None:
+    """Answer every line of stdin; whatever else is printed goes to stderr."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    out, sys.stdout = sys.stdout, sys.stderr
+    print(json.dumps({"versions": {package: version(package) for package in PACKAGES}}), file=out, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for line in sys.stdin:
+            question = json.loads(line)
+            print(json.dumps({"key": question["key"]} | answered(question, Path(folder))), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()

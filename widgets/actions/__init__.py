@@ -1,0 +1,1 @@
+"""What keys do: the registry of actions, and a function for each."""

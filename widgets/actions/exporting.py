@@ -1,0 +1,106 @@
+"""Taking the answer elsewhere: files, the clipboard's text, the command line that gives the same plan."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from widgets.state_files import folder, write_whole
+
+if TYPE_CHECKING:
+    from planner.ceilings_cache import BasisChoice
+    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.plan import Plan
+    from planner.session import Session
+
+
+Form = Literal["json", "csv", "markdown", "svg", "report", "page"]
+SUFFIXES: Mapping[Form, str] = {
+    "json": "json",
+    "csv": "csv",
+    "markdown": "md",
+    "svg": "svg",
+    "report": "report.md",
+    "page": "report.html",
+}
+REPORTS = ("report", "page")
+"""Forms that tell the decision with its reasons."""
+
+
+def plan_text(plan: Plan, form: Form) -> str:
+    """The plan as the command line prints it with --json, --csv or --markdown."""
+    if form == "json":
+        import msgspec
+
+        return msgspec.json.format(msgspec.json.encode(plan), indent=1).decode() + "\n"
+    from planner.cli import table
+
+    out = io.StringIO()
+    if form == "csv":
+        table.write_csv(plan, out)
+    else:
+        table.write_markdown(plan, out)
+    return out.getvalue()
+
+
+def report_text(
+    session: Session, workload: Mapping[str, Any], where: str, plan: Plan, form: Form, command: str, basis: BasisChoice
+) -> str:
+    """The decision that `plan` comes to, as `gpu-planner report` writes it; `command` asks for the plan again."""
+    from planner.cli.decision import blocks, decide
+    from planner.cli.document import as_html, as_markdown
+    from planner.cli.settings import spelled
+
+    def command_with(lever: Lever) -> str:
+        changed = [text for key, value in lever.change.items() for text in spelled(key, value)]
+        return " ".join([command, *(f"--set {shlex.quote(text)}" for text in changed)])
+
+    asked = session.workload(workload, where)
+    decision = decide(session, asked, plan, command=command, command_with=command_with, basis=basis)
+    return (as_html if form == "page" else as_markdown)(blocks(decision))
+
+
+def write_export(text: str, name: str, form: Form, state: Path | None, when: dt.datetime) -> Path:
+    """Write into the working directory, or the state folder when that is not writable; raises OSError."""
+    here = Path.cwd()
+    target = here if os.access(here, os.W_OK) else folder(state)
+    path = target / f"{name}-{when:%Y%m%d-%H%M%S}.{SUFFIXES[form]}"
+    write_whole(path, text)
+    return path
+
+
+def command_line(preset: str, as_loaded: Mapping[str, Any], now: Mapping[str, Any], basis: str) -> str:
+    """`gpu-planner plan …` with every change made to the preset since."""
+    words = ["gpu-planner", "plan", shlex.quote(preset)]
+    before, after = dict(_flat(as_loaded)), dict(_flat(now))
+    for key in sorted(before.keys() | after.keys()):
+        if key not in after:
+            words += ["--set", f"{key}="]
+        elif before.get(key, _MISSING) != after[key]:
+            words += ["--set", shlex.quote(f"{key}={_toml(after[key])}")]
+    if basis == "spec":
+        words += ["--basis", "spec"]
+    return " ".join(words)
+
+
+_MISSING = object()
+
+
+def _flat(workload: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in workload.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)

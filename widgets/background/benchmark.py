@@ -1,0 +1,318 @@
+"""Running the benchmark: the worker's events become lines of the pane, its results enter the plan."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.message import Message
+
+from planner.errors import UserError
+from planner.units import UNKNOWN, bytes_text, si_text
+from widgets import state_files
+from widgets.background.planning import SessionThread
+from widgets.drawing.formatting import VERDICT_WORDS, device_name, rate_text, spread_text, throughput
+from widgets.panes.benchmark import PointLine, Run
+from widgets.panes.machine.history import Marks
+from widgets.screens.picker import Item
+
+if TYPE_CHECKING:
+    from planner.engine.answers.plan import Plan, PlanRow
+    from planner.hardware.catalogue.gpus import Gpu
+    from planner.hardware.measurements.measurement import Measurement
+    from planner.hardware.measurements.store import Store
+    from planner.observe.benchmark.events import Event
+    from planner.observe.benchmark.process import BenchRun
+    from planner.session import Session
+
+SOLID = ("ok", "noisy")
+REPLAN_S = 3.0
+"""While a benchmark runs, plans are made again no oftener: on a CPU they take the cores that are being measured."""
+
+
+@dataclass
+class RunChanged(Message):
+    """The benchmark's state moved on."""
+
+    run: Run
+    measured: bool = False
+    """Whether a new measurement was stored: the plan has to be made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What a result is compared with."""
+
+    compute_flop_per_s: Mapping[str, float] = field(default_factory=dict)
+    bandwidth_bytes_per_s: float | None = None
+    before: Mapping[str, float] = field(default_factory=dict)
+    """Point -> its last value."""
+
+    def share(self, measurement: Measurement) -> float | None:
+        """Of what the vendor (or the instruction set) promises."""
+        peak = self.bandwidth_bytes_per_s if measurement.kind in {"copy", "triad", "read", "gemv", "attention-decode"} else None
+        if measurement.unit == "FLOP/s":
+            peak = self.compute_flop_per_s.get(measurement.dtype or "")
+        return measurement.value / peak if measurement.value is not None and peak else None
+
+
+class Measuring:
+    """At most one benchmark at a time."""
+
+    def __init__(
+        self,
+        thread: SessionThread,
+        post: Callable[[Message], object],
+        *,
+        python: str | None,
+        state: Path | None,
+        suite: str,
+        polls: Callable[[], int],
+    ) -> None:
+        """`suite` is measured where none is asked for; `polls`: how many times the app has read this machine so far."""
+        self._thread = thread
+        self._post = post
+        self._python = python
+        self._suite = suite
+        self._state = state
+        self._polls = polls
+        self._process: BenchRun | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._background = Background()
+        self._rows_before: dict[str, PlanRow] = {}
+        self._unplanned = False
+        """Whether a result came that no plan was asked for yet."""
+        self._planned_at_s = 0.0
+        self.run = Run()
+        self.marks = Marks()
+        """When its points began and ended, over all runs."""
+
+    @property
+    def timing(self) -> bool:
+        """Whether points are being timed: from the first one's beginning to the end of the run."""
+        return self.running and any(point.state != "waiting" for point in self.run.points)
+
+    @property
+    def running(self) -> bool:
+        """Whether a worker measures now."""
+        return self.run.state == "running"
+
+    async def measure(self, plan: Plan | None, *, suite: str | None = None, model: str | Mapping[str, Any] | None = None) -> None:
+        """Run a suite to its end; `plan` is what it will be compared with, `model` the one whose products are measured besides."""
+        from planner.observe.benchmark.events import BenchRequest
+        from planner.observe.benchmark.process import BenchRun
+
+        suite = suite or self._suite
+        self.run = Run(state="running", subject=suite)
+        self._rows_before = _rows_here(plan)
+        self._tell()
+        self._task = asyncio.current_task()
+        self._unplanned = False
+        gc.freeze()  # a full collection of what is there already holds the screen up for 40 to 110 ms
+        try:
+            store, canonical = await self._thread.ask(_tools)
+            python = Path(self._python) if self._python else None
+            options = await self._thread.ask(partial(_options, suite=suite, model=model))
+            folder = state_files.folder(self._state)
+            self._process = BenchRun(
+                BenchRequest(state=folder, suite=suite, python=python, options=options, polls=self._polls), store, canonical
+            )
+            async for event in self._process.events():
+                await self._take(event, store)
+        finally:
+            gc.unfreeze()
+            self._process = self._task = None
+            if self.running:
+                self.run.state, self.run.message = "failed", "Ended early; what was measured is kept."
+                self._drop_waiting()
+                self._tell()
+
+    async def stop(self) -> None:
+        """Stop it within a second; what was measured is kept."""
+        if self._process is not None:
+            await self._process.stop()
+
+    def kill(self) -> None:
+        """End the worker at once, without waiting."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def compare(self, plan: Plan) -> None:
+        """Note what the results so far changed in the answer for this machine."""
+        if self.run.state == "idle":
+            return
+        task = str(plan.task.get("task", ""))
+        effects = []
+        for gpu, row in _rows_here(plan).items():
+            was, now = self._rows_before.get(gpu), throughput(task, row.answer)
+            before = throughput(task, was.answer) if was is not None else None
+            if was is None or now is None or before is None or (was.basis == row.basis and before.value == now.value):
+                continue
+            place = f"rank {row.rank} stays" if was.rank == row.rank else f"rank {was.rank or UNKNOWN} to {row.rank or UNKNOWN}"
+            effects.append(
+                f"{device_name(gpu)}: {rate_text(before.value)} {spread_text(before)} → {rate_text(now.value)} {spread_text(now)} tok/s · {place if row.rank or was.rank else VERDICT_WORDS[row.verdict]}"
+            )
+        if effects != self.run.effects:
+            self.run.effects = effects
+            self._tell()
+
+    def _tell(self, *, measured: bool = False) -> None:
+        self._post(RunChanged(self.run, measured))
+
+    async def _take(self, event: Event, store: Store) -> None:
+        """Write one event into the run."""
+        from planner.observe.benchmark import events as happened
+
+        run = self.run
+        match event:
+            case happened.Preparing(interpreter):
+                run.message = f"Loading torch {interpreter.torch_version} …"
+            case happened.Started():
+                run.message, run.subject = "", f"{event.suite}, {device_name(event.device)}"
+                run.points = [PointLine(point.id, point.label) for point in event.points]
+                device = event.device
+                self._background = await self._thread.ask(lambda session: _background(session, store, device))
+            case happened.PointStarted(point):
+                self._line(point.id).state = "running"
+                self.marks.begin(point.id, point.label, point.device, time.monotonic())
+            case happened.PointProgress():
+                line = self._line(event.point.id)
+                line.state, line.fraction, run.eta_s = "running", event.fraction, event.eta_s
+            case happened.PointDone(point, measurement):
+                self.marks.end(time.monotonic())
+                self._result(self._line(point.id), measurement)
+                await self._thread.ask(lambda session: _learn(session, measurement))
+            case happened.PointSkipped(point, reason):
+                self.marks.end(time.monotonic())
+                line = self._line(point.id)
+                line.state, line.detail = "skipped", reason
+            case happened.WorkerRestarted():
+                run.message = f"{event.reason[:1].upper()}{event.reason[1:]}. Started again ({event.number} of {event.most})."
+            case happened.Finished():
+                run.state = "finished" if event.state == "finished" else "stopped"
+                run.message = f"{event.message}."
+                self._drop_waiting()
+            case happened.Failed():
+                run.state, run.message = "failed", f"{event.message} {event.next_step}"
+                self._drop_waiting()
+        self._tell(measured=self._replans(isinstance(event, happened.PointDone)))
+
+    def _replans(self, measured: bool) -> bool:
+        """Whether the plan has to be made again now: some seconds after the last time, and at the end."""
+        self._unplanned = self._unplanned or measured
+        now_s = time.monotonic()
+        if not self._unplanned or (self.running and now_s - self._planned_at_s < REPLAN_S):
+            return False
+        self._unplanned, self._planned_at_s = False, now_s
+        return True
+
+    def _line(self, name: str) -> PointLine:
+        line = self.run.point(name)
+        if line is None:
+            line = PointLine(name, name)
+            self.run.points.append(line)
+        return line
+
+    def _drop_waiting(self) -> None:
+        self.marks.end(time.monotonic())
+        self.run.eta_s = None
+        self.run.points = [point for point in self.run.points if point.state not in {"waiting", "running"}]
+
+    def _result(self, line: PointLine, measurement: Measurement) -> None:
+        if measurement.value is None:
+            line.state, line.detail = "failed", f"{measurement.status} {measurement.detail}".strip()
+            return
+        line.state, line.fraction = "done", 1.0
+        line.value = _value_text(measurement.value, measurement.unit)
+        share = self._background.share(measurement)
+        line.share = f"{share * 100:.0f}% peak" if share is not None else ""
+        before = self._background.before.get(line.id)
+        line.was = f"was {_value_text(before, measurement.unit)}" if before is not None else ""
+        line.detail = "" if measurement.status == "ok" else measurement.status
+
+
+def _learn(session: Session, measurement: Measurement) -> None:
+    """Keep what had been predicted of the point, and let plans see it."""
+    session.log_prediction(measurement)
+    session.refresh()
+
+
+def _value_text(value: float, unit: str) -> str:
+    return bytes_text(value) if unit == "B" else si_text(value, unit)
+
+
+def _options(session: Session, suite: str, model: str | Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What the worker is asked for besides: the products of `model`, where the suite has them and it can be read."""
+    from planner.observe.benchmark.models import WITH_PRODUCTS, product_options
+
+    if suite not in WITH_PRODUCTS or not model:
+        return ()
+    try:
+        return product_options(session.architecture(model if isinstance(model, str) else dict(model)))
+    except UserError:
+        return ()
+
+
+def _tools(session: Session) -> tuple[Store, Callable[[str], str | None]]:
+    """The store, and the catalogue's name for what a driver calls a GPU."""
+    gpus = session.gpus
+
+    def canonical(driver_name: str) -> str | None:
+        part = gpus.find_nvml(driver_name)
+        return part.name if part else None
+
+    return session.store, canonical
+
+
+def _background(session: Session, store: Store, device: str) -> Background:
+    before = {entry.point: entry.value for entry in store.latest(device) if entry.value is not None and entry.status in SOLID}
+    part: Gpu | None = next((part for part in session.machine.devices if part.name == device), None)
+    if part is None:
+        return Background(before=before)
+    return Background(part.compute_flop_per_s, part.memory_bandwidth_bytes_per_s, before)
+
+
+def _rows_here(plan: Plan | None) -> dict[str, PlanRow]:
+    """The best row of every device of this machine."""
+    rows: dict[str, PlanRow] = {}
+    for row in plan.rows if plan else ():
+        if row.here:
+            rows.setdefault(row.gpu, row)
+    return rows
+
+
+def suites(model: str | Mapping[str, Any] | None) -> list[Item]:
+    """What can be measured, with the longest it takes on a GPU; `model` is that of the form."""
+    of_model = f", {model if isinstance(model, str) else 'your model'}" if model else ""
+    said = {
+        "quick": f"ceilings, a training step{of_model}",
+        "standard": f"all in rounds, links, memory{of_model}",
+        "study": "training steps over model sizes, for f",
+    }
+    return [Item(suite, f"{suite:<9} {_longest(suite):>9}", detail) for suite, detail in said.items()]
+
+
+def _longest(suite: str) -> str:
+    from planner.observe.benchmark.models import LONGEST_S
+
+    seconds = LONGEST_S[suite]
+    return f"≤ {seconds:.0f} s" if seconds < 120 else f"≤ {seconds / 60:.0f} min"
+
+
+async def stored_text(thread: SessionThread) -> str:
+    """What earlier starts measured, in one sentence; empty when nothing."""
+
+    def question(session: Session) -> str:
+        runs = [run for run in session.store.runs() if run.measurements]
+        if not runs:
+            return ""
+        newest, points = runs[0], sum(run.measurements for run in runs)
+        return f"In use: {points:,} result{'s' * (points != 1)} of {len(runs)} run{'s' * (len(runs) != 1)}; the newest of {device_name(newest.device)}, {newest.started_at[:10]}."
+
+    return await thread.ask(question)

@@ -1,0 +1,84 @@
+"""The user's own choices in config.toml: `[keys]` remaps actions by id, `[app]` sets the theme.
+
+[keys]
+why = "v"
+benchmark = "ctrl+b,B"
+
+[app]
+theme = "nord"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from planner.errors import Problems, nearest_names
+from widgets.actions.registry import BY_ID
+from widgets.drawing.theme import NAMES
+
+FILE = "config.toml"
+TABLES = {"keys", "app"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the file says; empty when there is none."""
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    theme: str | None = None
+
+
+def read(config: Path | None) -> tuple[Settings, Problems]:
+    """The settings of the folder (None: the user's own), and everything in the file that cannot be used."""
+    if config is None:
+        from planner.paths import config_folder
+
+        config = config_folder()
+    path = config / FILE
+    problems = Problems(str(path))
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Settings(), problems
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
+        problems.add("", f"cannot be read: {wrong}.")
+        return Settings(), problems
+    keys = _table(document, "keys", problems)
+    app = _table(document, "app", problems)
+    for name in document.keys() - TABLES:
+        problems.add(name, "is not a table of this file; [keys] and [app] are.", nearest_names(name, TABLES))
+    return Settings(_keys(keys, problems), _theme(app, problems)), problems
+
+
+def _table(document: Mapping[str, Any], name: str, problems: Problems) -> Mapping[str, Any]:
+    table = document.get(name, {})
+    if isinstance(table, dict):
+        return table
+    problems.add(name, f"is {table!r}; a table is expected.")
+    return {}
+
+
+def _keys(table: Mapping[str, Any], problems: Problems) -> dict[str, str]:
+    usable = {}
+    for name, keys in table.items():
+        if name not in BY_ID:
+            problems.add(f"keys.{name}", "is not an action; the help screen lists them.", nearest_names(name, BY_ID))
+        elif not isinstance(keys, str) or not keys.strip():
+            problems.add(f"keys.{name}", f'is {keys!r}; key names are expected, such as "ctrl+b,B".')
+        else:
+            usable[name] = keys
+    return usable
+
+
+def _theme(table: Mapping[str, Any], problems: Problems) -> str | None:
+    for name in table.keys() - {"theme"}:
+        problems.add(f"app.{name}", "is not a setting; theme is.", nearest_names(name, ["theme"]))
+    wanted = table.get("theme")
+    if wanted is None or wanted in NAMES:
+        return wanted
+    problems.add("app.theme", f"is {wanted!r}, which is not a theme.", nearest_names(str(wanted), NAMES))
+    return None

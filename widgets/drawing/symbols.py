@@ -1,0 +1,113 @@
+"""The glyphs the screen is drawn with: one set for Unicode terminals, one for plain ASCII."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.engine.answers.figure import Basis
+    from planner.engine.answers.plan import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symbols:
+    """One level of glyphs; every value is a single cell unless said otherwise."""
+
+    basis: Mapping[Basis, str]
+    verdict: Mapping[Verdict, str]
+    patterns: Mapping[str, str]
+    """Memory component -> fill, so that the stack reads without colour."""
+    filled: str
+    empty: str
+    cursor: str
+    marked: str
+    """Of a row that is to be compared."""
+    divider: str
+    headroom: str
+    ellipsis: str
+    ascending: str
+    descending: str
+    drop_down: str
+    done: str
+    failed: str
+    warning: str
+    running: str
+    arrow: str
+    times: str
+    """Between the factors of a formula."""
+    dot: str
+    sparks: str
+    """Lowest to highest, as many cells as levels."""
+    mark: str
+    """Beginning, middle and end of a stretch of time."""
+
+
+UNICODE = Symbols(
+    basis={"measured": "●", "transferred": "◐", "public": "○", "spec": "·"},
+    verdict={"fits": "✓", "misses-target": "~", "does-not-fit": "✗", "not-supported": "–"},
+    patterns={
+        "weights": "█",
+        "gradients": "▚",
+        "optimizer": "▓",
+        "activations": "▒",
+        "logits": "▞",
+        "kv_cache": "▓",
+        "buffers": "≡",
+        "overhead": "░",
+    },
+    filled="■",
+    empty="·",
+    cursor="▸",
+    marked="◆",
+    divider="│",
+    headroom="┊",
+    ellipsis="…",
+    ascending="▲",
+    descending="▼",
+    drop_down="▾",
+    done="✓",
+    failed="✗",
+    warning="!",
+    running="▸",
+    arrow="→",
+    times="·",
+    dot="·",
+    sparks="▁▂▃▄▅▆▇█",
+    mark="├─┤",
+)
+
+ASCII = Symbols(
+    basis={"measured": "*", "transferred": "+", "public": "o", "spec": "."},
+    verdict={"fits": "y", "misses-target": "~", "does-not-fit": "x", "not-supported": "-"},
+    patterns={
+        "weights": "#",
+        "gradients": "%",
+        "optimizer": "=",
+        "activations": "+",
+        "logits": "&",
+        "kv_cache": "=",
+        "buffers": "-",
+        "overhead": ":",
+    },
+    filled="#",
+    empty=".",
+    cursor=">",
+    marked="*",
+    divider="|",
+    headroom="!",
+    ellipsis="~",
+    ascending="^",
+    descending="v",
+    drop_down="v",
+    done="+",
+    failed="x",
+    warning="!",
+    running=">",
+    arrow="->",
+    times="*",
+    dot="-",
+    sparks="_.-=#",
+    mark="[-]",
+)

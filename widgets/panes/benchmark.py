@@ -1,0 +1,177 @@
+"""The benchmark pane: what is being measured, what came out, and what it changed in the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.units import duration_text, percent_text
+from widgets.drawing.formatting import bar_text, shorten_end
+from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.panes.frame import frame_of
+
+RunState = Literal["idle", "running", "finished", "stopped", "failed"]
+PointState = Literal["waiting", "running", "done", "skipped", "failed"]
+BAR = 10
+LABEL = 28
+"""Cells of the longest name: a product of five-digit sizes."""
+IDLE = "Nothing measured yet."
+HINT = "b measures it: products of matrices, memory bandwidth, launches, a training step. B chooses how much."
+
+
+@dataclass(slots=True)
+class PointLine:
+    """One measured thing."""
+
+    id: str
+    label: str
+    state: PointState = "waiting"
+    fraction: float = 0.0
+    value: str = ""
+    """With its unit."""
+    share: str = ""
+    """'79 % of spec'."""
+    was: str = ""
+    """'was 752 TFLOP/s'."""
+    detail: str = ""
+    """Why it was skipped, or what is odd about it."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of the benchmark."""
+
+    state: RunState = "idle"
+    subject: str = ""
+    """'quick, AMD EPYC'."""
+    points: list[PointLine] = field(default_factory=list)
+    eta_s: float | None = None
+    message: str = ""
+    """What failed and what to do next, or how it ended."""
+    effects: list[str] = field(default_factory=list)
+    """What the plan's answer became."""
+
+    def point(self, name: str) -> PointLine | None:
+        """The point of this id."""
+        return next((point for point in self.points if point.id == name), None)
+
+    @property
+    def done(self) -> int:
+        """Points that are over."""
+        return sum(point.state in {"done", "skipped", "failed"} for point in self.points)
+
+    @property
+    def progress_text(self) -> str:
+        """'14/22' while running."""
+        return f"{self.done}/{len(self.points)}" if self.state == "running" and self.points else ""
+
+
+class BenchmarkView(Vertical):
+    """Pane 5: how the run goes and what it changed, above the points."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="benchmark-view")
+        self._symbols = symbols
+        self._run = Run()
+        self._stored = ""
+
+    def compose(self) -> ComposeResult:
+        """The outcome stays in sight while the points scroll."""
+        yield Static(id="benchmark-text")
+        with VerticalScroll(id="points"):
+            yield Static(id="points-text")
+
+    def on_mount(self) -> None:
+        """Say that nothing runs."""
+        self.draw()
+
+    def on_resize(self) -> None:
+        """Fit to the new width."""
+        self.draw()
+
+    def set_stored(self, text: str) -> None:
+        """Say what earlier measurements there are."""
+        self._stored = text
+        self.draw()
+
+    def show(self, run: Run) -> None:
+        """Show this run from now on."""
+        self._run = run
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the run as it stands."""
+        run, points = self._run, self.query_one("#points", VerticalScroll)
+        frame_of(self).entitle(_title(run))
+        width = max(30, points.content_size.width)
+        outcome, head = self._outcome(run), self.query_one("#benchmark-text", Static)
+        head.update(Content("\n").join(outcome))
+        head.display = bool(outcome)
+        self.query_one("#points-text", Static).update(Content("\n").join([self._point(point, width) for point in run.points]))
+        running = next((index for index, point in enumerate(run.points) if point.state == "running"), None)
+        if running is not None:
+            points.scroll_to(y=max(0, running - points.size.height + 2), animate=False)
+        elif run.state != "running":
+            points.scroll_home(animate=False)
+
+    def _outcome(self, run: Run) -> Sequence[Content]:
+        if run.state == "idle":
+            return [Content(self._stored or IDLE), Content.styled(HINT, "$quiet")]
+        lines: list[Content] = []
+        if run.state == "failed":
+            lines.append(Content.styled(f"{self._symbols.failed} {run.message}", "$text-error"))
+        elif run.message:
+            lines.append(Content.styled(run.message, "$text-success" if run.state == "finished" else "$text-warning"))
+        elif not run.points:
+            lines.append(Content.styled("Starting the worker …", "$quiet"))
+        return [*lines, *(Content.styled(f"{self._symbols.arrow} {effect}", "$text-success") for effect in run.effects)]
+
+    def _point(self, point: PointLine, width: int) -> Content:
+        symbols = self._symbols
+        mark, style = {
+            "waiting": (symbols.dot, "$quiet"),
+            "running": (symbols.running, "$accent"),
+            "done": (symbols.done, "$text-success"),
+            "skipped": (symbols.verdict["not-supported"], "$quiet"),
+            "failed": (symbols.failed, "$text-error"),
+        }[point.state]
+        label_width = min(LABEL, max(14, width - 29))
+        label = shorten_end(point.label, label_width, symbols.ellipsis).ljust(label_width)
+        if point.state == "running":
+            bar = bar_text(point.fraction, BAR, symbols.filled, symbols.empty)
+            return Content.assemble((f"{mark} ", style), label, (f"  {bar} {percent_text(point.fraction):>5}", "$accent"))
+        if point.state == "done":
+            room = max(0, width - label_width - 2 - 15)
+            rest = _whole_parts((point.share.ljust(10) if point.share else "", point.detail, point.was), room)
+            return Content.assemble((f"{mark} ", style), label, f"{point.value:>14} ", (rest, "$quiet"))
+        text = "" if point.state == "waiting" else f"  {point.detail}"
+        return Content.assemble(
+            (f"{mark} ", style), (label, "$quiet"), (shorten_end(text, width - label_width - 2, symbols.ellipsis), style)
+        )
+
+
+def _whole_parts(parts: Sequence[str], room: int) -> str:
+    """The parts that fit, none of them cut."""
+    text = ""
+    for part in parts:
+        if part and len(text) + 1 + len(part.rstrip()) <= room:
+            text += f" {part}"
+    return text
+
+
+def _title(run: Run) -> str:
+    parts = []
+    if run.state == "running":
+        parts.append(run.progress_text or "starting")
+        if run.eta_s is not None:
+            parts.append(f"{round(run.eta_s)} s left" if run.eta_s < 100 else f"{duration_text(run.eta_s)} left")
+        parts.append("x stops")
+    elif run.state != "idle":
+        parts.append(run.state)
+    return " · ".join([*parts, *([run.subject] if run.subject else [])])

@@ -1,0 +1,34 @@
+"""The frame of a pane: it stands on the screen before there is anything to put in."""
+
+from __future__ import annotations
+
+from textual.containers import Container
+from textual.content import Content
+from textual.widget import Widget
+
+from widgets.actions.registry import PANES
+
+
+class Frame(Container):
+    """A border with the pane's number and title."""
+
+    def __init__(self, pane: str, *, active: bool = False) -> None:
+        super().__init__(id=pane, classes="pane -active" if active else "pane")
+        self._pane = pane
+        self._said: tuple[str, str, str] | None = None
+        self.entitle()
+
+    def entitle(self, title: str = "", aside: str = "", *, name: str = "") -> None:
+        """Set what the border says above and below; empty: the pane's name alone. `name` stands for the pane's own."""
+        if self._said == (name, title, aside):
+            return
+        self._said = name, title, aside
+        name = name or ("This machine" if self._pane == "machine" else self._pane.capitalize())
+        words = f"[{PANES.index(self._pane) + 1}] {name}"
+        self.border_title = Content(f"{words} · {title}" if title else words)
+        self.border_subtitle = Content(aside)
+
+
+def frame_of(widget: Widget) -> Frame:
+    """The frame a widget is in."""
+    return widget.query_ancestor(Frame)

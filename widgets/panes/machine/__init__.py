@@ -1,0 +1,1 @@
+"""Pane 4: the telemetry of this machine."""

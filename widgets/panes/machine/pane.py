@@ -1,0 +1,251 @@
+"""This machine, live: what its GPUs and its processor do, or why there is nothing to see."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.units import bytes_text, percent_text
+from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.panes.frame import frame_of
+from widgets.panes.machine.gpu import (
+    LEGEND_LINES,
+    ROOMY_LEGEND_LINES,
+    ROOMY_WIDTH,
+    Drawing,
+    activities,
+    block,
+    history_values,
+    host_lines,
+    power_text,
+    process_lines,
+    ram_text,
+    roomy_block,
+    short_head,
+    short_line,
+    warnings_of_many,
+)
+from widgets.panes.machine.history import STEP_S, Cells, History, Marks, sparkline
+
+if TYPE_CHECKING:
+    from planner.observe.snapshot import Snapshot
+
+SCROLLBAR = 1
+"""Cells kept free for it, so that it changes nothing when it comes."""
+LOOK_S = 1.0
+"""How often a pane without new readings asks why."""
+NO_DRIVER = "No NVIDIA driver: planning from the catalogue."
+SPARK = 8
+ROOMY_HEIGHT = 28
+"""Rows from which more benchmark points are named."""
+DETAILED_DEVICES = 2
+"""With more GPUs than this each gets one line."""
+HOST = "host"
+HEIGHTS = ((3, True), (2, True), (1, True), (1, False))
+"""Rows of a history, and whether there is a blank line below each GPU, the best first."""
+
+
+class MachineView(VerticalScroll, can_focus=True):
+    """Pane 4."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="machine-view")
+        self._symbols = symbols
+        self._snapshot: Snapshot | None = None
+        self._paused = False
+        self._trouble_of: Callable[[], str] = str
+        self._trouble = ""
+        self._list_processes: Callable[[bool], None] = _to_nobody
+        self._processes = False
+        self._histories: defaultdict[str, History] = defaultdict(History)
+        self._marks = Marks()
+        self._step_s = STEP_S
+        """What a cell of a history stands for."""
+
+    def compose(self) -> ComposeResult:
+        """One text."""
+        yield Static("reading …", id="machine-text")
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The last reading."""
+        return self._snapshot
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Take in one reading."""
+        self._snapshot = snapshot
+        interval_s = snapshot.interval_s or STEP_S
+        self._step_s = min(self._step_s, interval_s)
+        self._histories[HOST].note(snapshot.taken_at_s, interval_s, {"busy": snapshot.host.cpu_busy_fraction})
+        for device in snapshot.devices:
+            self._histories[str(device.index)].note(snapshot.taken_at_s, interval_s, history_values(device))
+        self._draw()
+
+    def mark(self, marks: Marks) -> None:
+        """Show from now on where these began and ended; they are drawn with the next reading."""
+        self._marks = marks
+
+    def mind(self, trouble_of: Callable[[], str], list_processes: Callable[[bool], None]) -> None:
+        """Say from now on what keeps readings away, as `trouble_of` tells it; nothing is drawn while it is the same.
+
+        `list_processes` is told when somebody wants to see who uses the GPUs, and when nobody does any more.
+        """
+        self._trouble_of, self._list_processes = trouble_of, list_processes
+        self.set_interval(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        trouble = self._trouble_of()
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self._entitle()
+
+    @property
+    def lists_processes(self) -> bool:
+        """Whether it shows who uses each GPU."""
+        return self._processes
+
+    def toggle_processes(self) -> None:
+        """Show who uses each GPU, or no longer."""
+        self._processes = not self._processes
+        self._list_processes(self._processes)
+        self._draw()
+        if self._processes:
+            self.call_after_refresh(self.scroll_end, animate=False)
+
+    def on_show(self) -> None:
+        """Ask again for what is in sight."""
+        self._list_processes(self._processes)
+
+    def on_hide(self) -> None:
+        """Nobody looks: the driver is not asked who uses the GPUs."""
+        self._list_processes(False)
+
+    def set_paused(self, paused: bool) -> None:
+        """Say that nothing is read for now."""
+        self._paused = paused
+        self._draw()
+
+    def say_off(self) -> None:
+        """Say that this start does not watch."""
+        self.query_one("#machine-text", Static).update(Content.styled("Not watched in this start.", "$quiet"))
+
+    def on_resize(self) -> None:
+        """Fit the histories to the new width."""
+        self._draw()
+
+    def summary(self, width: int) -> Content:
+        """One line of the most telling numbers; those that do not fit are left out whole."""
+        snapshot = self._snapshot
+        if snapshot is None:
+            return Content("")
+        if snapshot.devices:
+            device = snapshot.devices[0]
+            spark = self._short_spark(str(device.index), "activity")
+            first, *others = [f"{label} {percent_text(value)}" for label, value in activities(device)]
+            memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
+            more = [f"+{len(snapshot.devices) - 1} GPUs"] if len(snapshot.devices) > 1 else []
+            warnings = [warning for one in snapshot.devices for warning in one.health_warnings][:1]
+            parts = [f"{first} {spark}", *warnings, *others[:1], power_text(device), memory, *others[1:], *more]
+            parts = [snapshot.badge, *parts] if snapshot.badge else parts
+        else:
+            host = snapshot.host
+            parts = [
+                f"CPU {percent_text(host.cpu_busy_fraction)} {self._short_spark(HOST, 'busy')}",
+                f"RAM {ram_text(host)}",
+                driver_text(snapshot).rstrip("."),
+            ]
+        text = f" {parts[0]}"
+        for part in parts[1:]:
+            text += f"   {part}" if len(text) + 3 + len(part) <= width else ""
+        return Content.styled(text, "$quiet")
+
+    def _short_spark(self, key: str, name: str) -> str:
+        history = self._histories[key]
+        cells = Cells(history.until_s, SPARK, self._step_s)
+        return sparkline(history.values(name, cells), SPARK, self._symbols.sparks).strip()
+
+    def _draw(self) -> None:
+        snapshot = self._snapshot
+        if snapshot is None or not self.children:
+            return
+        width = max(20, self.size.width - self.gutter.width - SCROLLBAR)
+        recorded = snapshot.source is not None  # elsewhere or at another time: nothing that is measured here happened there
+        legend_lines = ROOMY_LEGEND_LINES if self.size.height >= ROOMY_HEIGHT else LEGEND_LINES
+        drawing = Drawing(self._symbols, width, self._step_s, Marks() if recorded else self._marks, recorded, legend_lines)
+        lines: list[Content] = []
+        if snapshot.badge is not None:
+            lines.append(Content.assemble((f" {snapshot.badge} ", "reverse bold"), (" not this machine", "$quiet")))
+        processes = process_lines(snapshot.devices, drawing) if self._processes and snapshot.devices else []
+        host = partial(host_lines, snapshot.host, self._histories[HOST], drawing) if snapshot.host.cpu_name else _no_lines
+        roomy = self._roomy_gpus(snapshot, drawing, len(lines) + len(processes) + len(host()))
+        lines += self._gpus(snapshot, drawing) if roomy is None else roomy
+        if not snapshot.devices:
+            lines += [Content(driver_text(snapshot))]
+            if snapshot.nvml_detail and snapshot.nvml_state != "no driver":
+                lines.append(Content.styled(snapshot.nvml_detail, "$quiet"))
+        lines += [*processes, *host(roomy=roomy is not None)]
+        self.query_one("#machine-text", Static).update(Content("\n").join(lines))
+        self._entitle()
+
+    def _gpus(self, snapshot: Snapshot, drawing: Drawing) -> list[Content]:
+        """A block for each GPU, or a line where there are many."""
+        devices = snapshot.devices
+        if len(devices) > DETAILED_DEVICES:
+            short = [short_line(device, self._histories[str(device.index)], drawing) for device in devices]
+            return [short_head(devices[0], drawing), *short, *warnings_of_many(devices, drawing)]
+        several = len(devices) > 1
+        return [line for device in devices for line in block(device, self._histories[str(device.index)], drawing, several=several)]
+
+    def _roomy_gpus(self, snapshot: Snapshot, drawing: Drawing, other_lines: int) -> list[Content] | None:
+        """A few GPUs in all detail, as high as there is room for; None where it has to be less, unless it is zoomed."""
+        devices = snapshot.devices
+        if not 0 < len(devices) <= DETAILED_DEVICES or drawing.width < ROOMY_WIDTH:
+            return None
+        lines: list[Content] = []
+        for rows, gap in HEIGHTS:
+            lines = []
+            for device in devices:
+                lines += [Content("")] if gap and lines else []
+                lines += roomy_block(device, self._histories[str(device.index)], replace(drawing, history_rows=rows))
+            lines += [Content("")] if gap else []
+            if len(lines) + other_lines <= self.size.height:
+                return lines
+        return lines if self.screen.has_class("-zoomed") else None
+
+    def _entitle(self) -> None:
+        snapshot = self._snapshot
+        if snapshot is None:
+            frame_of(self).entitle(self._trouble)
+            return
+        name = snapshot.devices[0].name if snapshot.devices else ""
+        count = f"{len(snapshot.devices)} × " if len(snapshot.devices) > 1 else ""
+        paused = "paused, p resumes" if self._paused else ""
+        slow = f"every {snapshot.interval_s:g} s while it measures" if self._marks.open and not snapshot.source else ""
+        parts = [snapshot.badge or "", self._trouble, paused, slow, f"{count}{name}" if name else ""]
+        aside = "P processes · R right-sizes" if snapshot.devices else ""
+        frame_of(self).entitle(" · ".join(filter(None, parts)), aside, name="Telemetry" if snapshot.badge else "")
+
+
+def _no_lines(*, roomy: bool = False) -> list[Content]:
+    """Of a host that nothing is told of."""
+    del roomy
+    return []
+
+
+def _to_nobody(_: bool) -> None:
+    """Before the pane is minded nobody lists processes."""
+
+
+def driver_text(snapshot: Snapshot) -> str:
+    """Why there are no GPUs to watch."""
+    if snapshot.nvml_state == "no driver":
+        return NO_DRIVER
+    return f"No GPU to watch ({snapshot.nvml_state}): planning from the catalogue."

@@ -1,0 +1,1 @@
+"""Pane 2: the ranked rows of the plan."""

@@ -1,0 +1,252 @@
+"""The panes that only frame and feed another widget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.units import count_text, duration_text, usd_text
+from widgets.drawing.formatting import (
+    BASIS_WORDS,
+    SHORT_BASIS_WORDS,
+    TRAINING,
+    device_name,
+    figure_text,
+    memory_heading,
+    rate_text,
+    shorten_end,
+    throughput,
+)
+from widgets.drawing.memory_bar import MemoryBar
+from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.drawing.text_field import Entry
+from widgets.panes.frame import frame_of
+from widgets.panes.ranking.columns import ORDER_WORDS
+from widgets.panes.ranking.table import Ranking
+
+if TYPE_CHECKING:
+    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.plan import OfferAnswer, Plan, PlanRow
+
+DEFAULT_HEADROOM = 0.1
+MOST_LEVERS = 5
+"""Named below the table where nothing fits; enter shows all."""
+OBJECTIVE_WORDS = {
+    "cheapest": "cheapest first",
+    "fastest": "fastest first",
+    "flop-per-usd": "most FLOP per $ first",
+    "fewest-gpus": "fewest GPUs first",
+}
+
+
+def headroom_of(plan: Plan | None) -> float:
+    """The fraction of memory that stays free: what the workload asks for, and what an engine that serves leaves to others."""
+    task = plan.task if plan else {}
+    value = task.get("targets", {}).get("headroom", DEFAULT_HEADROOM)
+    headroom = float(value) if isinstance(value, int | float) else DEFAULT_HEADROOM
+    engines = task.get("memory_fraction") if task.get("task") not in TRAINING else None
+    return 1 - (float(engines) if isinstance(engines, int | float) else 1.0) * (1 - headroom)
+
+
+LATENCIES = (("request", "request"), ("first", "ttft"), ("next", "tpot"), ("wait", "wait"))
+
+
+def latencies(row: PlanRow, plan: Plan | None) -> str:
+    """What so many of 100 requests to a service stay below, beside what was asked for; empty where there are no percentiles.
+
+    Of 95 everything that is known; of 99 and 50 what was asked for.
+    """
+    targets = plan.task.get("targets", {}) if plan else {}
+    told = []
+    for percentile in ("p99", "p95", "p50"):
+        parts = []
+        for what, of in LATENCIES:
+            found = getattr(getattr(row.answer, f"{of}_s"), percentile, None)
+            limit = targets.get(f"{percentile}_{of}_s")
+            asked = isinstance(limit, int | float)
+            if found is not None and (asked or percentile == "p95"):
+                parts.append(f"{what} {duration_text(found.value)}{f' of {duration_text(limit)}' if asked else ''}")
+        told += [f"{percentile}: {' · '.join(parts)}"] if parts else []
+    return "   ".join(told)
+
+
+class RankingView(Vertical):
+    """Pane 2: filter, table, and the reason of the highlighted row."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="ranking-view")
+        self._symbols = symbols
+        self._problems: Sequence[str] = ()
+        self._shown: tuple[Plan, str] | None = None
+
+    def compose(self) -> ComposeResult:
+        """The filter on top, the table, and the reason below."""
+        yield Entry(placeholder="words a row must contain; !word leaves out; esc shows all", id="filter")
+        yield Ranking(symbols=self._symbols, id="table")
+        yield Static(Content("planning …"), id="reason")
+        yield Static(id="here")
+
+    def show(self, plan: Plan, basis: str) -> None:
+        """A new plan."""
+        self._problems = ()
+        self.query_one(Ranking).show(plan)
+        here = self.query_one("#here", Static)
+        here.display = any(row.here for row in plan.rows)
+        here.update(self._here(plan), layout=False)
+        self.title(plan, basis)
+
+    def _here(self, plan: Plan) -> Content:
+        """This machine's place in the plan, in sight wherever the table is scrolled to; G goes near it."""
+        row = next((row for row in plan.rows if row.here), None)
+        if row is None:
+            return Content("")
+        figure = throughput(str(plan.task.get("task")), row.answer)
+        speed = (
+            f"{figure_text(figure, rate_text)} tok/s {self._symbols.basis[row.basis]} {SHORT_BASIS_WORDS[row.basis]}"
+            if figure and row.answer.fits
+            else ""
+        )
+        standing = f"rank {row.rank}" if row.rank else row.why
+        text = " · ".join(part for part in (device_name(row.gpu), speed, standing) if part)
+        return Content.assemble(("here ", "bold $accent"), shorten_end(text, max(20, self.size.width - 7), self._symbols.ellipsis))
+
+    def title(self, plan: Plan, basis: str) -> None:
+        """Say how much is shown, by what order, on what basis."""
+        self._shown = plan, basis
+        table = self.query_one(Ranking)
+        counts = plan.counts
+        shown = f"{len(table.rows)} of {counts.shown:,} shown" if table.filter_words else f"{counts.shown:,} shown"
+        order = table.order
+        by = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
+        if order.column is not None:
+            by = f"by {ORDER_WORDS[order.column]}{', high first' if order.descending else ''}"
+        spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
+        marked = f" · {len(table.marked)} marked, c compares" if table.marked else ""
+        wide = " · h l shift" if table.wide else ""
+        title = f"{counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}{marked}{wide}"
+        signs = self._symbols.basis
+        used = {row.basis for row in plan.rows}
+        words = SHORT_BASIS_WORDS if self.size.width < 80 else BASIS_WORDS
+        legend = "  ".join(f"{signs[row_basis]} {words[row_basis]}" for row_basis in signs if row_basis in used)
+        frame_of(self).entitle(title, legend)
+
+    def on_resize(self) -> None:
+        """Fit the legend to the new width."""
+        if self._shown is not None:
+            self.title(*self._shown)
+
+    def refuse(self, problems: Sequence[str]) -> None:
+        """Keep the last plan, marked stale, and say what is wrong."""
+        self._problems = problems
+        self.query_one(Ranking).set_stale(True)
+        self.query_one("#reason", Static).update(
+            Content("\n").join(Content.styled(text, "$text-error") for text in problems), layout=False
+        )
+
+    def explain(self, row: PlanRow | None, plan: Plan | None) -> None:
+        """The reason of the highlighted row."""
+        if self._problems:
+            return
+        if row is None:
+            self.query_one("#reason", Static).update(Content(""), layout=False)
+            return
+        lines = [Content.assemble(("this machine: " if row.here else "", "bold $accent"), row.why)]
+        levers = plan.levers[:MOST_LEVERS] if plan is not None and row.rank is None and not row.here else []
+        lines += [
+            Content.styled(self._lever(lever), "$text-success" if lever.gpu else "$text-warning" if number == 0 else "$quiet")
+            for number, lever in enumerate(levers)
+        ]
+        if not levers and (told := latencies(row, plan)):
+            lines.append(Content.styled(shorten_end(told, self._room, self._symbols.ellipsis), "$quiet"))
+        if row.offer is not None:
+            lines.append(self._offer(row.offer))
+        reason = self.query_one("#reason", Static)
+        reason.set_class(bool(levers), "-levers")
+        reason.update(Content("\n").join(lines), layout=bool(levers))
+
+    def _offer(self, offer: OfferAnswer) -> Content:
+        instances = f"{offer.instances} × " if offer.instances > 1 else ""
+        text = f"{usd_text(offer.usd_per_h)} $/h · {instances}{offer.provider} {offer.instance} · {offer.region} · {offer.market} · {offer.as_of}"
+        return Content.styled(shorten_end(text, self._room, self._symbols.ellipsis), "$quiet")
+
+    @property
+    def _room(self) -> int:
+        return max(20, self.size.width - 2)
+
+    def _lever(self, lever: Lever) -> str:
+        cost = f" ({lever.cost_text})" if lever.cost_text else ""
+        return f"{self._symbols.arrow} {lever.text}{cost}"
+
+
+class MemoryView(Vertical, can_focus=True):
+    """Pane 3: the stack of the highlighted row, and what still fits; it opens the items."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "app.act('memory')", "items", show=False)]
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="memory-view")
+        self._symbols = symbols
+
+    def compose(self) -> ComposeResult:
+        """The bar and one line of facts."""
+        yield MemoryBar(symbols=self._symbols, id="stack")
+        yield Static(id="facts")
+
+    async def on_click(self) -> None:
+        """The items."""
+        await self.run_action("app.act('memory')")
+
+    def show(self, row: PlanRow | None, plan: Plan | None) -> None:
+        """The memory of this row."""
+        bar = self.query_one(MemoryBar)
+        if row is None:
+            bar.show(None, DEFAULT_HEADROOM, "no row")
+            return
+        frame_of(self).entitle(memory_heading(row), "M itemises" if row.answer.memory_bytes else "")
+        bar.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
+        self.query_one("#facts", Static).update(Content.styled(" · ".join(memory_facts(row)), "$quiet"))
+
+
+def memory_facts(row: PlanRow) -> list[str]:
+    """What the memory allows, in words."""
+    answer = row.answer
+    facts = []
+    if answer.max_concurrency is not None:
+        facts.append(f"{answer.max_concurrency:,} sequences at once fit")
+    if answer.max_context is not None:
+        facts.append(f"longest context {answer.max_context:,} tokens")
+    if answer.parameters is not None:
+        counts = answer.parameters
+        active = f", {count_text(counts.active)} active" if counts.active != counts.total else ""
+        trained = f", {count_text(counts.trainable)} trained" if 0 < counts.trainable < counts.total else ""
+        facts.append(f"{count_text(counts.total)} parameters{active}{trained}")
+    if answer.layout is not None and answer.layout.gpus > 1:
+        facts.append(f"{answer.layout.gpus} GPUs as {answer.layout.text}")
+    return facts
+
+
+class MemoryStrip(MemoryBar):
+    """The stack in one row, for screens that show one pane at a time."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(symbols=symbols, id="memory-strip")
+
+    def show_row(self, row: PlanRow | None, plan: Plan | None) -> None:
+        """The memory of this row."""
+        if row is None:
+            self.show(None, DEFAULT_HEADROOM, "no row")
+        else:
+            self.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
+
+
+class MachineLine(Static):
+    """This machine in one row, for screens that show one pane at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(id="machine-line")

@@ -1,0 +1,26 @@
+"""What a screen that is too small shows instead of a broken layout."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widgets import Static
+
+from widgets.app import LEAST_HEIGHT, LEAST_WIDTH
+
+
+class TooSmall(Static):
+    """Says how much room is needed and how much there is."""
+
+    def __init__(self) -> None:
+        super().__init__(id="too-small")
+
+    def on_resize(self) -> None:
+        """Say the size there is now."""
+        width, height = self.app.size
+        self.update(
+            Content.assemble(
+                ("gpu-planner", "bold $accent"),
+                f"\nneeds {LEAST_WIDTH}×{LEAST_HEIGHT}\nhas {width}×{height}\n\n",
+                ("q quits", "$quiet"),
+            )
+        )

@@ -1,0 +1,1 @@
+"""Pane 1: the form of the workload."""

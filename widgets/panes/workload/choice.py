@@ -1,0 +1,103 @@
+"""A field of the form that holds one of several values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from widgets.drawing.formatting import shorten_middle
+from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.screens.picker import Item, PickerScreen
+
+
+class Choice(Static, can_focus=True):
+    """The value and a mark; enter opens the list, left and right step through it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,space", "open", "choose", show=False),
+        Binding("left", "step(-1)", "previous value", show=False),
+        Binding("right", "step(1)", "next value", show=False),
+    ]
+
+    @dataclass
+    class Changed(Message):
+        """The user chose another value; empty: choose for me."""
+
+        choice: Choice
+        value: str
+
+        @property
+        def control(self) -> Choice:
+            """The field that changed."""
+            return self.choice
+
+    def __init__(self, title: str, *, symbols: Symbols = UNICODE, id: str | None = None) -> None:  # noqa: A002  (Textual's name)
+        super().__init__(id=id)
+        self._title = title
+        self._symbols = symbols
+        self._items: Sequence[Item] = ()
+        self._value = ""
+        self._chosen_for_you = ""
+
+    @property
+    def value(self) -> str:
+        """The value chosen; empty: choose for me."""
+        return self._value
+
+    def offer(self, items: Sequence[Item], value: str, chosen_for_you: str = "") -> None:
+        """Set what can be chosen, what is, and what the planner takes when nothing is."""
+        before = self._items, self._value, self._chosen_for_you
+        self._items, self._value, self._chosen_for_you = items, value, chosen_for_you
+        if before != (items, value, chosen_for_you):
+            self._draw()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Shorten to the new width."""
+        self._draw()
+
+    def _draw(self) -> None:
+        room = max(4, self.size.width - 2)
+        self.update(
+            Content.assemble(
+                (shorten_middle(self._text(room), room, self._symbols.ellipsis).ljust(room), "" if self._value else "$quiet"),
+                " ",
+                (self._symbols.drop_down, "$quiet"),
+            )
+        )
+
+    def _text(self, room: int) -> str:
+        """What is chosen; where it is left to the planner, what that took, dim."""
+        if self._value:
+            return next((item.label for item in self._items if item.value == self._value and item.label), self._value)
+        if not self._chosen_for_you:
+            return "auto"
+        told = f"auto: {self._chosen_for_you}"
+        return told if len(told) <= room else self._chosen_for_you
+
+    def action_open(self) -> None:
+        """Show the list."""
+        self.app.push_screen(PickerScreen(self._title, self._items, self._value), self._chosen)
+
+    def on_click(self) -> None:
+        """A click opens the list too."""
+        self.action_open()
+
+    def action_step(self, step: int) -> None:
+        """The next or previous value."""
+        values = [item.value for item in self._items]
+        if values:
+            index = values.index(self._value) + step if self._value in values else 0
+            self._chosen(values[index % len(values)])
+
+    def _chosen(self, value: str | None) -> None:
+        if value is not None and value != self._value:
+            self._value = value
+            self._draw()
+            self.post_message(self.Changed(self, value))

@@ -1,0 +1,266 @@
+"""The fields of the workload form: which a task has, and what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from planner.workload import tasks
+from widgets.panes.workload.values import NO, YES, get
+
+CHOSEN = "auto"
+"""How a field reads whose value is chosen; what was chosen stands behind it."""
+
+TRAIN, FINETUNE, GENERATE, SERVE, PREFILL = "train", "finetune", "generate", "serve", "prefill"
+TRAINS = (TRAIN, FINETUNE)
+RUNS = (GENERATE, SERVE, PREFILL)
+ALL = (*TRAINS, *RUNS)
+
+TASK_WORDS = {
+    TRAIN: "train from scratch",
+    FINETUNE: "tune a trained model",
+    GENERATE: "a fixed batch of texts",
+    SERVE: "many users at once",
+    PREFILL: "read prompts only",
+}
+RECIPE_WORDS = (
+    "everything in 32 bits",
+    "32-bit parameters, autocast to 16 bits",
+    "16-bit parameters; 32-bit master copy, gradients and moments",
+    "everything in 16 bits",
+)
+WEIGHT_FORMATS = (
+    "bf16",
+    "fp16",
+    "fp8",
+    "int8",
+    "int4",
+    "awq",
+    "gptq-int4",
+    "nf4",
+    "mxfp4",
+    "nvfp4",
+    "q8_0",
+    "q6_k",
+    "q5_k_m",
+    "q4_k_m",
+    "fp32",
+)
+
+
+TRAINERS = ("torch", "transformers", "megatron")
+ENGINES = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "transformers", "gpt-fast", "torch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One line of the form."""
+
+    key: str
+    """Dotted name in the workload."""
+    label: str
+    kind: Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text"] = "number"
+    unit: str = ""
+    choices: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    """What each choice means."""
+    tasks: tuple[str, ...] = ALL
+    about: str = ""
+    """What is typed here and may be, in words."""
+    empty: str = CHOSEN
+    """How it reads while nothing is said; CHOSEN: by the planner."""
+    needs: str = ""
+    """Only shown while this other key has a value."""
+
+    @property
+    def picked(self) -> bool:
+        """Whether its value is picked from a list."""
+        return self.kind in {"choice", "switch"}
+
+
+def _target(percentile: int, what: str, label: str, about: str) -> Field:
+    return Field(
+        key=f"targets.p{percentile}_{what}_s",
+        label=f"p{percentile} {label}",
+        unit="s",
+        tasks=(SERVE,),
+        empty="none",
+        about=f"{percentile} of 100 {about}",
+    )
+
+
+def _targets(percentile: int) -> tuple[Field, ...]:
+    return (
+        _target(percentile, "request", "whole", "requests are done within this"),
+        _target(percentile, "ttft", "first", "first tokens come within this"),
+        _target(percentile, "tpot", "next", "gaps between tokens are below this"),
+    )
+
+
+COMMON: tuple[Field, ...] = (
+    Field(key="model", label="model", kind="choice"),
+    Field(key="task", label="task", kind="choice", choices=get_args(tasks.TaskName), words=tuple(TASK_WORDS.values())),
+    Field(key="weight_dtype", label="weights", kind="choice", choices=WEIGHT_FORMATS, tasks=RUNS),
+    Field(key="kv_dtype", label="KV cache", kind="choice", choices=get_args(tasks.KvDtype), tasks=RUNS),
+    Field(
+        key="input_tokens",
+        label="input",
+        kind="lengths",
+        unit="tokens",
+        tasks=RUNS,
+        about="of a prompt: 600, or mean/p95: 600/1500",
+    ),
+    Field(
+        key="output_tokens",
+        label="output",
+        kind="lengths",
+        unit="tokens",
+        tasks=(GENERATE, SERVE),
+        about="of an answer: 200, or mean/p95: 200/700",
+    ),
+    Field(
+        key="prefix_tokens",
+        label="cached",
+        kind="count",
+        unit="tokens",
+        tasks=(SERVE,),
+        empty="none",
+        about="leading prompt tokens that the prefix cache has",
+    ),
+    Field(key="batch", label="batch", kind="count", unit="seqs", tasks=(GENERATE, PREFILL), about="texts worked on side by side"),
+    Field(
+        key="request_rate_per_s", label="load", unit="req/s", tasks=(SERVE,), empty="none", about="requests that come, on average"
+    ),
+    Field(
+        key="targets.burst",
+        label="burst",
+        kind="percent",
+        unit="%",
+        tasks=(SERVE,),
+        about="how much more than that it has to stand",
+    ),
+    *_targets(95),
+    Field(
+        key="concurrency",
+        label="at once",
+        kind="crowd",
+        unit="users",
+        tasks=(SERVE,),
+        about="requests in flight, or max: all that fit",
+    ),
+    Field(
+        key="requests",
+        label="requests",
+        unit="in all",
+        tasks=(GENERATE, SERVE),
+        empty="no end",
+        about="of a job that ends: gives hours and dollars",
+    ),
+    Field(key="recipe", label="recipe", kind="choice", choices=get_args(tasks.Recipe), words=RECIPE_WORDS, tasks=TRAINS),
+    Field(key="optimizer", label="optimizer", kind="choice", choices=get_args(tasks.Optimizer), tasks=TRAINS),
+    Field(
+        key="lora.rank",
+        label="LoRA rank",
+        kind="count",
+        tasks=(FINETUNE,),
+        empty="no LoRA",
+        about="of the adapters; empty: every weight is tuned",
+    ),
+    Field(
+        key="lora.base",
+        label="LoRA base",
+        kind="choice",
+        choices=("bf16", "fp16", "int8", "nf4", "nf4-dq"),
+        tasks=(FINETUNE,),
+        needs="lora",
+    ),
+    Field(key="sequence", label="sequence", kind="count", unit="tokens", tasks=TRAINS, about="of one training sequence"),
+    Field(
+        key="global_batch",
+        label="batch",
+        kind="count",
+        unit="seqs",
+        tasks=TRAINS,
+        about="sequences an optimizer step, over all GPUs",
+    ),
+    Field(key="micro_batch", label="micro", kind="count", unit="seqs", tasks=TRAINS, about="sequences a GPU takes at a time"),
+    Field(key="checkpointing", label="checkpoint", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
+    Field(key="sharding", label="sharding", kind="choice", choices=get_args(tasks.Sharding), tasks=TRAINS),
+    Field(
+        key="train_tokens",
+        label="train on",
+        unit="tokens",
+        tasks=TRAINS,
+        empty="no end",
+        about="of the whole job: gives hours and dollars; 15T",
+    ),
+    Field(
+        key="targets.deadline_h",
+        label="deadline",
+        unit="h",
+        tasks=(*TRAINS, GENERATE, SERVE),
+        empty="none",
+        about="the whole job has to end within this",
+    ),
+    Field(key="targets.budget_usd", label="budget", unit="$", empty="none", about="of the whole job; of a service, of a month"),
+    Field(key="max_gpus", label="at most", kind="count", unit="GPUs", about="the search ends there"),
+    Field(key="market", label="market", kind="choice", choices=get_args(tasks.Market)),
+    Field(key="objective", label="objective", kind="choice", choices=get_args(tasks.Objective)),
+)
+"""What most people set."""
+
+FURTHER: tuple[Field, ...] = (
+    Field(key="engine", label="engine", kind="choice", choices=TRAINERS, tasks=TRAINS),
+    Field(key="engine", label="engine", kind="choice", choices=ENGINES, tasks=RUNS),
+    Field(
+        key="disaggregated",
+        label="split P:D",
+        kind="switch",
+        choices=(NO, YES),
+        words=("every replica reads prompts and decodes", "disaggregated: some replicas read prompts, the others decode"),
+        tasks=(SERVE,),
+    ),
+    Field(
+        key="batch_window_s",
+        label="gather",
+        unit="s",
+        tasks=(SERVE,),
+        empty="none",
+        about="holds requests this long to batch them; 0.03",
+    ),
+    Field(
+        key="arrival_variation",
+        label="uneven",
+        unit="σ/mean",
+        tasks=(SERVE,),
+        empty="1",
+        about="of time between requests; 1 Poisson, 3 bursts",
+    ),
+    *_targets(99),
+    Field(key="dtype", label="compute", kind="choice", choices=get_args(tasks.Dtype)),
+    Field(key="attention", label="attention", kind="choice", choices=get_args(tasks.Attention), tasks=TRAINS),
+    Field(key="loss", label="loss", kind="choice", choices=get_args(tasks.Loss), tasks=TRAINS),
+    Field(key="offload", label="offload", kind="choice", choices=get_args(tasks.Offload), tasks=TRAINS),
+    Field(key="compile", label="compile", kind="switch", choices=(NO, YES), words=("eager", "torch.compile"), tasks=TRAINS),
+    Field(
+        key="dataset_tokens", label="data set", unit="tokens", tasks=TRAINS, empty="none", about="with epochs, instead of train on"
+    ),
+    Field(key="epochs", label="epochs", tasks=TRAINS, empty="none", about="how often the data set is gone through"),
+    Field(
+        key="targets.headroom",
+        label="keep free",
+        kind="percent",
+        unit="%",
+        about="of the memory, for fragmentation",
+    ),
+)
+"""What stands below, where the form scrolls to."""
+
+FIELDS = (*COMMON, *FURTHER)
+
+
+def fields_for(workload: Mapping[str, Any]) -> list[Field]:
+    """The fields that make sense for a workload, in the order they stand."""
+    task = workload.get("task")
+    return [field for field in FIELDS if task in field.tasks and (not field.needs or get(workload, field.needs) is not None)]

@@ -1,0 +1,307 @@
+"""The workload form: a preset to begin with, then a line a number; every keystroke asks for a new plan."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.css.query import NoMatches
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from planner.errors import Problem
+from widgets.actions.registry import bindings
+from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.drawing.text_field import Entry
+from widgets.panes.workload import fields as spec
+from widgets.panes.workload import values
+from widgets.panes.workload.choice import Choice
+from widgets.screens.picker import Item
+
+UNDO_DEPTH = 100
+ALWAYS_SET = ("objective", "market", "disaggregated")
+"""Choices that are never left to the planner; absent means the first."""
+
+
+def field_id(key: str) -> str:
+    """The widget id of a field."""
+    return "field-" + key.replace(".", "-").replace("_", "-")
+
+
+class FieldLine(Horizontal):
+    """Label, editor and unit; the problem with the value below."""
+
+    def __init__(self, field: spec.Field, symbols: Symbols) -> None:
+        super().__init__(classes="field-line")
+        self.field = field
+        self._symbols = symbols
+
+    def compose(self) -> ComposeResult:
+        """One line."""
+        yield Static(self.field.label, classes="field-label")
+        if self.field.picked:
+            yield Choice(self.field.label, symbols=self._symbols, id=field_id(self.field.key))
+        else:
+            yield Entry(id=field_id(self.field.key))
+            yield Static(self.field.unit, classes="field-unit")
+
+
+class Form(VerticalScroll, can_focus=False):
+    """Edits the wire form of a workload; keys it does not show stay as they are."""
+
+    DEFAULT_CSS = """
+    Form {
+        scrollbar-size-vertical: 1;
+        .field-line { height: 1; }
+        .field-label { width: 11; color: $quiet; }
+        .field-unit { width: auto; min-width: 7; padding-left: 1; color: $quiet; }
+        Entry { width: 1fr; background: $panel 60%; padding: 0; }
+        Entry:focus { background: $panel; }
+        Entry > .input--placeholder { color: $quiet 80%; }
+        Choice { width: 1fr; height: 1; }
+        Choice:focus { background: $primary 35%; text-style: bold; }
+        Choice:hover { background: $panel; }
+        .field-line:focus-within .field-label { color: $accent; text-style: bold; }
+        .field-line.-faulty .field-label { color: $text-error; text-style: bold; }
+        .field-line.-faulty Entry { background: $error 25%; }
+        .fault { display: none; height: auto; color: $text-error; padding: 0 0 0 2; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("form")]
+
+    @dataclass
+    class Changed(Message):
+        """The workload as it stands now; not validated."""
+
+        workload: dict[str, Any]
+
+    @dataclass
+    class PresetChosen(Message):
+        """The user wants another preset."""
+
+        name: str
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="form")
+        self._symbols = symbols
+        self._workload: dict[str, Any] = {}
+        self._filled_in: Mapping[str, Any] = {}
+        self._history: list[dict[str, Any]] = []
+        self._preset = ""
+        self._presets: Sequence[Item] = ()
+        self._models: Sequence[Item] = ()
+        self._faults: dict[str, str] = {}
+        self._last: Widget | None = None
+
+    @property
+    def workload(self) -> Mapping[str, Any]:
+        """The workload as it stands now."""
+        return self._workload
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to take back."""
+        return bool(self._history)
+
+    @property
+    def presets(self) -> Sequence[Item]:
+        """What can be opened."""
+        return self._presets
+
+    @property
+    def fault_count(self) -> int:
+        """How many fields hold something that cannot be read."""
+        return len(self._faults)
+
+    @property
+    def first_field(self) -> Widget:
+        """Where the cursor goes when the form is entered: the field it was in last, or the preset."""
+        return self._last or self.query_one("#field-preset")
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Remember the field."""
+        self._last = event.widget
+
+    @property
+    def about(self) -> str:
+        """What may be typed in the field with the cursor, in words; empty where none has it."""
+        focused = self.screen.focused
+        if not isinstance(focused, Input) or self not in focused.ancestors:
+            return ""
+        return self._field_of(focused).about
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether a field holds something that cannot be read."""
+        return bool(self._faults)
+
+    def offer(self, presets: Sequence[Item], models: Sequence[Item]) -> None:
+        """Set what the two big pickers list."""
+        self._presets, self._models = presets, models
+        self._fill()
+
+    async def open(self, preset: str, workload: Mapping[str, Any]) -> None:
+        """Show a preset, forgetting what came before."""
+        self._preset, self._history, self._faults = preset, [], {}
+        self._workload = copy.deepcopy(dict(workload))
+        await self._rebuild()
+
+    async def undo(self) -> bool:
+        """Take the last change back; False when there is none."""
+        if not self._history:
+            return False
+        self._workload = self._history.pop()
+        self._faults = {}
+        await self._rebuild()
+        self.post_message(self.Changed(self._workload))
+        return True
+
+    def filled_in(self, task: Mapping[str, Any]) -> None:
+        """Show what the planner chose for the fields left empty."""
+        self._filled_in = task
+        self._fill()
+
+    def show_problems(self, problems: Sequence[Problem]) -> list[Problem]:
+        """Mark the fields at fault; answers the problems no field shows."""
+        elsewhere = []
+        shown = {line.field.key: line for line in self.query(FieldLine)}
+        for line in shown.values():
+            self._mark(line, self._faults.get(line.field.key, ""))
+        for problem in problems:
+            key = problem.key.split("[")[0]
+            at_fault = shown.get(key) or shown.get(key.rpartition(".")[0])
+            if at_fault is None:
+                elsewhere.append(problem)
+            else:
+                hint = f" Did you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
+                self._mark(at_fault, problem.message + hint)
+        return elsewhere
+
+    def compose(self) -> ComposeResult:
+        """The preset; the fields come with the first workload."""
+        with Horizontal(classes="field-line"):
+            yield Static("preset", classes="field-label")
+            yield Choice("preset", symbols=self._symbols, id="field-preset")
+
+    async def _rebuild(self) -> None:
+        """Put up the fields of the task, unless they are there already."""
+        wanted = spec.fields_for(self._workload)
+        if [line.field for line in self.query(FieldLine)] != wanted:
+            widget = self.screen.focused
+            focused = widget.id if widget is not None and self in widget.ancestors else None
+            async with self.batch():
+                self._last = None
+                await self.query(".of-task").remove()
+                lines: list[Widget] = []
+                for field in wanted:
+                    line = FieldLine(field, self._symbols)
+                    line.add_class("of-task")
+                    lines += [line, Static("", classes="fault of-task", id=f"fault-{field_id(field.key)}")]
+                await self.mount_all(lines)
+            if focused:
+                self._focus(focused)
+        self._fill()
+
+    def _focus(self, widget_id: str) -> None:
+        try:
+            self.query_one(f"#{widget_id}").focus()
+        except NoMatches:
+            return
+
+    def _fill(self) -> None:
+        """Write the workload into the fields without announcing it."""
+        if not self._workload:
+            return
+        self.query_one("#field-preset", Choice).offer(self._presets, self._preset)
+        for line in self.query(FieldLine):
+            field, value = line.field, values.get(self._workload, line.field.key)
+            chosen = values.show(field, values.get(self._filled_in, field.key))
+            if field.picked:
+                text = values.show(field, value) or (field.choices[0] if field.key in ALWAYS_SET else "")
+                line.query_one(Choice).offer(self._items(field, text), text, chosen)
+                continue
+            editor = line.query_one(Input)
+            nothing = f"{field.empty} {chosen}".strip() if field.empty == spec.CHOSEN else field.empty
+            editor.placeholder = nothing if value is None else ""
+            if not editor.has_focus or field.key not in self._faults:
+                text = values.show(field, value)
+                if _differs(field, editor.value, value):
+                    with editor.prevent(Input.Changed):
+                        editor.value = text
+            self._mark(line, self._faults.get(field.key, ""))
+
+    def _items(self, field: spec.Field, current: str) -> Sequence[Item]:
+        if field.key == "model":
+            known = any(item.value == current for item in self._models)
+            return self._models if known or not current else [Item(current, detail="of this preset"), *self._models]
+        listed = [Item(name, detail=words) for name, words in zip_longest(field.choices, field.words, fillvalue="")]
+        if field.key == "task":
+            return listed
+        optional = field.key not in ALWAYS_SET
+        extra = [Item(current)] if current and current not in field.choices else []
+        return [*([Item("", "auto", "choose for me")] if optional else []), *extra, *listed]
+
+    @on(Choice.Changed)
+    async def _chosen(self, event: Choice.Changed) -> None:
+        event.stop()
+        if event.choice.id == "field-preset":
+            self.post_message(self.PresetChosen(event.value))
+            return
+        field = self._field_of(event.choice)
+        await self._set(field, values.parse(field, event.value))
+
+    @on(Input.Changed)
+    async def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        field = self._field_of(event.input)
+        if not _differs(field, event.value, values.get(self._workload, field.key)):
+            if field.key in self._faults:
+                del self._faults[field.key]
+                self._fill()
+                self.post_message(self.Changed(self._workload))
+            return
+        try:
+            value = values.parse(field, event.value)
+        except ValueError as wrong:
+            self._faults[field.key] = str(wrong)
+            self._mark(event.input.query_ancestor(FieldLine), str(wrong))
+            self.post_message(self.Changed(self._workload))
+            return
+        self._faults.pop(field.key, None)
+        await self._set(field, value)
+
+    async def _set(self, field: spec.Field, value: Any) -> None:
+        self._history = [*self._history[-UNDO_DEPTH + 1 :], self._workload]
+        self._workload = (
+            values.turned_to(self._workload, value) if field.key == "task" else values.put(self._workload, field.key, value)
+        )
+        await self._rebuild()
+        self.post_message(self.Changed(self._workload))
+
+    def _field_of(self, editor: Widget) -> spec.Field:
+        return editor.query_ancestor(FieldLine).field
+
+    def _mark(self, line: FieldLine, fault: str) -> None:
+        line.set_class(bool(fault), "-faulty")
+        below = self.query_one(f"#fault-{field_id(line.field.key)}", Static)
+        if below.display != bool(fault) or fault:
+            below.update(Content(fault))
+            below.display = bool(fault)
+
+
+def _differs(field: spec.Field, text: str, value: Any) -> bool:
+    """Whether what is typed means another value than the workload's; '8,192' and '8192' are the same."""
+    try:
+        return bool(values.parse(field, text) != value) and text != values.show(field, value)
+    except ValueError:
+        return True

@@ -1,0 +1,211 @@
+"""The memory of one row item by item: what every byte is for, the sum it comes from with the user's numbers, and its source."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, MemoryItem
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.units import bytes_text, percent_text
+from widgets.drawing.formatting import COMPONENT_NAMES, bar_text, device_name, spread_text
+from widgets.drawing.memory_bar import MemoryBar
+from widgets.drawing.symbols import Symbols
+from widgets.panes.ranking.pane import headroom_of, memory_facts
+from widgets.screens.overlay import ScrolledOverlay
+
+if TYPE_CHECKING:
+    from planner.engine.answers.memory import MemoryBytes
+
+INDENT, SIZE, SHARE = 3, 11, 6
+"""Cells of the left columns."""
+LABEL, NARROW_LABEL = 34, 26
+BESIDE, THREE_COLUMNS = 84, 128
+"""Cells from which formulas stand beside their item, and sources beside the formulas."""
+BAR, LEAST_BAR = 30, 10
+STACK = {"kv_cache": "kv"}
+
+
+class ItemsScreen(ScrolledOverlay):
+    """Every item of the memory of one row."""
+
+    SCROLLED = "#items-text"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter,M", "dismiss", "back", show=False),
+    ]
+
+    def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
+        super().__init__()
+        self._row, self._plan, self._symbols = row, plan, symbols
+        self._detail: MemoryDetail | None = None
+        self._levers: Sequence[Lever] = ()
+
+    def compose(self) -> ComposeResult:
+        """The stack on top, and one scrolling text."""
+        with Vertical(id="items", classes="box") as box:
+            layout = self._row.answer.layout
+            count = layout.gpus if layout else 1
+            which = ", the fullest GPU" if count > 1 else ""
+            box.border_title = Content(f"Memory · {count:,} × {device_name(self._row.gpu)}{which}")
+            box.border_subtitle = Content("j k ^d ^u scroll · esc back")
+            yield MemoryBar(symbols=self._symbols, id="items-stack")
+            with VerticalScroll(id="items-text"):
+                yield Static(Content("…"))
+
+    def on_mount(self) -> None:
+        """The stack; the keys scroll the text."""
+        memory = self._row.answer.memory_bytes
+        self.query_one(MemoryBar).show(memory, headroom_of(self._plan), self._row.why)
+        self.query_one("#items-text").focus()
+
+    def show(self, detail: MemoryDetail | None) -> None:
+        """The items."""
+        self._detail = detail
+        self._draw()
+
+    def show_levers(self, levers: Sequence[Lever]) -> None:
+        """The changes that would make a row fit that does not."""
+        self._levers = levers
+        self._draw()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Fit the columns to the new width."""
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        if not self.is_open:
+            return
+        text = self.query_one(Static)
+        width = self.query_one("#items-text").scrollable_content_region.width
+        if self._detail is None or width <= 0:
+            return
+        lines = [
+            *_head(self._row, self._detail, self._symbols, width),
+            *_levers(self._levers, self._symbols, width),
+            *_components(self._row, self._detail, self._symbols, width),
+        ]
+        text.update(Content("\n").join(lines[:-1]))
+
+
+def _label(width: int) -> int:
+    """Cells of the names at the left."""
+    return LABEL if width >= BESIDE else NARROW_LABEL
+
+
+def _head(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int) -> Iterator[Content]:
+    """From the data sheet to what is left, and what that is enough for."""
+    label = _label(width)
+    total = row.answer.memory_bytes.total if row.answer.memory_bytes else None
+    for what, size, why in detail.ledger():
+        style = {"needed": "bold", "left": "bold $text-success", "too little by": "bold $text-error"}.get(what, "")
+        aside = why
+        if what == "needed" and total is not None:
+            reach = f"{spread_text(total)}, {bytes_text(total.low)} to {bytes_text(total.high)}"
+            aside = f"{why} {symbols.basis[total.basis]} {reach}"
+        first, *more = textwrap.wrap(aside, max(20, width - label - SIZE - 3)) or [""]
+        yield Content.assemble(
+            (f"{what:<{label}}", style or "$quiet"), (f"{bytes_text(size):>{SIZE}}", style), (f"   {first}", "$quiet")
+        )
+        yield from (Content.styled(f"{'':{label + SIZE + 3}}{line}", "$quiet") for line in more)
+    yield from (Content.styled(line, "$quiet") for line in textwrap.wrap(" · ".join(memory_facts(row)), width))
+    yield Content("")
+
+
+def _levers(levers: Sequence[Lever], symbols: Symbols, width: int) -> Iterator[Content]:
+    """The changes that would make it fit, each with what it costs."""
+    if not levers:
+        return
+    yield Content.styled("What would change it", "bold $accent")
+    yield from lever_lines(levers, symbols, width)
+    yield Content("")
+
+
+def lever_lines(levers: Sequence[Lever], symbols: Symbols, width: int) -> Iterator[Content]:
+    """Levers with what they save and cost; those that are enough stand out."""
+    for lever in levers:
+        style = "$text-success" if lever.gpu else "$quiet"
+        cost = f" ({lever.cost_text})" if lever.cost_text else ""
+        for number, line in enumerate(textwrap.wrap(f"{lever.text}{cost}", max(20, width - 4)) or [""]):
+            yield Content.assemble((f"  {symbols.arrow} " if number == 0 else "    ", style), (line, style if lever.gpu else ""))
+
+
+def _components(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int) -> Iterator[Content]:
+    memory = row.answer.memory_bytes
+    if memory is None:
+        return
+    for component in MEMORY_COMPONENTS:
+        items = [item for item in detail.items if item.component == component]
+        if items:
+            yield _heading(component, memory, symbols, width)
+            for item in items:
+                name, size = (item.name, bytes_text(item.bytes)) if len(items) > 1 else (_unsaid(item), "")
+                yield from _item(item, name, size, width, f"= {item.formula.replace(' · ', f' {symbols.times} ')}")
+            yield Content("")
+
+
+def _heading(component: str, memory: MemoryBytes, symbols: Symbols, width: int) -> Content:
+    """A component: its swatch, bytes, share of the GPU, and that as a bar."""
+    size = float(getattr(memory, component))
+    share = size / memory.capacity if memory.capacity else 0.0
+    colour = f"$stack-{STACK.get(component, component)}"
+    room = width - _label(width) - SIZE - SHARE - 2
+    bar = bar_text(share, min(BAR, room), symbols.patterns[component], " ") if room >= LEAST_BAR else ""
+    return Content.assemble(
+        (symbols.patterns[component] * 2, colour),
+        (f" {COMPONENT_NAMES[component]:<{_label(width) - 3}}", "bold"),
+        (f"{bytes_text(size):>{SIZE}}", "bold"),
+        (f"{percent_text(share):>{SHARE}}  ", "$quiet"),
+        (bar.rstrip(), colour),
+    )
+
+
+def _unsaid(item: MemoryItem) -> str:
+    """The name of an item that is alone in its component, where that does not say it already."""
+    return "" if item.name.casefold() == COMPONENT_NAMES[item.component].casefold() else item.name
+
+
+def _item(item: MemoryItem, name: str, size: str, width: int, worked_out: str) -> Iterator[Content]:
+    """Name and bytes; formula and source beside them where there is room, else below."""
+    label = _label(width)
+    names = textwrap.wrap(name, label - INDENT - 1) or [""]
+    left = [f"{'':{INDENT}}{line:<{label - INDENT}}" for line in names]
+    sizes = [f"{size:>{SIZE}}", *[" " * SIZE] * (len(names) - 1)]
+    if width < BESIDE:
+        if name:
+            yield from (Content(f"{line}{cell}") for line, cell in zip(left, sizes, strict=True))
+        for text, style, hang in ((worked_out, "", "  "), (item.source, "$quiet", "")):
+            for line in textwrap.wrap(text, width - INDENT - 2, subsequent_indent=hang):
+                yield Content.assemble((f"{'':{INDENT + 2}}{line}", style))
+        return
+    room = width - label - SIZE - 3
+    formula_width = room if width < THREE_COLUMNS else room * 3 // 5
+    formula = textwrap.wrap(worked_out, formula_width, subsequent_indent="  ")
+    source = textwrap.wrap(item.source, room if width < THREE_COLUMNS else room - formula_width - 3)
+    yield from _rows(left, sizes, formula, source, formula_width, beside=width >= THREE_COLUMNS)
+
+
+def _rows(
+    names: list[str], sizes: list[str], formula: list[str], source: list[str], formula_width: int, *, beside: bool
+) -> Iterator[Content]:
+    """The columns of one item, line by line; the source in a column of its own, or below the formula."""
+    right = (
+        [(line, "") for line in formula] if beside else [*((line, "") for line in formula), *((line, "$quiet") for line in source)]
+    )
+    height = max(len(names), len(right), len(source) if beside else 0)
+    for number in range(height):
+        name = names[number] if number < len(names) else " " * len(names[0])
+        size = sizes[number] if number < len(sizes) else " " * SIZE
+        text, style = right[number] if number < len(right) else ("", "")
+        tail = source[number] if beside and number < len(source) else ""
+        yield Content.assemble(
+            name, size, (f"   {text:<{formula_width if tail else 0}}", style), (f"   {tail}" if tail else "", "$quiet")
+        )

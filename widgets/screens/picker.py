@@ -1,0 +1,105 @@
+"""Choosing one of many: a list that narrows as you type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from widgets.drawing.text_field import Entry
+from widgets.screens.overlay import Overlay
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing to choose."""
+
+    value: str
+    label: str = ""
+    """What is shown; empty: the value."""
+    detail: str = ""
+    """Said beside it, dim."""
+
+
+class PickerScreen(Overlay[str | None]):
+    """Asks for one item; answers its value, or None when the user backs out."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "back", show=False),
+        Binding("down", "move(1)", "next", show=False),
+        Binding("up", "move(-1)", "previous", show=False),
+    ]
+
+    def __init__(self, title: str, items: Sequence[Item], current: str | None = None) -> None:
+        super().__init__()
+        self._heading = title
+        self._items = items
+        self._current = current
+
+    def compose(self) -> ComposeResult:
+        """A box with a filter and the list."""
+        with Vertical(id="picker", classes="box") as box:
+            box.border_title = Content(self._heading)
+            box.border_subtitle = Content("enter chooses · esc back")
+            yield Entry(placeholder="type to narrow", id="picker-filter")
+            yield OptionList(id="picker-list", compact=True)
+
+    def on_mount(self) -> None:
+        """Show everything, the cursor on what is chosen now."""
+        self._narrow("")
+
+    def highlight(self, value: str) -> None:
+        """The cursor is on this item now; overridden where that shows a preview."""
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._narrow(event.value)
+
+    def _narrow(self, words: str) -> None:
+        terms = words.casefold().split()
+        listing = self.query_one(OptionList)
+        wide = max((len(item.label or item.value) for item in self._items), default=0)
+        kept = [
+            item for item in self._items if all(term in f"{item.value} {item.label} {item.detail}".casefold() for term in terms)
+        ]
+        listing.set_options(
+            Option(Content.assemble((item.label or item.value).ljust(wide + 2), (item.detail, "$quiet")), id=item.value)
+            for item in kept
+        )
+        current = next((index for index, item in enumerate(kept) if item.value == self._current), 0)
+        listing.highlighted = current if kept else None
+
+    def action_move(self, step: int) -> None:
+        """Move in the list while the filter keeps the focus."""
+        listing = self.query_one(OptionList)
+        if step > 0:
+            listing.action_cursor_down()
+        else:
+            listing.action_cursor_up()
+
+    def action_leave(self) -> None:
+        """Back out without choosing."""
+        self.dismiss(None)
+
+    @on(Input.Submitted)
+    def _submit(self) -> None:
+        listing = self.query_one(OptionList)
+        if listing.highlighted is not None:
+            self.dismiss(listing.get_option_at_index(listing.highlighted).id)
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option.id)
+
+    @on(OptionList.OptionHighlighted)
+    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        if event.option.id is not None:
+            self.highlight(event.option.id)

@@ -1,0 +1,343 @@
+"""One row worked out line by line: bytes, seconds and dollars, each with its range and what it rests on."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.engine.answers.figure import Figure, Percentiles
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.memory import MEMORY_COMPONENTS
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
+from widgets.drawing.formatting import (
+    BASIS_WORDS,
+    COMPONENT_NAMES,
+    VERDICT_WORDS,
+    bar_text,
+    device_name,
+    rate_text,
+    spread_text,
+    throughput,
+    throughput_label,
+)
+from widgets.drawing.symbols import Symbols
+from widgets.panes.ranking.pane import headroom_of
+from widgets.screens.memory import lever_lines
+from widgets.screens.network import between_nodes
+from widgets.screens.overlay import ScrolledOverlay
+from widgets.screens.time import CLASSES
+
+if TYPE_CHECKING:
+    from planner.cli.owning import Owned
+    from planner.hardware.catalogue.gpus import Gpu
+
+LABEL = 22
+VALUE = 12
+MARGIN = 2 + LABEL + VALUE + 3
+"""Cells left of what is said of a value."""
+REACH, SOURCE = 26, 11
+IN_WORDS = 94
+"""Cells from which a basis is told in words beside its sign."""
+LEAST_WIDTH = 40
+BAR = 32
+
+STYLES = {"fits": "$text-success", "misses-target": "$text-warning", "does-not-fit": "$text-error", "not-supported": "$text-error"}
+STACK = {"kv_cache": "kv"}
+
+
+class WhyScreen(ScrolledOverlay):
+    """The detail of one row."""
+
+    SCROLLED = "#why"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss", "back", show=False),
+        Binding("M", "items('memory')", "memory", show=False),
+        Binding("T", "items('time')", "time", show=False),
+    ]
+
+    def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
+        super().__init__()
+        self._row, self._plan, self._symbols = row, plan, symbols
+        self._levers: Sequence[Lever] = ()
+        self._owned: Owned | None = None
+        self._network = ""
+
+    def compose(self) -> ComposeResult:
+        """One scrolling text."""
+        with VerticalScroll(id="why", classes="box") as box:
+            count = self._row.answer.layout.gpus if self._row.answer.layout else 1
+            box.border_title = Content(f"Why · {count} × {device_name(self._row.gpu)}")
+            box.border_subtitle = Content("j k scroll · M memory · T time · esc back")
+            yield Static(Content("\n").join(explain(self._row, self._plan, Page(self._symbols))))
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Fold for the new width."""
+        self.call_after_refresh(self._draw)
+
+    def show_levers(self, levers: Sequence[Lever]) -> None:
+        """The changes that would make the row a solution, below its verdict."""
+        self._levers = levers
+        self._draw()
+
+    def show_part(self, gpu: Gpu | None) -> None:
+        """What the data of its GPU tell: the network between nodes, and what the row costs on GPUs that are bought."""
+        from planner.cli.owning import owned
+
+        self._owned = owned(self._row, gpu)
+        self._network = between_nodes(self._row, gpu, str(self._plan.task.get("task", "")))
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_open:
+            return
+        width = self.query_one("#why").scrollable_content_region.width
+        lines = explain(self._row, self._plan, Page(self._symbols, max(LEAST_WIDTH, width)), self._owned, self._network)
+        if self._levers:
+            told = [_heading("What would change it"), *lever_lines(self._levers, self._symbols, width), Content("")]
+            place = next((number for number, line in enumerate(lines) if not line.plain), len(lines) - 1) + 1
+            lines[place:place] = told
+        self.query_one(Static).update(Content("\n").join(lines))
+
+    def action_items(self, of: str) -> None:
+        """Itemise the memory, or the time, instead."""
+        self.dismiss()
+        self.app.call_later(self.app.run_action, f"act('{of}')")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the lines are drawn with, and how wide."""
+
+    symbols: Symbols
+    width: int = 106
+
+    def line(self, label: str, value: str, aside: str = "") -> Iterator[Content]:
+        """A label, its value, and what there is to say of it, folded beside them."""
+        told = textwrap.wrap(aside, max(20, self.width - MARGIN)) or [""]
+        yield Content.assemble((f"  {label:<{LABEL}}", "$quiet"), f"{value:>{VALUE}}", (f"   {told[0]}".rstrip(), "$quiet"))
+        yield from (Content.styled(f"{'':{MARGIN}}{line}", "$quiet") for line in told[1:])
+
+    def bar(self, share: float, sign: str) -> str:
+        """A share as a bar, as long as there is room for."""
+        return bar_text(share, max(8, min(BAR, self.width - MARGIN - 6)), sign, " ").rstrip()
+
+    def figure(self, label: str, figure: Figure | None, text: Callable[[float | None], str]) -> Iterator[Content]:
+        """A figure with its range and what it rests on; that in words where there is room."""
+        if figure is None:
+            return
+        ranged = figure.low != figure.high
+        reach = f"{text(figure.low)} to {text(figure.high)}" if ranged else "exact"
+        words = BASIS_WORDS[figure.basis] if ranged and self.width >= IN_WORDS else ""
+        yield Content.assemble(
+            (f"  {label:<{LABEL}}", "$quiet"),
+            f"{text(figure.value):>{VALUE}}",
+            (f" {spread_text(figure):>6} ", "$quiet"),
+            (f"{self.symbols.basis[figure.basis]} ", "$accent" if figure.basis == "measured" else "$quiet"),
+            (f" {f'{reach:<{REACH}}' if words else reach}{words}", "$quiet"),
+        )
+
+    def folded(self, label: str, text: str, margin: int = SOURCE) -> Iterator[Content]:
+        """A label and a text of several lines, `margin` cells from the left."""
+        for number, line in enumerate(textwrap.wrap(text, max(20, self.width - margin)) or [""]):
+            yield Content.assemble((f"  {'' if number else label:<{margin - 2}}", "$quiet"), line)
+
+
+def explain(row: PlanRow, plan: Plan, page: Page, owned: Owned | None = None, network: str = "") -> list[Content]:
+    """Every line of the detail; `network`: what is between the nodes, in words."""
+
+    def verdict(*_: object) -> Iterator[Content]:
+        yield from _verdict(row, plan, page)
+        if network:
+            yield from (Content.styled(line, "$quiet") for line in textwrap.wrap(network, page.width))
+
+    def bought(*_: object) -> Iterator[Content]:
+        return _bought(owned, page) if owned is not None else iter(())
+
+    parts = (verdict, _memory, _time, _speed, _money, bought, _measured, _assumed, _sources)
+    lines: list[Content] = []
+    for part in parts:
+        found = list(part(row, plan, page))
+        if found:
+            lines += [*found, Content("")]
+    return lines
+
+
+def _heading(text: str, aside: str = "") -> Content:
+    return Content.assemble((text, "bold $accent"), ("   " + aside if aside else "", "$quiet"))
+
+
+def _verdict(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+    solutions = sum(1 for other in plan.rows if other.rank is not None)
+    place = f"rank {row.rank} of the {solutions:,} shown" if row.rank is not None else VERDICT_WORDS[row.verdict]
+    here = " · this machine" if row.here else ""
+    yield Content.assemble((f"{page.symbols.verdict[row.verdict]} {place}{here}", f"bold {STYLES[row.verdict]}"))
+    yield Content(row.why)
+    if row.answer.reason and row.answer.reason != row.why:
+        yield Content(row.answer.reason)
+    layout = row.answer.layout
+    if layout is not None:
+        each = f"{layout.gpus_per_node} GPU{'s' * (layout.gpus_per_node != 1)}"
+        nodes = f"{layout.nodes:,} nodes of {each}" if layout.nodes > 1 else "one node"
+        extra = [
+            f"micro batch {layout.micro_batch}" if layout.micro_batch else "",
+            f"{layout.batch:,} sequences at once a replica" if layout.batch else "",
+        ]
+        yield Content.styled(" · ".join(part for part in (f"layout {layout.text}", nodes, *extra) if part), "$quiet")
+
+
+def _memory(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+    memory = row.answer.memory_bytes
+    if memory is None:
+        return
+    yield _heading("Memory", "of the fullest GPU at its peak; M itemises it")
+    for name in MEMORY_COMPONENTS:
+        size = float(getattr(memory, name))
+        if size > 0:
+            share = size / memory.capacity if memory.capacity else 0.0
+            yield Content.assemble(
+                (f"  {COMPONENT_NAMES[name]:<{LABEL}}", "$quiet"),
+                f"{bytes_text(size):>{VALUE}}",
+                f"{percent_text(share):>7}  ",
+                (page.bar(share, page.symbols.patterns[name]), f"$stack-{STACK.get(name, name)}"),
+            )
+    yield from page.figure("total", memory.total, bytes_text)
+    free = memory.capacity - memory.total.value
+    yield from page.line("of", bytes_text(memory.capacity), f"{bytes_text(abs(free))} {'free' if free >= 0 else 'too little'}")
+    kept = headroom_of(plan)
+    if kept > 0:
+        yield from page.line("to be used of it", bytes_text(memory.capacity * (1 - kept)), f"{percent_text(kept)} stays free")
+    if row.answer.max_concurrency is not None:
+        yield from page.line("at once", f"{row.answer.max_concurrency:,}", "sequences fit in the KV cache")
+    if row.answer.max_context is not None:
+        yield from page.line("longest context", count_text(row.answer.max_context), "tokens fit")
+
+
+def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
+    seconds = {name: value for name, value in row.answer.seconds_by_class.items() if value > 0}
+    if not seconds:
+        return
+    whole = sum(seconds.values())
+    limit = f", bound by {row.answer.bottleneck}" if row.answer.bottleneck else ""
+    yield _heading("Time", f"{duration_text(whole)} in all{limit}; T itemises it")
+    for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
+        yield Content.assemble(
+            (f"  {CLASSES[name][0] if name in CLASSES else name:<{LABEL}}", "$quiet"),
+            f"{duration_text(value):>{VALUE}}",
+            f"{percent_text(value / whole):>7}  ",
+            (page.bar(value / whole, page.symbols.filled), "$primary"),
+        )
+
+
+def _speed(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+    lines = list(_speeds(row, plan, page))
+    if lines:
+        yield _heading("Speed", "± holds the truth nine times in ten")
+        yield from lines
+
+
+def _speeds(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+    answer = row.answer
+    task = str(plan.task.get("task", ""))
+    yield from page.figure(throughput_label(task), throughput(task, answer), rate_text)
+    yield from page.figure("tokens/s per GPU", answer.tokens_per_s_per_gpu, rate_text)
+    yield from page.figure("one stream, tokens/s", answer.decode_tokens_per_s, rate_text)
+    yield from page.figure("requests/s", answer.requests_per_s, si_text)
+    yield from page.figure("step", answer.step_s, duration_text)
+    yield from page.figure("MFU", answer.mfu, percent_text)
+    yield from page.figure("prefill", answer.prefill_s, duration_text)
+    latencies = (("first token", answer.ttft_s), ("next token", answer.tpot_s), ("whole request", answer.request_s))
+    for label, latency in latencies:
+        yield from _latency(label, latency, page)
+
+
+def _latency(label: str, latency: Percentiles | None, page: Page) -> Iterator[Content]:
+    if latency is not None:
+        yield from page.figure(f"{label}, mean", latency.mean, duration_text)
+        yield from page.figure(f"{label}, p95", latency.p95, duration_text)
+        yield from page.figure(f"{label}, p99", latency.p99, duration_text)
+
+
+def _money(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
+    offer, answer = row.offer, row.answer
+    if row.verdict == "not-supported":
+        return
+    yield _heading("Money")
+    if offer is None:
+        yield from page.line("price", UNKNOWN, "no rental offer" + (": this machine is here already" if row.here else ""))
+    else:
+        instances = f"{offer.instances} × " if offer.instances > 1 else ""
+        gpus = "GPU" if offer.gpus == 1 else "GPUs"
+        yield from page.line(
+            "offer",
+            f"{usd_text(offer.usd_per_h)} $/h",
+            f"{instances}{offer.provider} {offer.instance} ({offer.gpus} {gpus}), {offer.region}, {offer.market}, {offer.as_of}",
+        )
+        if offer.note:
+            yield from page.line("", "", offer.note)
+        if row.other_offers:
+            yield from page.line("other offers", f"{row.other_offers:,}", "of the same part, dearer")
+    if row.usd_per_month is not None and row.usd_per_h is not None:
+        yield from page.line(
+            "a month", f"{usd_text(row.usd_per_month.value)} $", f"{usd_text(row.usd_per_h.value)} $/h × {HOURS_PER_MONTH:.0f} h"
+        )
+    yield from page.figure("$ per million tokens", answer.usd_per_million_tokens, usd_text)
+    yield from page.figure("FLOP per $", answer.flop_per_usd, si_text)
+    yield from page.figure("whole job", row.job_h, lambda hours: duration_text(hours * 3600 if hours is not None else None))
+    yield from page.figure("whole job, $", row.job_usd, usd_text)
+    yield from page.figure("energy per token", answer.energy_j_per_token, partial(si_text, unit="J"))
+
+
+def _bought(owned: Owned, page: Page) -> Iterator[Content]:
+    yield _heading("To own instead", f"{owned.even.owning.usd_per_kwh:g} $/kWh; gpu-planner report takes other terms")
+    for sentence in owned.sentences():
+        yield from page.folded("", sentence, 2)
+
+
+def _measured(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+    task = str(plan.task.get("task", ""))
+    now = throughput(task, row.answer)
+    before = throughput(task, row.spec_answer) if row.spec_answer else None
+    if now is None or before is None:
+        return
+    yield _heading("What measuring changed")
+    yield from page.line(
+        throughput_label(task),
+        rate_text(now.value),
+        f"{rate_text(before.value)} {spread_text(before)} from public and vendor figures {page.symbols.arrow} {rate_text(now.value)} {spread_text(now)} {BASIS_WORDS[now.basis]}",
+    )
+
+
+def _assumed(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
+    if not row.answer.assumed:
+        return
+    yield _heading("Assumed", "values nobody gave; set them to change them")
+    for key, value in row.answer.assumed.items():
+        yield from page.folded(key, _plain(value), LABEL + 3)
+
+
+def _sources(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+    yield _heading("Sources")
+    if row.offer is not None:
+        source, as_of = row.offer.source, row.offer.as_of
+        yield from page.folded("price", source if as_of in source else f"{source}, {as_of}")
+    for note in plan.notes:
+        yield from page.folded("note", note)
+    if row.answer.version or plan.version:
+        yield from page.folded("program", f"gpu-planner {row.answer.version or plan.version}")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
