@@ -23,6 +23,7 @@ NEEDS = {
     "planner_process": ("process",),
     "library": ("process",),
     "shell": ("process",),
+    "snap_compare": ("screen",),
     "sleeper": ("process",),
     "torch_here": ("process", "torch"),
     "torch": ("torch",),
@@ -36,8 +37,11 @@ INHERITED_SWITCHES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", 
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out, unread, the files whose loading alone takes seconds where tests of PyTorch are left out."""
-    return (collection_path.name in TORCH_FILES and "not torch" in config.option.markexpr) or None
+    """Leave out, unread, the files that load PyTorch where its tests are left out, and those without a test that is run alone."""
+    wanted = config.option.markexpr
+    if wanted == "alone" and collection_path.suffix == ".py":
+        return "mark.alone" not in collection_path.read_text(encoding="utf-8") or None
+    return (collection_path.name in TORCH_FILES and wanted.startswith("not") and "torch" in wanted) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -133,7 +133,11 @@ def test_the_collectives_of_this_machine_are_a_suite_of_their_own(planner_proces
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one["point"] for one in found] == [f"collective/{op}/2" for op in OPERATIONS]
-    assert {one["parameters"]["nodes"] for one in found} == {1}
+    for one in found:
+        assert (one["parameters"]["nodes"], one["parameters"]["ranks"], one["parameters"]["backend"]) == (1, 2, "gloo")
+        assert [size for size, _ in one["parameters"]["series"]] == [2**15, 2**20, 2**24]
+        assert one["bytes"] == (2 if one["parameters"]["op"] == "all_reduce" else 1) / 2 * 2**24
+        assert 1e5 < one["value"] < 1e12
     alone = planner_process("bench", "--suite", "collectives", "--device", "cpu", "--ranks", "1", timeout_s=60)
     assert alone.returncode == 2
     assert "two GPUs, or two processes" in alone.stderr

@@ -30,13 +30,19 @@ from planner.observe.benchmark.events import (
 from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter
 from planner.observe.benchmark.journal import RunLock, adopt_journals, journal_path
 from planner.observe.benchmark.process import BenchRun
-from planner.observe.benchmark.restart import MOST_RESTARTS
 from planner.observe.host import cpu_name
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path / "measurements.sqlite3")
+
+
+@pytest.fixture
+def few_restarts(monkeypatch: pytest.MonkeyPatch) -> int:
+    """One other worker takes over, no more: each takes seconds to load torch."""
+    monkeypatch.setattr("planner.observe.benchmark.restart.MOST_RESTARTS", 1)
+    return 1
 
 
 def bench(tmp_path: Path, store: Store, **changes: object) -> BenchRun:
@@ -114,10 +120,11 @@ async def test_a_run_ends_in_the_store(tmp_path: Path, store: Store) -> None:
     assert gemm.high is not None
     assert 1e8 < gemm.low <= gemm.value <= gemm.high < 1e14
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [f"{run.run}.jsonl"]
+    assert [event.measurement.telemetry for event in done] == [{"poll_hz": 0.0}] * 3
 
 
 @pytest.mark.usefixtures("torch_here")
-async def test_workers_killed_again_and_again_leave_what_they_measured(tmp_path: Path, store: Store) -> None:
+async def test_workers_killed_again_and_again_leave_what_they_measured(tmp_path: Path, store: Store, few_restarts: int) -> None:
     run = bench(tmp_path, store, suite="quick")
 
     async def kill(event: Event) -> None:
@@ -133,7 +140,7 @@ async def test_workers_killed_again_and_again_leave_what_they_measured(tmp_path:
     assert f"{last.kept} results kept" in last.message
     kept = Store.open(tmp_path / "measurements.sqlite3").all()
     assert len(kept) == last.kept
-    assert sum(one.value is not None for one in kept) >= 1 + MOST_RESTARTS
+    assert sum(one.value is not None for one in kept) >= 1 + few_restarts
     assert store.runs()[0].state == "failed"
 
 
@@ -194,15 +201,15 @@ async def test_cancelling_the_task_kills_the_worker(tmp_path: Path, store: Store
 
 
 @pytest.mark.usefixtures("torch_here")
-async def test_a_silent_worker_is_hung(tmp_path: Path, store: Store) -> None:
-    run = bench(tmp_path, store, suite="quick", silence_s=3.0)
+async def test_a_silent_worker_is_hung(tmp_path: Path, store: Store, few_restarts: int) -> None:
+    run = bench(tmp_path, store, suite="quick", silence_s=1.5)
 
     async def freeze(event: Event) -> None:
         if isinstance(event, PointStarted):
             os.kill(worker_pid(run), signal.SIGSTOP)
 
     heard = await listen(run, freeze)
-    assert sum(isinstance(event, WorkerRestarted) for event in heard) == MOST_RESTARTS
+    assert sum(isinstance(event, WorkerRestarted) for event in heard) == few_restarts
     last = heard[-1]
     assert isinstance(last, Failed)
     assert last.state == "hung"
@@ -216,8 +223,6 @@ async def test_a_measurement_says_at_which_rate_the_program_polled(tmp_path: Pat
     heard = await listen(bench(tmp_path, store, polls=lambda: int(200 * (time.monotonic() - began))))
     rates = [event.measurement.telemetry["poll_hz"] for event in heard if isinstance(event, PointDone)]
     assert rates == pytest.approx([200] * 3, rel=0.3)
-    silent = await listen(bench(tmp_path, store))
-    assert [event.measurement.telemetry for event in silent if isinstance(event, PointDone)] == [{"poll_hz": 0.0}] * 3
 
 
 @pytest.mark.usefixtures("torch_here")

@@ -231,9 +231,10 @@ def copies_of(process: subprocess.Popen[bytes]) -> list[int]:
 
 def written(pipe: IO[bytes]) -> None:
     """Lines without end, until nobody reads them."""
+    lines = lines_of(1400)
     with contextlib.suppress(BrokenPipeError):
         while True:
-            pipe.write(lines_of(1400))
+            pipe.write(lines)
 
 
 needs_two = pytest.mark.skipif(not spare_processors(), reason="there is one processor")

@@ -70,10 +70,11 @@ class RunLock:
         return ""
 
     def note(self, pid: int) -> None:
-        """Write down who has it."""
+        """Write down who has it; on a full disk nobody learns that."""
         if self.descriptor is not None:
-            os.ftruncate(self.descriptor, 0)
-            os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self.descriptor, 0)
+                os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)
 
     def drop(self) -> None:
         """Close our descriptor; the lock stays with a worker that inherited it."""
