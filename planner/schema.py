@@ -126,6 +126,11 @@ def _join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
 
 
+def toml_files(folder: Path) -> list[Path]:
+    """The TOML files of a folder and the folders in it, by file name."""
+    return sorted((path for path in folder.rglob("*.toml") if path.is_file()), key=lambda path: path.name)
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; raises `UserError` naming the file, and the line when the syntax is wrong."""
     import tomli

@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from planner.engine.study.sizes import Study
     from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
     from planner.hardware.ceilings.ceilings import Ceilings
-    from planner.hardware.ceilings.priors import Priors
+    from planner.hardware.ceilings.records import CeilingRecords
     from planner.hardware.measurements.measurement import Measurement, Prediction
     from planner.hardware.measurements.store import Store
     from planner.hardware.prices.offers import Offer
     from planner.hardware.prices.refresh import Refreshed
     from planner.observe.machine import Machine
     from planner.workload.architecture import Architecture
-    from planner.workload.presets import ModelShelf, PresetShelf
+    from planner.workload.models import ModelShelf
+    from planner.workload.presets import PresetShelf
     from planner.workload.studies import PublishedStudy
     from planner.workload.tasks import Request, Workload
 
@@ -120,7 +121,7 @@ class Session:
     @cached_property
     def models(self) -> ModelShelf:
         """Models by name."""
-        from planner.workload.presets import ModelShelf
+        from planner.workload.models import ModelShelf
 
         return ModelShelf(paths.presets_folder() / "models")
 
@@ -132,20 +133,20 @@ class Session:
         return PresetShelf(paths.presets_folder() / "workloads", self.config)
 
     @cached_property
-    def priors(self) -> Priors:
-        """What parts reach before they are measured."""
-        from planner.hardware.ceilings.priors import load_priors
+    def ceiling_records(self) -> CeilingRecords:
+        """What parts of each kind are known to reach before they are measured here."""
+        from planner.hardware.ceilings.records import load_ceiling_records
 
-        return load_priors(paths.presets_folder() / "ceilings")
+        return load_ceiling_records(paths.presets_folder() / "ceilings")
 
     @cached_property
     def store(self) -> Store:
-        """What was measured here; results of a worker that outlived its planner are taken in first."""
+        """What was measured here; results of a worker that outlived its planner are recovered first."""
         from planner.hardware.measurements.store import Store
-        from planner.observe.benchmark.journal import adopt_journals
+        from planner.observe.benchmark.journal import recover_journals
 
         store = Store.open(self.state)
-        adopt_journals(self.state, store, self.canonical_name)
+        recover_journals(self.state, store, self.canonical_name)
         return store
 
     def canonical_name(self, driver_name: str) -> str | None:
@@ -179,7 +180,9 @@ class Session:
         """What devices reach, as far as it is known now."""
         from planner.ceilings_cache import CeilingsCache
 
-        return CeilingsCache(priors=self.priors, kin=self.gpus.all, measurements=self.measurements, architecture=self.architecture)
+        return CeilingsCache(
+            records=self.ceiling_records, related=self.gpus.all, measurements=self.measurements, architecture=self.architecture
+        )
 
     def ceilings(self, gpu: Gpu, *, basis: BasisChoice = "measured") -> Ceilings:
         """What `gpu` reaches, by measurements or ("spec") without them."""
@@ -189,7 +192,7 @@ class Session:
         """Keep what plans said of a point before its run; None where nothing can be said of it or it is not to be believed."""
         from planner.engine.estimate.benchmark_point import predict
 
-        part = self.part_named(measured.device) if measured.solid else None
+        part = self.part_named(measured.device) if measured.reliable else None
         if part is None:
             return None
         before = self.ceilings_cache.ceilings_by(part, self.measurements(without_run=measured.run))

@@ -7,9 +7,11 @@ Field names and accepted values are a public contract.
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
+
+from planner.workload.optimizers import OPTIMIZERS
 
 TaskName = Literal["train", "finetune", "generate", "serve", "prefill"]
 Dtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4"]
@@ -17,7 +19,6 @@ KvDtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
 WeightDtype = str
 """A name of `weights.FORMATS`."""
 Recipe = Literal["fp32", "amp", "mixed", "bf16"]
-Optimizer = Literal["adamw", "adamw-8bit", "paged-adamw-8bit", "adafactor", "sgd", "sgd-momentum", "muon", "none"]
 Sharding = Literal["none", "zero1", "zero2", "zero3", "hsdp"]
 Offload = Literal["none", "optimizer", "parameters", "activations"]
 Checkpointing = Literal["none", "selective", "full"]
@@ -25,6 +26,12 @@ Attention = Literal["flash", "eager"]
 Loss = Literal["full", "chunked", "fused"]
 Objective = Literal["cheapest", "fastest", "flop-per-usd", "fewest-gpus"]
 Market = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
+
+if TYPE_CHECKING:
+    Optimizer = str
+else:
+    Optimizer = Literal[tuple(OPTIMIZERS)]
+"""A name of `optimizers.OPTIMIZERS`."""
 
 LATENCY_TARGETS = tuple(f"{share}_{of}_s" for share in ("p50", "p95", "p99") for of in ("request", "ttft", "tpot"))
 """Names of `Targets` that limit a percentile of a latency."""

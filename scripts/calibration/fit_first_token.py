@@ -33,10 +33,11 @@ from planner.engine.memory import memory_of
 from planner.engine.performance.operators.chip import chip_of
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.prefill_decode.request_latency import ROUNDS
-from planner.engine.performance.simulation.arrivals import Length, Load, traffic_of
-from planner.engine.performance.simulation.continuous_batching import run
-from planner.engine.performance.simulation.iteration_time import pace_of
-from planner.engine.performance.simulation.replicas import rules_of
+from planner.engine.performance.simulation.batching_rules import batching_rules
+from planner.engine.performance.simulation.continuous_batching import run_batches
+from planner.engine.performance.simulation.iteration_time import iteration_time
+from planner.engine.performance.simulation.load import Load, token_lengths
+from planner.engine.performance.simulation.traffic import traffic_of
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
 
@@ -75,12 +76,11 @@ class Loop:
     def simulated_s(self) -> float:
         """Mean over all requests when every client starts at once and sends `ROUNDS`, one after the other."""
         job = self.table.job
-        lengths = (Length(mean=float(tokens[0])) for tokens in (job.input_tokens, job.output_tokens))
-        load = Load(inputs=next(lengths), outputs=next(lengths), arrivals="closed", concurrency=self.clients)
-        count = int(ROUNDS) * self.clients
-        rules = rules_of(self.table, np.broadcast_to(memory_of(self.table).max_sequences, 1))
-        traffic = traffic_of([load], [0], count + 1)
-        trace = run(pace_of(self.table), rules, traffic, warm=np.array([0]), measured=np.array([count]), count_gaps=False)
+        inputs, outputs = (token_lengths([None], [float(tokens[0])]) for tokens in (job.input_tokens, job.output_tokens))
+        zero, clients, count = np.zeros(1), np.array([float(self.clients)]), int(ROUNDS) * self.clients
+        rules = batching_rules(self.table, np.broadcast_to(memory_of(self.table).max_sequences, 1))
+        traffic = traffic_of(Load(zero, clients, inputs, outputs, zero, zero, zero), [0], count + 1)
+        trace = run_batches(iteration_time(self.table), rules, traffic, warm=np.array([0]), measured=np.array([count]))
         return float((trace.first_s - trace.sent_s)[0, :count].mean())
 
 

@@ -11,7 +11,7 @@ from golden import Golden, digest
 from repository import ROOT
 
 from planner.paths import presets_folder
-from planner.workload.presets import ModelShelf
+from planner.workload.models import ModelShelf
 
 GOLDEN = Golden("parameters", ROOT / "tests" / "samples" / "parameter_oracle.py")
 SHELF = ModelShelf(presets_folder() / "models")

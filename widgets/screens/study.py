@@ -48,7 +48,7 @@ CHARTS: tuple[tuple[str, str], ...] = (("flop_per_usd", "FLOP per $"), ("flop_pe
 
 def export_study(app: PlannerApp, answer: StudyAnswer) -> None:
     """Write both charts as SVG, and say where."""
-    from planner.cli.study_svg import study_svg
+    from planner.present.study_svg import study_svg
     from widgets.actions.exporting import write_export
 
     try:

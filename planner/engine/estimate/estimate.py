@@ -14,7 +14,7 @@ from planner.engine.columns import Floats, LayoutColumns
 from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
 from planner.engine.evaluate.request_rate import LATENCY_COLUMNS, latencies
 from planner.engine.explain.answer import answer_of
-from planner.engine.job.compute_capability import barred
+from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
 from planner.engine.job.layout_checks import check_layout, check_links
 from planner.engine.job.resolve import resolve
@@ -22,8 +22,11 @@ from planner.engine.memory import memory_of
 from planner.engine.performance.disaggregated import asked_of, settled
 from planner.engine.performance.operators.chip import Chip, FindChip, fabric_of, joined_by, link_of
 from planner.engine.performance.prefill_decode.generation import serve_of
-from planner.engine.performance.simulation.queueing import queue_of
-from planner.engine.performance.simulation.replicas import demand_of, simulate
+from planner.engine.performance.simulation.batching_rules import batching_rules
+from planner.engine.performance.simulation.iteration_time import iteration_time
+from planner.engine.performance.simulation.load import replica_load
+from planner.engine.performance.simulation.replicas import simulate
+from planner.engine.performance.simulation.summary import queue_of
 from planner.engine.records.layout import NODE_GPUS, Layout, spread
 from planner.engine.search.cost import priced
 from planner.errors import UserError
@@ -36,7 +39,7 @@ FULL_OF_WEIGHTS = 0.8
 SETTLING_STEPS = 12
 """Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
 SEEDS, MEASURED = 4, 100
-"""Lanes simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.evaluate.request_rate`."""
+"""Runs simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.evaluate.request_rate`."""
 WAITED = tuple(name for name in LATENCY_COLUMNS if not name.startswith("tpot"))
 """Latencies that a request's wait for its admission is part of."""
 MOST_SEQUENCES = 65536.0
@@ -68,7 +71,7 @@ def estimate(
         try:
             gpu = find_gpu(request.gpu)
             job = resolve(request, find_architecture(request), headroom=0.0)
-            found = None if barred(gpu, job) else chip(gpu, job.dtype, job.stored)
+            found = None if unsupported_reason(gpu, job) else chip(gpu, job.dtype, job.stored)
             if found is None:
                 answers[position] = _unsupported(request, gpu, job)
                 continue
@@ -86,7 +89,7 @@ def estimate(
 
 def _unsupported(request: Request, gpu: Gpu, job: Job) -> Answer:
     known = ", ".join(sorted(gpu.compute_flop_per_s))
-    reason = barred(gpu, job) or f"{gpu.name} has no known {job.dtype} rate; it has {known}"
+    reason = unsupported_reason(gpu, job) or f"{gpu.name} has no known {job.dtype} rate; it has {known}"
     return Answer(id=request.id, fits=False, reason=reason, bottleneck=None, assumed=dict(job.assumed))
 
 
@@ -132,16 +135,16 @@ def _queued(posed: list[_Posed], e: Evaluated) -> Evaluated:
     if not rows.size:
         return replace(e, serve=serve)
     replicas = np.array([posed[row].layout.dp for row in rows])
-    demand = demand_of(
+    load = replica_load(
         [posed[row].job for row in rows], replicas, surge=np.array([posed[row].job.workload.targets.burst for row in rows])
     )
-    most = np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows]
-    found = simulate(e.table.take(rows), most, demand, seeds=SEEDS, measured=MEASURED)
+    table, most = e.table.take(rows), np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows]
+    found = simulate(iteration_time(table), batching_rules(table, most), load, seeds=SEEDS, measured=MEASURED)
     columns = {name: np.array(getattr(serve, name)) for name in LATENCY_COLUMNS}
     for name, simulated in latencies(found).items():
         known = ~found.saturated & np.isfinite(simulated)
         columns[name][rows[known]] = simulated[known]
-    return replace(e, queue=queue_of(found, demand.rate_per_s * replicas, rows, e.table.rows), serve=replace(serve, **columns))  # type: ignore[arg-type]  # the names are those of such columns
+    return replace(e, queue=queue_of(found, load.rate_per_s * replicas, rows, e.table.rows), serve=replace(serve, **columns))  # type: ignore[arg-type]  # the names are those of such columns
 
 
 def _varies(job: Job) -> bool:

@@ -16,7 +16,7 @@ from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.performance.disaggregated import asked_of, pooled
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
-from planner.engine.performance.simulation.queueing import Queue
+from planner.engine.performance.simulation.summary import Queue
 from planner.engine.performance.training import StepColumns, step_of
 
 R = TypeVar("R")

@@ -19,7 +19,7 @@ from planner.engine.job.job import Job
 from planner.engine.memory import MemoryColumns
 from planner.engine.performance.operators.chip import Chip, measured_between
 from planner.engine.performance.prefill_decode.generation import ServeColumns
-from planner.engine.performance.simulation.queueing import Queue
+from planner.engine.performance.simulation.summary import Queue
 from planner.units import bytes_text
 
 CLASS_WORDS = {

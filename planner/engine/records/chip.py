@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from planner.engine.records.fields import N, default
-from planner.hardware.catalogue.networks import FABRIC_EFFICIENCY, FABRIC_LATENCY
+from planner.hardware.catalogue.interconnects import FABRIC_EFFICIENCY, FABRIC_LATENCY
 
 
 @dataclass(frozen=True, kw_only=True)

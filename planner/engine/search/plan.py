@@ -14,7 +14,7 @@ from planner.engine.answers.plan import Counts, Plan, PlanRow
 from planner.engine.evaluate.evaluation import Candidates, evaluate
 from planner.engine.evaluate.request_rate import served
 from planner.engine.explain.candidate import PLAN_HEADROOM
-from planner.engine.job.compute_capability import barred
+from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.context_length import check_context
 from planner.engine.job.job import Job
 from planner.engine.job.resolve import resolve
@@ -112,7 +112,7 @@ def _pose(workload: Workload, architecture: Architecture, sites: Sequence[Site],
     named: set[str] = set()
     for site in sites:
         for position, job in enumerate(jobs):
-            found = None if barred(site.gpu, job) else chip(site.gpu, job.dtype, job.stored)
+            found = None if unsupported_reason(site.gpu, job) else chip(site.gpu, job.dtype, job.stored)
             if found is not None:
                 posed.sites.append(site)
                 posed.site_job.append(position)

@@ -13,7 +13,7 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import OfferAnswer, PlanRow, Verdict
 from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
 from planner.engine.explain.answer import answer_of
-from planner.engine.job.compute_capability import barred
+from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import FindChip
 from planner.engine.search.cost import inverse, priced, scaled
@@ -101,7 +101,7 @@ def _over_budget(workload: Workload, row: PlanRow) -> bool:
 def missing_row(site: Site, job: Job) -> PlanRow:
     """A part that has no figure for the compute dtype, so that nothing can be said of it."""
     known = ", ".join(sorted(site.gpu.compute_flop_per_s)) or "none"
-    reason = barred(site.gpu, job) or f"no {job.dtype} rate is known for it (known: {known})"
+    reason = unsupported_reason(site.gpu, job) or f"no {job.dtype} rate is known for it (known: {known})"
     return PlanRow(
         rank=None,
         gpu=site.gpu.name,

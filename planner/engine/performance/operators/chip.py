@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from planner.engine.records.chip import ChipNumbers
 from planner.hardware.catalogue.gpus import Gpu
-from planner.hardware.catalogue.networks import fabric_of, usual_fabric
-from planner.hardware.ceilings.ceilings import Basis, Ceilings, Link, NodeCollective
+from planner.hardware.catalogue.interconnects import Link, fabric_of, link_of, usual_fabric
+from planner.hardware.ceilings.ceilings import Basis, Ceilings, NodeCollective
 from planner.units import percent_text, si_text
 
 __all__ = ["Chip", "FindChip", "chip_of", "fabric_of", "joined_by", "link_of", "measured_between"]
@@ -134,7 +134,7 @@ def measured_between(chip: Chip, nodes: int) -> dict[str, str]:
 
 def _inside_s(chip: Chip, ranks: int) -> float:
     """Latency of an all-reduce among as many ranks in one node, as `collective_s` has it; NaN where nothing is known of the link."""
-    link, _ = link_of(chip.gpu, None, nvlink=None)
+    link, _ = link_of(chip.gpu)
     low, high = getattr(chip, f"{link}_latency_2"), getattr(chip, f"{link}_latency_8")
     return float(low * (high / low) ** (math.log2(ranks / 2) / 2))
 
@@ -149,19 +149,3 @@ def _collectives(ceilings: Ceilings) -> dict[str, float]:
             figures[f"{link}_latency_{gpus}"] = known.latency_s.value if known else float("nan")
             figures[f"{link}_efficiency_{gpus}"] = known.efficiency.value if known else float("nan")
     return figures
-
-
-def link_of(gpu: Gpu, asked: str | float | None, *, nvlink: bool | None) -> tuple[str, float]:
-    """(name, bytes/s per GPU and direction) of the connection inside a node.
-
-    NVLink counts where GPUs sit on a baseboard (SXM, OAM, superchip) or the offer says so; cards with a bridge joining pairs
-    are taken as PCIe. Vendor figures add both directions.
-    """
-    if isinstance(asked, (int, float)):
-        return "given", float(asked)
-    baseboard = (gpu.form_factor or "").upper().startswith(("SXM", "OAM", "SUPERCHIP"))
-    joined = baseboard if nvlink is None else nvlink and bool(gpu.nvlink_bytes_per_s)
-    if gpu.nvlink_bytes_per_s and (asked == "nvlink" or (asked is None and joined)):
-        return "nvlink", gpu.nvlink_bytes_per_s / 2
-    pcie = gpu.pcie_bytes_per_s or 32e9
-    return "pcie", pcie / 2
