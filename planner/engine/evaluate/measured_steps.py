@@ -7,17 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from planner.engine.columns import LayoutColumns
-from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.training import step_of
-from planner.engine.study.sizes import study_config
 from planner.errors import UserError
 from planner.hardware.ceilings.ceilings import TrainPoint
 from planner.workload.architecture import Architecture
+from planner.workload.study_models import model_of_point
 from planner.workload.tasks import Recipe, Workload
 
 TRANSFER_SPREAD = 0.25
@@ -36,15 +34,6 @@ def with_measured_steps(
     return replace(chip, train_factor=factor, train_spread=TRANSFER_SPREAD)
 
 
-def model_of_step(given: dict[str, object]) -> str | dict[str, Any]:
-    """The model of a step: by its shape where the point states that, else by its name. Raises `KeyError`."""
-    width, depth, vocabulary = (given.get(name) for name in ("width", "depth", "vocabulary"))
-    ours = str(given["model"]).startswith("qwen3-study-")
-    if ours and isinstance(width, int) and isinstance(depth, int) and isinstance(vocabulary, int):
-        return study_config(width, depth, vocabulary)
-    return str(given["model"])
-
-
 def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str, Any]], Architecture]) -> float | None:
     """Measured ÷ predicted seconds of one step; None when the point is of another dtype or not described."""
     given = point.parameters
@@ -58,17 +47,12 @@ def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str
     ):
         return None
     try:
-        model = architecture(model_of_step(given))
+        model = architecture(model_of_point(given))
     except (UserError, KeyError):
         return None
     workload = Workload(
         model=str(given["model"]), task="train", engine="torch", recipe=recipe, dtype=None, micro_batch=batch, sequence=sequence
     )
     job = replace(resolve(workload, model), dtype=chip.dtype)
-    one = np.zeros(1, dtype=np.int64)
-    ones = {name: np.ones(1) for name in LayoutColumns.__dataclass_fields__}
-    layout = LayoutColumns(
-        **ones | {"zero": np.zeros(1), "checkpointing": np.zeros(1), "micro_batch": np.full(1, float(job.micro_batch))}
-    )
-    predicted = float(step_of(Candidates([job], one, [replace(chip, train_factor=1.0)], one, layout).table()).step_s[0])
-    return point.step_s / predicted
+    candidate = candidate_of(job, replace(chip, train_factor=1.0), LayoutAnswer(gpus=1, micro_batch=batch))
+    return point.step_s / float(step_of(candidate.table()).step_s[0])

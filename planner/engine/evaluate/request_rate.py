@@ -1,6 +1,6 @@
 """Services under a request rate: candidates simulated at the fewest replicas that meet their targets.
 
-Closed formulas screen every candidate before (`search.screening`). Here the best of them are simulated at several numbers of replicas
+Closed formulas screen every candidate before (`search.plan`). Here the best of them are simulated at several numbers of replicas
 around the screened one at once; the smallest number that keeps up and meets all targets on latency is chosen.
 """
 
@@ -13,7 +13,8 @@ from itertools import product
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, LayoutColumns, Rows
-from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.memory import memory_of
 from planner.engine.performance.simulation.batching_rules import BatchingRules, batching_rules
 from planner.engine.performance.simulation.iteration_time import IterationTime, iteration_time
@@ -21,7 +22,7 @@ from planner.engine.performance.simulation.load import Load, replica_load
 from planner.engine.performance.simulation.replicas import simulate, steady_state
 from planner.engine.performance.simulation.rows import joined
 from planner.engine.performance.simulation.summary import Summary, queue_of
-from planner.workload.tasks import LATENCY_TARGETS, Targets
+from planner.workload.tasks import Targets
 
 SEEDS, MEASURED = 8, 40
 """Runs of a candidate and requests measured in each. With the default preset, ten other sets of seeds against 19,200 requests: a p95
@@ -92,11 +93,10 @@ def _screened(replica: _Replica, targets: Targets) -> tuple[Floats, Floats, Flag
     in_flight, keeps_up = steady_state(replica.time.take(row), replica.rules.take(row), load)
     seconds = in_flight / load.rate_per_s
     over = np.where(keeps_up, 0.0, np.inf)
-    for name in LATENCY_TARGETS:
-        limit, (share, latency, _) = getattr(targets, name), name.split("_")
-        if limit is not None and latency != "ttft":
-            tokens = load.outputs.mean if latency == "tpot" else 1.0
-            over = np.maximum(over, ABOVE_MEAN[share] * seconds / tokens / limit)
+    for limit in targets.latency_limits():
+        if limit.latency != "ttft":
+            tokens = load.outputs.mean if limit.latency == "tpot" else 1.0
+            over = np.maximum(over, ABOVE_MEAN[limit.share] * seconds / tokens / limit.seconds)
     over, replicas = over.reshape(rows, -1), replicas.reshape(rows, -1)
     place = np.where((over <= 1).any(axis=1), np.argmax(over <= 1, axis=1), np.flatnonzero(SCREENED == 1.0)[0])
     begin, hopeless = replicas[np.arange(rows), place], over[:, -1] > HOPELESS
@@ -147,12 +147,9 @@ def _simulated(replica: _Replica, row: Rows, replicas: Floats) -> Summary:
 def _overshoot(summary: Summary, targets: Targets) -> Floats:
     """Largest ratio of a latency to its limit; infinite where the queue grows, 0 without limits."""
     over = np.where(summary.saturated, np.inf, 0.0)
-    for name in LATENCY_TARGETS:
-        limit = getattr(targets, name)
-        if limit is not None:
-            share, latency, _ = name.split("_")
-            value = getattr(getattr(summary, f"{latency}_s"), share)
-            over = np.maximum(over, np.nan_to_num(value, nan=0.0, posinf=np.inf) / limit)  # one token has no time between tokens
+    for limit in targets.latency_limits():
+        seconds = np.nan_to_num(getattr(getattr(summary, f"{limit.latency}_s"), limit.share), nan=0.0, posinf=np.inf)
+        over = np.maximum(over, seconds / limit.seconds)  # one token has no time between tokens
     return over
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from planner.engine.answers.figure import Basis, Figure
+from planner.engine.answers.figure import Figure, weakest
 from planner.engine.answers.study import Crossover, Lead, StudyCurve, place_of
 from planner.engine.study.sizes import Study
-from planner.engine.study.upper_envelope import Change, highest, reach
+from planner.engine.study.upper_envelope import Change, crossing_range, highest
 from planner.units import SECONDS_PER_HOUR
-
-WEAKEST: tuple[Basis, ...] = ("spec", "public", "transferred", "measured")
 
 
 def _line(curve: StudyCurve) -> list[float | None]:
@@ -27,7 +25,7 @@ def _half(figure: Figure | None) -> float:
     return math.log(figure.high / figure.low) / 2 if figure and figure.low > 0 else 0.0
 
 
-def leads_of(study: Study, curves: Sequence[StudyCurve]) -> tuple[list[Lead], list[Crossover]]:
+def leaders(study: Study, curves: Sequence[StudyCurve]) -> tuple[list[Lead], list[Crossover]]:
     """The stretches of the axis by their leader, and the crossovers between them."""
     if not curves:
         return [], []
@@ -63,18 +61,18 @@ def pairs_of(study: Study, curves: Sequence[StudyCurve]) -> list[Crossover]:
 
 
 def _crossover(study: Study, grid: Sequence[float], left: StudyCurve, right: StudyCurve, change: Change) -> Crossover:
-    basis = min((left.basis, right.basis), key=WEAKEST.index)
+    basis = weakest(left.basis, right.basis)
     if change.dropped:
         low, high = max(x for x in grid if x <= change.at), min(x for x in grid if x >= change.at)
         open_low = open_high = False
     else:
-        found = reach(grid, _line(left), _line(right), _spreads(left, right), change.at)
+        found = crossing_range(grid, _line(left), _line(right), _spreads(left, right), change.at)
         low, high, open_low, open_high = found.low, found.high, found.low_open, found.high_open
     place = Figure(math.exp(change.at), math.exp(low), math.exp(high), basis)
     parameters, tokens = (_parameters(study, (left, right), 0.0), _tokens(study, 0.0))
     return Crossover(
-        parameters=place if study.axis == "width" else Figure(parameters, parameters, parameters, basis),
-        tokens_per_step=place if study.axis == "batch" else Figure(tokens, tokens, tokens, basis),
+        parameters=place if study.axis == "width" else Figure.exact(parameters, basis),
+        tokens_per_step=place if study.axis == "batch" else Figure.exact(tokens, basis),
         left=left.gpu,
         right=right.gpu,
         cause="memory" if change.dropped else "price",
