@@ -25,11 +25,13 @@ from widgets.app import PlannerApp
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE
 from widgets.panes.frame import Frame
-from widgets.panes.lines import KeyLine, Tabs
+from widgets.panes.key_line import KeyLine
 from widgets.panes.machine.gpu import Drawing, block, history_values, short_head, short_line
 from widgets.panes.machine.history import History, Marks
+from widgets.panes.memory import headroom_of
 from widgets.panes.ranking.columns import ORDER_WORDS, columns_for, fit_columns
-from widgets.panes.ranking.pane import headroom_of, latencies
+from widgets.panes.ranking.pane import latencies
+from widgets.panes.tabs import Tabs
 from widgets.panes.workload.choice import Choice
 from widgets.panes.workload.fields import ENGINES, TRAINERS, fields_for
 from widgets.screens.picker import Item

@@ -67,7 +67,7 @@ async def test_a_replay_is_never_taken_for_this_machine(tmp_path: Path) -> None:
 async def test_the_demonstration_is_judged_on_screen(tmp_path: Path, size: tuple[int, int]) -> None:
     app = PlannerApp(options(tmp_path, demo=True))
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: bool(app.watching.window) and app.plan is not None)
+        await until(pilot, lambda: bool(app.telemetry.window) and app.plan is not None)
         await pilot.pause(1.2)
         await pilot.press("R")
         text = await seen(pilot, "#advice-text", "Prices as of")
@@ -121,7 +121,7 @@ async def test_without_a_gpu_the_screen_says_where_to_see_one(tmp_path: Path) ->
         pytest.skip("this machine has a GPU")
     app = PlannerApp(options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: bool(app.watching.window) and app.plan is not None)
+        await until(pilot, lambda: bool(app.telemetry.window) and app.plan is not None)
         await pilot.press("R")
         assert "--demo" in await seen(pilot, "#advice-text", "No GPU was seen")
         await asyncio.sleep(0)

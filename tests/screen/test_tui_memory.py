@@ -15,7 +15,7 @@ from planner.engine.answers.lever import Lever
 from planner.units import bytes_text
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE
-from widgets.panes.lines import KeyLine
+from widgets.panes.key_line import KeyLine
 from widgets.panes.ranking.pane import RankingView
 from widgets.screens.help import HelpScreen
 from widgets.screens.memory import ItemsScreen, lever_lines

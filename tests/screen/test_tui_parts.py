@@ -19,8 +19,9 @@ from planner.schema import read_toml
 from planner.units import GIB
 from planner.workload.presets import read_workload
 from widgets import config
-from widgets.actions.exporting import command_line
-from widgets.actions.registry import ACTIONS, bindings, key_line
+from widgets.actions.action import bindings
+from widgets.actions.plan_files import command_line
+from widgets.actions.registry import ACTIONS, BY_ID
 from widgets.drawing.formatting import load_summary, money_text, rate_text, shorten_middle, spread_text
 from widgets.drawing.memory_bar import split_cells
 from widgets.drawing.styles import INK, Paint
@@ -62,11 +63,11 @@ def test_every_field_of_the_form_is_a_key_of_the_workload() -> None:
     samples = {"count": "8", "number": "2.5", "percent": "20", "lengths": "600/1500", "crowd": "max"}
     for field in FIELDS:
         text = field.choices[0] if field.choices else samples.get(field.kind, "llama-3.1-8b")
-        workload = put(start, field.key, parse(field, text))
+        workload = put(start, field.key, parse(field.kind, text))
         if field.key.startswith("lora."):
             continue
         read_workload(workload, field.key)
-        assert show(field, get(workload, field.key)) == text
+        assert show(field.kind, get(workload, field.key)) == text
 
 
 def test_taking_a_value_out_leaves_no_empty_table() -> None:
@@ -179,8 +180,7 @@ def test_keys_are_not_used_twice_in_one_scope() -> None:
     app_keys = {key for action in ACTIONS if action.scope == "app" for key in action.keys.split(",")}
     forbidden = re.compile(r"ctrl\+[absjmihoek]$|alt\+|ctrl\+enter|ctrl\+shift")
     assert not [key for key in app_keys if forbidden.match(key)]
-    assert len(bindings("app")) == sum(action.scope == "app" for action in ACTIONS)
-    assert [action.id for action in key_line()][:2] == ["benchmark", "stop"]
+    assert [binding.id for binding in bindings(ACTIONS)] == list(BY_ID), "ids are not used twice"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -213,14 +213,14 @@ def test_plain_text_is_ascii_and_as_wide(text: str) -> None:
 
 def test_settings_are_read_strictly_and_completely(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[keys]\nwhy = "v"\nquit = 3\n[app]\ntheme = "nrod"\n[kyes]\n')
-    found, problems = config.read(tmp_path)
+    found, problems = config.read(tmp_path, BY_ID)
     assert found.keys == {"why": "v"}
     assert {problem.key for problem in problems.found} == {"keys.quit", "app.theme", "kyes"}
     assert next(problem for problem in problems.found if problem.key == "app.theme").nearest == ("nord",)
 
 
 def test_no_settings_is_no_problem(tmp_path: Path) -> None:
-    found, problems = config.read(tmp_path / "none")
+    found, problems = config.read(tmp_path / "none", BY_ID)
     assert not found.keys
     assert not problems.found
 

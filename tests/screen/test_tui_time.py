@@ -18,7 +18,7 @@ from planner.units import duration_text
 from widgets.app import PlannerApp
 from widgets.drawing.roofline import chart, rate
 from widgets.drawing.symbols import ASCII, UNICODE
-from widgets.panes.lines import KeyLine
+from widgets.panes.key_line import KeyLine
 from widgets.screens.help import HelpScreen
 from widgets.screens.time import TimeScreen, time_lines
 from widgets.screens.why import WhyScreen

@@ -1,4 +1,4 @@
-"""What is taken away from the screen: rows and commands to the clipboard, plans and decisions into files."""
+"""Copying rows and commands to the clipboard, and writing plans and decisions into files."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ import datetime as dt
 from functools import partial
 from typing import TYPE_CHECKING
 
-from widgets import state_files
+from widgets.base_app import BaseApp
+from widgets.state_files import LAST_COPY, state_folder
 
 if TYPE_CHECKING:
     from planner.workload.presets import Preset
-    from widgets.actions.exporting import Form
-    from widgets.app import PlannerApp
+    from widgets.actions.plan_files import Form
 
 
-def copy(app: PlannerApp, text: str, what: str) -> None:
+def copy(app: BaseApp, text: str, what: str) -> None:
     """Send text to the terminal's clipboard, and keep it in a file for terminals that take none."""
+    from planner.paths import write_whole
+
     app.copy_to_clipboard(text)
-    path = state_files.folder(app.options.state) / state_files.LAST_COPY
+    path = state_folder(app.options.state) / LAST_COPY
     try:
-        state_files.write_whole(path, text + "\n")
+        write_whole(path, text + "\n")
     except OSError:
         app.notify(f"{what}: sent to the terminal's clipboard.", timeout=3)
     else:
         app.notify(f"{what}: sent to the terminal's clipboard, and in {path}.", timeout=3)
 
 
-def copy_row(app: PlannerApp) -> None:
+def copy_row(app: BaseApp) -> None:
     """The highlighted row as text."""
     from widgets.drawing.formatting import row_text
 
@@ -35,9 +37,9 @@ def copy_row(app: PlannerApp) -> None:
         copy(app, row_text(row, str(app.plan.task.get("task", ""))), "Row")
 
 
-def copy_command(app: PlannerApp) -> None:
+def copy_command(app: BaseApp) -> None:
     """The same plan without the screen."""
-    from widgets.actions.exporting import command_line
+    from widgets.actions.plan_files import command_line
 
     if app.preset is not None:
         copy(app, command_line(preset_argument(app.preset), app.preset_fields, app.form.workload, app.basis), "Command")
@@ -48,7 +50,7 @@ def preset_argument(preset: Preset) -> str:
     return preset.name if preset.origin != "file" else str(preset.path)
 
 
-def export(app: PlannerApp) -> None:
+def export(app: BaseApp) -> None:
     """Ask for the form, then write the file."""
     from widgets.screens.picker import Item, PickerScreen
 
@@ -63,8 +65,8 @@ def export(app: PlannerApp) -> None:
     app.push_screen(PickerScreen("Export the plan as", items), partial(_export, app))
 
 
-def _export(app: PlannerApp, form: str | None) -> None:
-    from widgets.actions.exporting import REPORTS, SUFFIXES, plan_text
+def _export(app: BaseApp, form: str | None) -> None:
+    from widgets.actions.plan_files import REPORTS, SUFFIXES, plan_text
 
     if form is None or app.plan is None or app.preset is None:
         return
@@ -75,25 +77,29 @@ def _export(app: PlannerApp, form: str | None) -> None:
         _write_export(app, kind, app.export_screenshot(simplify=True) if kind == "svg" else plan_text(app.plan, kind))
 
 
-async def _report(app: PlannerApp, kind: Form) -> None:
+async def _report(app: BaseApp, kind: Form) -> None:
     """The decision, with what takes a moment to work out."""
-    from widgets.actions.exporting import command_line, report_text
+    from widgets.actions.plan_files import command_line, report_text
 
     plan, preset = app.plan, app.preset
     if plan is None or preset is None:
         return
-    (workload, where), basis = app.planned, app.basis
-    command = command_line(preset_argument(preset), app.preset_fields, workload, basis)
-    text = await app.session_thread.ask(lambda session: report_text(session, workload, where, plan, kind, command, basis))
+    basis = app.basis
+    command = command_line(preset_argument(preset), app.preset_fields, app.planned[0], basis)
+    text = await app.ask_of_plan(lambda session, workload: report_text(session, workload, plan, kind, command, basis))
     _write_export(app, kind, text)
 
 
-def _write_export(app: PlannerApp, kind: Form, text: str) -> None:
-    from widgets.actions.exporting import write_export
+def _write_export(app: BaseApp, form: Form, text: str) -> None:
+    write_file(app, app.preset.name if app.preset else "plan", form, text)
 
-    name = app.preset.name if app.preset else "plan"
+
+def write_file(app: BaseApp, name: str, form: Form, text: str) -> None:
+    """Write an export, and tell where it is, or why it could not be written."""
+    from widgets.actions.plan_files import write_export
+
     try:
-        path = write_export(text, name, kind, app.options.state, dt.datetime.now(tz=dt.UTC))
+        path = write_export(text, name, form, app.options.state, dt.datetime.now(tz=dt.UTC))
     except OSError as error:
         app.notify(f"{error.filename}: {error.strerror}.", title="Not exported", severity="error", timeout=8)
     else:

@@ -15,12 +15,12 @@ from textual.message import Message
 
 from planner.errors import UserError
 from planner.units import UNKNOWN, bytes_text, si_text
-from widgets import state_files
 from widgets.background.planning import SessionThread
 from widgets.drawing.formatting import VERDICT_WORDS, device_name, rate_text, spread_text, throughput
 from widgets.panes.benchmark import PointLine, Run
 from widgets.panes.machine.history import Marks
 from widgets.screens.picker import Item
+from widgets.state_files import state_folder
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
@@ -62,7 +62,7 @@ class Background:
         return measurement.value / peak if measurement.value is not None and peak else None
 
 
-class Measuring:
+class BenchmarkRunner:
     """At most one benchmark at a time."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Measuring:
             store, canonical = await self._thread.ask(_tools)
             python = Path(self._python) if self._python else None
             options = await self._thread.ask(partial(_options, suite=suite, model=model))
-            folder = state_files.folder(self._state)
+            folder = state_folder(self._state)
             self._process = BenchRun(
                 BenchRequest(state=folder, suite=suite, python=python, options=options, polls=self._polls), store, canonical
             )
@@ -305,14 +305,11 @@ def _longest(suite: str) -> str:
     return f"≤ {seconds:.0f} s" if seconds < 120 else f"≤ {seconds / 60:.0f} min"
 
 
-async def stored_text(thread: SessionThread) -> str:
+def stored_text(session: Session) -> str:
     """What earlier starts measured, in one sentence; empty when nothing."""
-
-    def question(session: Session) -> str:
-        runs = [run for run in session.store.runs() if run.measurements]
-        if not runs:
-            return ""
-        newest, points = runs[0], sum(run.measurements for run in runs)
-        return f"In use: {points:,} result{'s' * (points != 1)} of {len(runs)} run{'s' * (len(runs) != 1)}; the newest of {device_name(newest.device)}, {newest.started_at[:10]}."
-
-    return await thread.ask(question)
+    runs = [run for run in session.store.runs() if run.measurements]
+    if not runs:
+        return ""
+    newest, points = runs[0], sum(run.measurements for run in runs)
+    results = f"{points:,} result{'s' * (points != 1)} of {len(runs)} run{'s' * (len(runs) != 1)}"
+    return f"In use: {results}; the newest of {device_name(newest.device)}, {newest.started_at[:10]}."

@@ -16,6 +16,7 @@ from textual.widgets import Static
 from planner.engine.answers.figure import Figure, Percentiles
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.units import UNKNOWN, bytes_text, duration_text, percent_text, si_text
+from widgets.base_app import BaseApp
 from widgets.drawing.formatting import (
     VERDICT_WORDS,
     device_name,
@@ -32,10 +33,22 @@ from widgets.screens.overlay import ScrolledOverlay
 
 LABEL, LEAST, MOST = 20, 23, 36
 """Cells of the names, and of each row at least and at most."""
+LEAST_COMPARED = 2
 ALIKE = 0.005
 """Share below which two figures are told as the same."""
 
 Text = Callable[[float | None], str]
+
+
+def open_screen(app: BaseApp) -> None:
+    """Set the marked rows side by side; without two of them, the highlighted row beside the first."""
+    row, rows = app.table.highlighted, app.table.marked
+    if app.plan is None or row is None:
+        return
+    if len(rows) < LEAST_COMPARED:
+        first = next(iter(rows), app.plan.rows[0])
+        rows = [first, row] if first is not row else app.plan.rows[:LEAST_COMPARED]
+    app.push_screen(CompareScreen(rows, app.plan, app.symbols))
 
 
 class CompareScreen(ScrolledOverlay):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from textual import events
@@ -13,10 +13,9 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from widgets.actions.registry import ACTIONS
+from widgets.actions.action import ActionState
 from widgets.drawing.formatting import BASIS_WORDS, VERDICT_WORDS
 from widgets.drawing.symbols import Symbols
-from widgets.panes.lines import KeyState
 from widgets.screens.overlay import ScrolledOverlay
 
 PANE_TEXTS = {
@@ -64,11 +63,10 @@ class HelpScreen(ScrolledOverlay):
     SCROLLED = "#help"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1", "dismiss", "back", show=False)]
 
-    def __init__(
-        self, pane: str, state_of: Callable[..., KeyState], reason_of: Callable[[str], str | None], symbols: Symbols
-    ) -> None:
+    def __init__(self, pane: str, actions: Callable[[], Mapping[str, Sequence[ActionState]]], symbols: Symbols) -> None:
+        """`actions`: every action as it stands now, by group."""
         super().__init__()
-        self._pane, self._state_of, self._reason_of, self._symbols = pane, state_of, reason_of, symbols
+        self._pane, self._actions, self._symbols = pane, actions, symbols
 
     def compose(self) -> ComposeResult:
         """One scrolling text."""
@@ -94,21 +92,14 @@ class HelpScreen(ScrolledOverlay):
         signs += [(sign, VERDICT_WORDS[verdict]) for verdict, sign in self._symbols.verdict.items()]
         signs += [(self._symbols.marked, "marked for c"), *RANGES]
         lines += [line for sign, words in signs for line in _entry(sign, words, width, "", "$quiet")]
-        lines += [Content("")]
-        groups: dict[str, list[Content]] = {}
-        for action in ACTIONS:
-            state = self._state_of(action)
-            style = "" if state.available else "$quiet"
-            entry = _entry(state.key, action.description, width, "bold $accent" if state.available else "$quiet", style)
-            if reason := self._reason_of(action.id):
-                entry += _entry("", reason, width, "", "italic $text-warning")
-            groups.setdefault(action.group, []).extend(entry)
-        groups.setdefault("Program", []).extend(
-            _entry("^p", "Find any action, preset or theme by name.", width, "bold $accent", "")
-        )
-        for group, entries in groups.items():
-            lines += [Content.styled(group, "bold $accent"), *entries, Content("")]
-        return lines
+        for group, states in self._actions().items():
+            lines += [Content(""), Content.styled(group, "bold $accent")]
+            for state in states:
+                ready = state.reason is None
+                styles = ("bold $accent", "") if ready else ("$quiet", "$quiet")
+                lines += _entry(state.keys, state.action.description, width, *styles)
+                lines += [] if state.reason is None else _entry("", state.reason, width, "", "italic $text-warning")
+        return [*lines, Content("")]
 
 
 def _entry(key: str, text: str, width: int, key_style: str, style: str) -> list[Content]:

@@ -17,10 +17,11 @@ from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, MemoryItem
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.units import bytes_text, percent_text
+from widgets.base_app import BaseApp
 from widgets.drawing.formatting import COMPONENT_NAMES, bar_text, device_name, spread_text
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import Symbols
-from widgets.panes.ranking.pane import headroom_of, memory_facts
+from widgets.panes.memory import headroom_of, memory_facts
 from widgets.screens.overlay import ScrolledOverlay
 
 if TYPE_CHECKING:
@@ -33,6 +34,18 @@ BESIDE, THREE_COLUMNS = 84, 128
 """Cells from which formulas stand beside their item, and sources beside the formulas."""
 BAR, LEAST_BAR = 30, 10
 STACK = {"kv_cache": "kv"}
+
+
+async def open_screen(app: BaseApp) -> None:
+    """Itemise the memory of the highlighted row; where it does not fit, with what would make it."""
+    row = app.table.highlighted
+    if row is None or app.plan is None:
+        return
+    screen, basis = ItemsScreen(row, app.plan, app.symbols), app.basis
+    await app.push_screen(screen)
+    screen.show(await app.ask_of_plan(lambda session, workload: session.memory_detail(workload, row, basis=basis)))
+    if row.rank is None:
+        screen.show_levers(await app.ask_of_plan(lambda session, workload: session.levers(workload, row)))
 
 
 class ItemsScreen(ScrolledOverlay):

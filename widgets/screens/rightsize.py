@@ -24,12 +24,17 @@ if TYPE_CHECKING:
     from planner.engine.advice.rightsizing import Action, Advice, RightSizing
     from planner.observe.snapshot import Snapshot
     from planner.session import Session
-    from widgets.app import PlannerApp
+    from widgets.base_app import BaseApp
 
 LABEL, BAR, SAVES = 16, 24, 23
 ZONE_STYLES = {"low": "$text-warning", "right": "$text-success", "high": "$text-error", "unknown": "$quiet"}
 GOOD_WHEN_HIGH = ("tensor", "DRAM bandwidth")
 """Near a roof is where work should be."""
+
+
+def open_screen(app: BaseApp) -> None:
+    """Judge what was read so far."""
+    app.push_screen(RightSizeScreen(app))
 
 
 class RightSizeScreen(ScrolledOverlay):
@@ -42,7 +47,7 @@ class RightSizeScreen(ScrolledOverlay):
         Binding("w", "workload", "with the workload", show=False),
     ]
 
-    def __init__(self, app: PlannerApp) -> None:
+    def __init__(self, app: BaseApp) -> None:
         super().__init__()
         self._planner = app
         self._with_workload = False
@@ -69,10 +74,10 @@ class RightSizeScreen(ScrolledOverlay):
         self.action_judge()
 
     async def _judge(self) -> None:
-        app, window = self._planner, self._planner.watching.window
+        app, window = self._planner, self._planner.telemetry.window
         workload, where = app.planned
         given = dict(workload) if self._with_workload else None
-        advice = await app.session_thread.ask(lambda session: _advice(session, window, given, where))
+        advice = await app.ask(lambda session: _advice(session, window, given, where))
         if not self.is_open:
             return
         box = self.scrolled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import textwrap
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from planner.engine.answers.figure import Figure
     from planner.engine.answers.study import Axis, StudyAnswer
     from planner.session import Session
-    from widgets.app import PlannerApp
+    from widgets.base_app import BaseApp
 
     Ask = Callable[[Callable[[Session], StudyAnswer]], Awaitable[StudyAnswer]]
     """Runs something on the session, away from the screen."""
@@ -46,17 +45,17 @@ DOTTED = 3
 CHARTS: tuple[tuple[str, str], ...] = (("flop_per_usd", "FLOP per $"), ("flop_per_s", "FLOP/s"))
 
 
-def export_study(app: PlannerApp, answer: StudyAnswer) -> None:
+def open_screen(app: BaseApp) -> None:
+    """Open the study."""
+    app.push_screen(StudyScreen(app.ask, partial(export_study, app), app.symbols))
+
+
+def export_study(app: BaseApp, answer: StudyAnswer) -> None:
     """Write both charts as SVG, and say where."""
     from planner.cli.study_svg import study_svg
-    from widgets.actions.exporting import write_export
+    from widgets.actions.export import write_file
 
-    try:
-        path = write_export(study_svg(answer), f"study-{answer.axis}", "svg", app.options.state, dt.datetime.now(tz=dt.UTC))
-    except OSError as error:
-        app.notify(f"{error.filename}: {error.strerror}.", title="Not exported", severity="error", timeout=8)
-    else:
-        app.notify(str(path), title="Exported", timeout=5)
+    write_file(app, f"study-{answer.axis}", "svg", study_svg(answer))
 
 
 class StudyScreen(ScrolledOverlay):

@@ -16,6 +16,7 @@ from textual.widgets import Static
 from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.time import BOUND_WORDS, Operator, PhaseTime, TimeDetail
 from planner.units import count_text, digits, duration_text, percent_text, si_text
+from widgets.base_app import BaseApp
 from widgets.drawing.formatting import bar_text, device_name
 from widgets.drawing.roofline import Mark, below_roof, caption, chart
 from widgets.drawing.symbols import ASCII, Symbols
@@ -46,6 +47,15 @@ TIGHT, ROOMY, SHAPED, WIDE = 66, 84, 104, 130
 BAR = 24
 ROOFS = {"reached": ("━", "="), "data sheet": ("┄", ".")}
 """How the roofs are drawn, and in ASCII."""
+
+
+async def open_screen(app: BaseApp) -> None:
+    """Show where the time of the highlighted row goes, operator by operator."""
+    row = app.table.highlighted
+    if row is not None:
+        screen, basis = TimeScreen(row, app.symbols), app.basis
+        await app.push_screen(screen)
+        screen.show(await app.ask_of_plan(lambda session, workload: session.time_detail(workload, row, basis=basis)))
 
 
 class TimeScreen(ScrolledOverlay):

@@ -20,6 +20,7 @@ from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
+from widgets.base_app import BaseApp
 from widgets.drawing.formatting import (
     BASIS_WORDS,
     COMPONENT_NAMES,
@@ -32,7 +33,7 @@ from widgets.drawing.formatting import (
     throughput_label,
 )
 from widgets.drawing.symbols import Symbols
-from widgets.panes.ranking.pane import headroom_of
+from widgets.panes.memory import headroom_of
 from widgets.screens.memory import lever_lines
 from widgets.screens.network import between_nodes
 from widgets.screens.overlay import ScrolledOverlay
@@ -54,6 +55,18 @@ BAR = 32
 
 STYLES = {"fits": "$text-success", "misses-target": "$text-warning", "does-not-fit": "$text-error", "not-supported": "$text-error"}
 STACK = {"kv_cache": "kv"}
+
+
+async def open_screen(app: BaseApp) -> None:
+    """Work the highlighted row out."""
+    row = app.table.highlighted
+    if row is None or app.plan is None:
+        return
+    screen = WhyScreen(row, app.plan, app.symbols)
+    await app.push_screen(screen)
+    screen.show_part(await app.ask(lambda session: session.part_named(row.gpu)))
+    if row.rank is None:
+        screen.show_levers(await app.ask_of_plan(lambda session, workload: session.levers(workload, row)))
 
 
 class WhyScreen(ScrolledOverlay):

@@ -15,7 +15,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from widgets.actions.registry import bindings
+from widgets.actions.action import bindings
+from widgets.actions.moves import TABLE
 from widgets.drawing.formatting import shorten_end
 from widgets.drawing.styles import Paint
 from widgets.drawing.symbols import UNICODE, Symbols
@@ -67,7 +68,7 @@ class Order:
 class Ranking(ScrollView, can_focus=True):
     """Rows of a plan with a cursor, an order and a filter."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(TABLE)]
 
     @dataclass
     class Highlighted(Message):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from planner.workload import tasks
-from widgets.panes.workload.values import NO, YES, get
+from widgets.panes.workload.values import NO, YES, Kind, get
 
 CHOSEN = "auto"
 """How a field reads whose value is chosen; what was chosen stands behind it."""
@@ -60,7 +60,7 @@ class Field:
     key: str
     """Dotted name in the workload."""
     label: str
-    kind: Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text"] = "number"
+    kind: Kind = "number"
     unit: str = ""
     choices: tuple[str, ...] = ()
     words: tuple[str, ...] = ()

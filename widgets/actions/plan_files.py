@@ -1,4 +1,4 @@
-"""Taking the answer elsewhere: files, the clipboard's text, the command line that gives the same plan."""
+"""A plan as the text of a file, and the command line that gives the same plan."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from widgets.state_files import folder, write_whole
+from planner.paths import write_whole
+from widgets.state_files import state_folder
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
     from planner.engine.answers.lever import Lever
     from planner.engine.answers.plan import Plan
     from planner.session import Session
+    from planner.workload.tasks import Workload
 
 
 Form = Literal["json", "csv", "markdown", "svg", "report", "page"]
@@ -49,9 +51,7 @@ def plan_text(plan: Plan, form: Form) -> str:
     return out.getvalue()
 
 
-def report_text(
-    session: Session, workload: Mapping[str, Any], where: str, plan: Plan, form: Form, command: str, basis: BasisChoice
-) -> str:
+def report_text(session: Session, workload: Workload, plan: Plan, form: Form, command: str, basis: BasisChoice) -> str:
     """The decision that `plan` comes to, as `gpu-planner report` writes it; `command` asks for the plan again."""
     from planner.cli.decision import blocks, decide
     from planner.cli.document import as_html, as_markdown
@@ -61,15 +61,14 @@ def report_text(
         changed = [text for key, value in lever.change.items() for text in spelled(key, value)]
         return " ".join([command, *(f"--set {shlex.quote(text)}" for text in changed)])
 
-    asked = session.workload(workload, where)
-    decision = decide(session, asked, plan, command=command, command_with=command_with, basis=basis)
+    decision = decide(session, workload, plan, command=command, command_with=command_with, basis=basis)
     return (as_html if form == "page" else as_markdown)(blocks(decision))
 
 
 def write_export(text: str, name: str, form: Form, state: Path | None, when: dt.datetime) -> Path:
     """Write into the working directory, or the state folder when that is not writable; raises OSError."""
     here = Path.cwd()
-    target = here if os.access(here, os.W_OK) else folder(state)
+    target = here if os.access(here, os.W_OK) else state_folder(state)
     path = target / f"{name}-{when:%Y%m%d-%H%M%S}.{SUFFIXES[form]}"
     write_whole(path, text)
     return path
