@@ -22,10 +22,11 @@ from widgets import config
 from widgets.actions.action import bindings
 from widgets.actions.plan_files import command_line
 from widgets.actions.registry import ACTIONS, BY_ID
-from widgets.drawing.formatting import load_summary, money_text, rate_text, shorten_middle, spread_text
+from widgets.drawing.formatting import load_summary, money_text, rate_text, spread_text
 from widgets.drawing.memory_bar import split_cells
 from widgets.drawing.styles import INK, Paint
 from widgets.drawing.symbols import ASCII, UNICODE
+from widgets.drawing.text import shorten_middle
 from widgets.drawing.theme import NAMES
 from widgets.panes.machine.history import sparkline
 from widgets.panes.ranking.columns import columns_for, fit_columns

@@ -112,33 +112,11 @@ def memory_share(answer: Answer) -> float | None:
     return memory.total.value / memory.capacity
 
 
-def bar_text(fraction: float | None, width: int, filled: str, empty: str) -> str:
-    """A bar of `width` cells; full at one and above."""
-    if fraction is None:
-        return " " * width
-    cells = min(width, max(0, round(fraction * width)))
-    return filled * cells + empty * (width - cells)
-
-
 def device_name(name: str) -> str:
     """A GPU's or processor's name without what marketing adds: 'Intel(R) Xeon(R) Processor' -> 'Intel Xeon'."""
     for noise in ("(R)", "(TM)", "(tm)", " Processor", " CPU"):
         name = name.replace(noise, "")
     return " ".join(name.split())
-
-
-def shorten_middle(text: str, width: int, ellipsis: str = "…") -> str:
-    """`text` in at most `width` cells, its middle left out."""
-    if len(text) <= width:
-        return text
-    keep = max(0, width - len(ellipsis))
-    head = (keep + 1) // 2
-    return text[:head] + ellipsis + text[len(text) - (keep - head) :]
-
-
-def shorten_end(text: str, width: int, ellipsis: str = "…") -> str:
-    """`text` in at most `width` cells, its end left out."""
-    return text if len(text) <= width else text[: max(0, width - len(ellipsis))].rstrip() + ellipsis
 
 
 def tokens_text(lengths: Any) -> str:

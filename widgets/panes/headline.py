@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from textual.content import Content
 from textual.widgets import Static
 
-from widgets.drawing.formatting import device_name, load_summary, model_name, shorten_end
+from widgets.drawing.formatting import device_name, load_summary, model_name
+from widgets.drawing.text import shorten_end
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan

@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from widgets.actions.action import Action, ActionState
-from widgets.drawing.formatting import shorten_end
+from widgets.drawing.text import shorten_end
 from widgets.panes.clickable import Clickable
 
 RIGHT = ("palette", "help", "quit")

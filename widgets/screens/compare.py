@@ -6,12 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from planner.engine.answers.figure import Figure, Percentiles
 from planner.engine.answers.plan import Plan, PlanRow
@@ -23,13 +19,13 @@ from widgets.drawing.formatting import (
     memory_share,
     money_text,
     rate_text,
-    shorten_end,
     spread_text,
     throughput,
     throughput_label,
 )
 from widgets.drawing.symbols import Symbols
-from widgets.screens.overlay import ScrolledOverlay
+from widgets.drawing.text import shorten_end
+from widgets.screens.overlay import TextOverlay
 
 LABEL, LEAST, MOST = 20, 23, 36
 """Cells of the names, and of each row at least and at most."""
@@ -51,31 +47,19 @@ def open_screen(app: BaseApp) -> None:
     app.push_screen(CompareScreen(rows, app.plan, app.symbols))
 
 
-class CompareScreen(ScrolledOverlay):
+class CompareScreen(TextOverlay):
     """A few rows, a column each."""
 
-    DEFAULT_CSS = "CompareScreen { #compare { width: 176; } }"
-    SCROLLED = "#compare"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,c", "dismiss", "back", show=False)]
+    WIDTH = 176
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,c", "dismiss", "back", show=False)]
 
     def __init__(self, rows: Sequence[PlanRow], plan: Plan, symbols: Symbols) -> None:
-        super().__init__()
+        super().__init__(f"Compare · {len(rows)} rows", "space marks rows in the ranking · ≈ the ranges overlap · esc back")
         self._rows, self._plan, self._symbols = rows, plan, symbols
 
-    def compose(self) -> ComposeResult:
-        """One scrolling text."""
-        with VerticalScroll(id="compare", classes="box") as box:
-            box.border_title = Content(f"Compare · {len(self._rows)} rows")
-            box.border_subtitle = Content("space marks rows in the ranking · ≈ the ranges overlap · esc back")
-            yield Static(self._text())
-
-    def on_resize(self, _event: events.Resize) -> None:
-        """Choose how many columns there is room for."""
-        self.query_one(Static).update(self._text())
-
-    def _text(self) -> Content:
-        room = self.app.size.width * 96 // 100 - 7
-        return Content("\n").join(compare(self._rows, self._plan, self._symbols, room))
+    def lines(self, width: int) -> list[Content]:
+        """As many columns as there is room for."""
+        return compare(self._rows, self._plan, self._symbols, width)
 
 
 def compare(rows: Sequence[PlanRow], plan: Plan, symbols: Symbols, room: int) -> list[Content]:

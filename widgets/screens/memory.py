@@ -6,23 +6,20 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, MemoryItem
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.units import bytes_text, percent_text
 from widgets.base_app import BaseApp
-from widgets.drawing.formatting import COMPONENT_NAMES, bar_text, device_name, spread_text
+from widgets.drawing.formatting import COMPONENT_NAMES, device_name, spread_text
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import Symbols
+from widgets.drawing.text import bar_text, component_style
 from widgets.panes.memory import headroom_of, memory_facts
-from widgets.screens.overlay import ScrolledOverlay
+from widgets.screens.overlay import TextOverlay
 
 if TYPE_CHECKING:
     from planner.engine.answers.memory import MemoryBytes
@@ -33,7 +30,6 @@ LABEL, NARROW_LABEL = 34, 26
 BESIDE, THREE_COLUMNS = 84, 128
 """Cells from which formulas stand beside their item, and sources beside the formulas."""
 BAR, LEAST_BAR = 30, 10
-STACK = {"kv_cache": "kv"}
 
 
 async def open_screen(app: BaseApp) -> None:
@@ -48,65 +44,47 @@ async def open_screen(app: BaseApp) -> None:
         screen.show_levers(await app.ask_of_plan(lambda session, workload: session.levers(workload, row)))
 
 
-class ItemsScreen(ScrolledOverlay):
+class ItemsScreen(TextOverlay):
     """Every item of the memory of one row."""
 
-    SCROLLED = "#items-text"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter,M", "dismiss", "back", show=False),
-    ]
+    WIDTH = 176
+    DEFAULT_CSS = "#items-stack { height: 1; margin: 0 0 1 0; }"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,M", "dismiss", "back", show=False)]
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
-        super().__init__()
+        count = row.answer.layout.gpus if row.answer.layout else 1
+        which = ", the fullest GPU" if count > 1 else ""
+        super().__init__(f"Memory · {count:,} × {device_name(row.gpu)}{which}")
         self._row, self._plan, self._symbols = row, plan, symbols
         self._detail: MemoryDetail | None = None
         self._levers: Sequence[Lever] = ()
 
-    def compose(self) -> ComposeResult:
-        """The stack on top, and one scrolling text."""
-        with Vertical(id="items", classes="box") as box:
-            layout = self._row.answer.layout
-            count = layout.gpus if layout else 1
-            which = ", the fullest GPU" if count > 1 else ""
-            box.border_title = Content(f"Memory · {count:,} × {device_name(self._row.gpu)}{which}")
-            box.border_subtitle = Content("j k ^d ^u scroll · esc back")
-            yield MemoryBar(symbols=self._symbols, id="items-stack")
-            with VerticalScroll(id="items-text"):
-                yield Static(Content("…"))
-
-    def on_mount(self) -> None:
-        """The stack; the keys scroll the text."""
-        memory = self._row.answer.memory_bytes
-        self.query_one(MemoryBar).show(memory, headroom_of(self._plan), self._row.why)
-        self.query_one("#items-text").focus()
+    def above(self) -> Iterator[MemoryBar]:
+        """The stack."""
+        bar = MemoryBar(symbols=self._symbols, id="items-stack")
+        bar.show(self._row.answer.memory_bytes, headroom_of(self._plan), self._row.why)
+        yield bar
 
     def show(self, detail: MemoryDetail | None) -> None:
-        """The items."""
+        """Show the items."""
         self._detail = detail
-        self._draw()
+        self.draw()
 
     def show_levers(self, levers: Sequence[Lever]) -> None:
-        """The changes that would make a row fit that does not."""
+        """Show the changes that would make a row fit that does not."""
         self._levers = levers
-        self._draw()
+        self.draw()
 
-    def on_resize(self, _event: events.Resize) -> None:
-        """Fit the columns to the new width."""
-        self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        if not self.is_open:
-            return
-        text = self.query_one(Static)
-        width = self.query_one("#items-text").scrollable_content_region.width
-        if self._detail is None or width <= 0:
-            return
-        lines = [
-            *_head(self._row, self._detail, self._symbols, width),
+    def lines(self, width: int) -> list[Content]:
+        """The way from the data sheet to what is left, the levers, and the items by component."""
+        if self._detail is None:
+            return []
+        head = _head(self._row, self._detail, self._symbols, width)
+        return [
+            *head,
             *_levers(self._levers, self._symbols, width),
             *_components(self._row, self._detail, self._symbols, width),
-        ]
-        text.update(Content("\n").join(lines[:-1]))
+        ][:-1]
 
 
 def _label(width: int) -> int:
@@ -169,7 +147,7 @@ def _heading(component: str, memory: MemoryBytes, symbols: Symbols, width: int) 
     """A component: its swatch, bytes, share of the GPU, and that as a bar."""
     size = float(getattr(memory, component))
     share = size / memory.capacity if memory.capacity else 0.0
-    colour = f"$stack-{STACK.get(component, component)}"
+    colour = component_style(component)
     room = width - _label(width) - SIZE - SHARE - 2
     bar = bar_text(share, min(BAR, room), symbols.patterns[component], " ") if room >= LEAST_BAR else ""
     return Content.assemble(

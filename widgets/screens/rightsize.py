@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from planner.units import duration_text, percent_text, usd_text
-from widgets.drawing.formatting import bar_text, device_name
+from widgets.drawing.formatting import device_name
 from widgets.drawing.symbols import Symbols
-from widgets.screens.overlay import ScrolledOverlay
+from widgets.drawing.text import bar_text
+from widgets.screens.overlay import TextOverlay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,28 +35,22 @@ def open_screen(app: BaseApp) -> None:
     app.push_screen(RightSizeScreen(app))
 
 
-class RightSizeScreen(ScrolledOverlay):
+class RightSizeScreen(TextOverlay):
     """The advice for the readings of the last minutes."""
 
-    SCROLLED = "#advice"
+    WIDTH = 132
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,R", "dismiss", "back", show=False),
+        Binding("R", "dismiss", "back", show=False),
         Binding("r", "judge", "again", show=False),
         Binding("w", "workload", "with the workload", show=False),
     ]
 
     def __init__(self, app: BaseApp) -> None:
-        super().__init__()
+        super().__init__("Right-size", "esc back")
         self._planner = app
         self._with_workload = False
         self._advice: Advice | None = None
         self._detail = ""
-
-    def compose(self) -> ComposeResult:
-        """One scrolling text."""
-        with VerticalScroll(id="advice", classes="box") as box:
-            box.border_title = Content("Right-size")
-            yield Static(Content.styled("judging …", "$quiet"), id="advice-text")
 
     def on_mount(self) -> None:
         """Judge what was read so far."""
@@ -77,30 +69,22 @@ class RightSizeScreen(ScrolledOverlay):
         app, window = self._planner, self._planner.telemetry.window
         workload, where = app.planned
         given = dict(workload) if self._with_workload else None
-        advice = await app.ask(lambda session: _advice(session, window, given, where))
+        self._advice = await app.ask(lambda session: _advice(session, window, given, where))
         if not self.is_open:
             return
-        box = self.scrolled
         badge = window[-1].badge if window else None
         seconds = window[-1].taken_at_s - window[0].taken_at_s if window else 0.0
         parts = ["Right-size", badge or "", f"the last {duration_text(seconds)}", "as if the workload ran there" if given else ""]
-        box.border_title = Content(" · ".join(filter(None, parts)))
         with_or_without = "w without the workload" if given else "w as if the workload ran there"
-        box.border_subtitle = Content(f"r again · {with_or_without} · esc back")
-        self._advice = advice
+        self.entitle(" · ".join(filter(None, parts)), f"r again · {with_or_without} · esc back")
         self._detail = window[-1].nvml_detail if window else "nothing was read yet"
-        self._draw()
+        self.draw()
 
-    def on_resize(self) -> None:
-        """Fold to the new width."""
-        self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        if self._advice is not None and self.is_open:
-            text = self.query_one("#advice-text", Static)
-            room = max(40, text.content_size.width)
-            lines = advice_lines(self._advice, self._planner.symbols, room) if self._advice.gpus else _nothing(self._detail)
-            text.update(Content("\n").join(lines))
+    def lines(self, width: int) -> Iterable[Content]:
+        """The advice for each GPU."""
+        if self._advice is None:
+            return [Content.styled("judging …", "$quiet")]
+        return advice_lines(self._advice, self._planner.symbols, width) if self._advice.gpus else _nothing(self._detail)
 
 
 def _advice(session: Session, window: Sequence[Snapshot], workload: Mapping[str, Any] | None, where: str) -> Advice:

@@ -68,9 +68,8 @@ class StudyScreen(ScrolledOverlay):
         #study-story { height: 1fr; scrollbar-size-vertical: 1; }
     }
     """
-    SCROLLED = "#study-story"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,f", "dismiss", "back", show=False),
+        Binding("f", "dismiss", "back", show=False),
         Binding("a", "turn('axis')", "axis", show=False),
         Binding("p", "turn('prices')", "prices", show=False),
         Binding("l", "turn('law')", "depth law", show=False),

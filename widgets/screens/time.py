@@ -6,21 +6,18 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.time import BOUND_WORDS, Operator, PhaseTime, TimeDetail
 from planner.units import count_text, digits, duration_text, percent_text, si_text
 from widgets.base_app import BaseApp
-from widgets.drawing.formatting import bar_text, device_name
+from widgets.drawing.formatting import device_name
 from widgets.drawing.roofline import Mark, below_roof, caption, chart
 from widgets.drawing.symbols import ASCII, Symbols
-from widgets.screens.overlay import ScrolledOverlay
+from widgets.drawing.text import bar_text, component_style
+from widgets.screens.overlay import TextOverlay
 
 CLASSES: Mapping[str, tuple[str, str]] = {
     "matmul": ("products", "weights"),
@@ -35,7 +32,6 @@ CLASSES: Mapping[str, tuple[str, str]] = {
     "bubble": ("bubble", "overhead"),
 }
 """Class of operator -> its name, and the component of memory whose pattern and colour it shares."""
-STACK = {"kv_cache": "kv"}
 PHASE, SECONDS, SHARE = 10, 9, 6
 """Cells of the left columns."""
 BESIDE = 104
@@ -58,56 +54,28 @@ async def open_screen(app: BaseApp) -> None:
         screen.show(await app.ask_of_plan(lambda session, workload: session.time_detail(workload, row, basis=basis)))
 
 
-class TimeScreen(ScrolledOverlay):
+class TimeScreen(TextOverlay):
     """Every operator of the time of one row."""
 
-    DEFAULT_CSS = """
-    TimeScreen {
-        #times { width: 176; }
-        #times-text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
-    }
-    """
-    SCROLLED = "#times-text"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter,T", "dismiss", "back", show=False),
-    ]
+    WIDTH = 176
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,T", "dismiss", "back", show=False)]
 
     def __init__(self, row: PlanRow, symbols: Symbols) -> None:
-        super().__init__()
-        self._row, self._symbols = row, symbols
+        layout = row.answer.layout
+        spread = f" as {layout.text}" if layout and layout.gpus > 1 else ""
+        together = f" · {layout.batch:,} at once a replica" if layout and (layout.batch or 0) > 1 else ""
+        super().__init__(f"Time · {layout.gpus if layout else 1:,} × {device_name(row.gpu)}{spread}{together}")
+        self._symbols = symbols
         self._detail: TimeDetail | None = None
 
-    def compose(self) -> ComposeResult:
-        """One scrolling text."""
-        with Vertical(id="times", classes="box") as box:
-            layout = self._row.answer.layout
-            spread = f" as {layout.text}" if layout and layout.gpus > 1 else ""
-            together = f" · {layout.batch:,} at once a replica" if layout and (layout.batch or 0) > 1 else ""
-            box.border_title = Content(f"Time · {layout.gpus if layout else 1:,} × {device_name(self._row.gpu)}{spread}{together}")
-            box.border_subtitle = Content("j k ^d ^u scroll · esc back")
-            with VerticalScroll(id="times-text"):
-                yield Static(Content("…"))
-
-    def on_mount(self) -> None:
-        """The keys scroll the text."""
-        self.query_one("#times-text").focus()
-
     def show(self, detail: TimeDetail | None) -> None:
-        """The operators."""
+        """Show the operators."""
         self._detail = detail
-        self._draw()
+        self.draw()
 
-    def on_resize(self, _event: events.Resize) -> None:
-        """Fit chart and columns to the new size."""
-        self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        if not self.is_open:
-            return
-        width = self.query_one("#times-text").scrollable_content_region.width
-        if self._detail is not None and width > 0:
-            lines = time_lines(self._detail, self._symbols, width, self.app.size.height)
-            self.query_one(Static).update(Content("\n").join(lines))
+    def lines(self, width: int) -> list[Content]:
+        """Phases, roofline and operators."""
+        return time_lines(self._detail, self._symbols, width, self.app.size.height) if self._detail is not None else []
 
 
 def time_lines(detail: TimeDetail, symbols: Symbols, width: int, screen_height: int) -> list[Content]:
@@ -161,7 +129,7 @@ def _by_class(detail: TimeDetail, phase: PhaseTime | None = None) -> dict[str, f
 def _look(kind: str, symbols: Symbols) -> tuple[str, str]:
     """Pattern and style of a class."""
     component = CLASSES[kind][1]
-    return symbols.patterns[component], f"$stack-{STACK.get(component, component)}"
+    return symbols.patterns[component], component_style(component)
 
 
 def _stack(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, cells: int) -> list[tuple[str, str]]:

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from planner.engine.answers.figure import Figure, Percentiles
 from planner.engine.answers.lever import Lever
@@ -25,7 +21,6 @@ from widgets.drawing.formatting import (
     BASIS_WORDS,
     COMPONENT_NAMES,
     VERDICT_WORDS,
-    bar_text,
     device_name,
     rate_text,
     spread_text,
@@ -33,10 +28,11 @@ from widgets.drawing.formatting import (
     throughput_label,
 )
 from widgets.drawing.symbols import Symbols
+from widgets.drawing.text import bar_text, component_style
 from widgets.panes.memory import headroom_of
 from widgets.screens.memory import lever_lines
 from widgets.screens.network import between_nodes
-from widgets.screens.overlay import ScrolledOverlay
+from widgets.screens.overlay import TextOverlay
 from widgets.screens.time import CLASSES
 
 if TYPE_CHECKING:
@@ -50,11 +46,9 @@ MARGIN = 2 + LABEL + VALUE + 3
 REACH, SOURCE = 26, 11
 IN_WORDS = 94
 """Cells from which a basis is told in words beside its sign."""
-LEAST_WIDTH = 40
 BAR = 32
 
 STYLES = {"fits": "$text-success", "misses-target": "$text-warning", "does-not-fit": "$text-error", "not-supported": "$text-error"}
-STACK = {"kv_cache": "kv"}
 
 
 async def open_screen(app: BaseApp) -> None:
@@ -69,58 +63,45 @@ async def open_screen(app: BaseApp) -> None:
         screen.show_levers(await app.ask_of_plan(lambda session, workload: session.levers(workload, row)))
 
 
-class WhyScreen(ScrolledOverlay):
+class WhyScreen(TextOverlay):
     """The detail of one row."""
 
-    SCROLLED = "#why"
+    WIDTH = 112
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "dismiss", "back", show=False),
+        Binding("enter", "dismiss", "back", show=False),
         Binding("M", "items('memory')", "memory", show=False),
         Binding("T", "items('time')", "time", show=False),
     ]
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
-        super().__init__()
+        count = row.answer.layout.gpus if row.answer.layout else 1
+        super().__init__(f"Why · {count} × {device_name(row.gpu)}", "j k scroll · M memory · T time · esc back")
         self._row, self._plan, self._symbols = row, plan, symbols
         self._levers: Sequence[Lever] = ()
         self._owned: Owned | None = None
         self._network = ""
 
-    def compose(self) -> ComposeResult:
-        """One scrolling text."""
-        with VerticalScroll(id="why", classes="box") as box:
-            count = self._row.answer.layout.gpus if self._row.answer.layout else 1
-            box.border_title = Content(f"Why · {count} × {device_name(self._row.gpu)}")
-            box.border_subtitle = Content("j k scroll · M memory · T time · esc back")
-            yield Static(Content("\n").join(explain(self._row, self._plan, Page(self._symbols))))
-
-    def on_resize(self, _event: events.Resize) -> None:
-        """Fold for the new width."""
-        self.call_after_refresh(self._draw)
-
     def show_levers(self, levers: Sequence[Lever]) -> None:
-        """The changes that would make the row a solution, below its verdict."""
+        """Show the changes that would make the row a solution, below its verdict."""
         self._levers = levers
-        self._draw()
+        self.draw()
 
     def show_part(self, gpu: Gpu | None) -> None:
-        """What the data of its GPU tell: the network between nodes, and what the row costs on GPUs that are bought."""
+        """Show what the data of its GPU tell: the network between nodes, and what the row costs on GPUs that are bought."""
         from planner.cli.owning import owned
 
         self._owned = owned(self._row, gpu)
         self._network = between_nodes(self._row, gpu, str(self._plan.task.get("task", "")))
-        self._draw()
+        self.draw()
 
-    def _draw(self) -> None:
-        if not self.is_open:
-            return
-        width = self.query_one("#why").scrollable_content_region.width
-        lines = explain(self._row, self._plan, Page(self._symbols, max(LEAST_WIDTH, width)), self._owned, self._network)
+    def lines(self, width: int) -> list[Content]:
+        """Every part of the detail."""
+        lines = explain(self._row, self._plan, Page(self._symbols, width), self._owned, self._network)
         if self._levers:
             told = [_heading("What would change it"), *lever_lines(self._levers, self._symbols, width), Content("")]
             place = next((number for number, line in enumerate(lines) if not line.plain), len(lines) - 1) + 1
             lines[place:place] = told
-        self.query_one(Static).update(Content("\n").join(lines))
+        return lines
 
     def action_items(self, of: str) -> None:
         """Itemise the memory, or the time, instead."""
@@ -222,7 +203,7 @@ def _memory(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
                 (f"  {COMPONENT_NAMES[name]:<{LABEL}}", "$quiet"),
                 f"{bytes_text(size):>{VALUE}}",
                 f"{percent_text(share):>7}  ",
-                (page.bar(share, page.symbols.patterns[name]), f"$stack-{STACK.get(name, name)}"),
+                (page.bar(share, page.symbols.patterns[name]), component_style(name)),
             )
     yield from page.figure("total", memory.total, bytes_text)
     free = memory.capacity - memory.total.value

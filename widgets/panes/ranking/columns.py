@@ -7,19 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from planner.units import UNKNOWN, duration_text, percent_text, si_text
-from widgets.drawing.formatting import (
-    TRAINING,
-    bar_text,
-    device_name,
-    memory_share,
-    money_text,
-    rate_text,
-    shorten_end,
-    shorten_middle,
-    spread_text,
-    throughput,
-)
+from widgets.drawing.formatting import TRAINING, device_name, memory_share, money_text, rate_text, spread_text, throughput
 from widgets.drawing.symbols import Symbols
+from widgets.drawing.text import bar_text, shorten_end, shorten_middle
 
 if TYPE_CHECKING:
     from planner.engine.answers.figure import Figure

@@ -11,16 +11,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from planner.units import duration_text, usd_text
-from widgets.drawing.formatting import (
-    BASIS_WORDS,
-    SHORT_BASIS_WORDS,
-    device_name,
-    figure_text,
-    rate_text,
-    shorten_end,
-    throughput,
-)
+from widgets.drawing.formatting import BASIS_WORDS, SHORT_BASIS_WORDS, device_name, figure_text, rate_text, throughput
 from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.drawing.text import shorten_end
 from widgets.drawing.text_field import Entry
 from widgets.panes.frame import frame_of
 from widgets.panes.ranking.columns import ORDER_WORDS

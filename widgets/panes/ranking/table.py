@@ -17,9 +17,9 @@ from textual.strip import Strip
 
 from widgets.actions.action import bindings
 from widgets.actions.moves import TABLE
-from widgets.drawing.formatting import shorten_end
 from widgets.drawing.styles import Paint
 from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.drawing.text import shorten_end
 from widgets.panes.ranking.columns import Column, Fitted, columns_for, fit_columns
 
 if TYPE_CHECKING:
