@@ -20,7 +20,7 @@ METHOD = 1
 """Version of the way of measuring; raised when numbers before and after are not comparable."""
 PROMISED_S = {"quick": 90.0, "standard": 600.0, "study": 900.0}
 """Suite -> the longest it takes on a GPU. On a CPU `quick` takes a minute."""
-SOLID = ("ok", "noisy")
+RELIABLE = ("ok", "noisy")
 """Statuses whose value may be used as it is; the others are kept to be looked at."""
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from bench.protocol import SOLID, Result
+from bench.protocol import RELIABLE, Result
 from bench.timing import NOISY, UNSTABLE, judge, median, median_interval
 
 DRIFT = 0.03
@@ -47,7 +47,7 @@ class Rounds:
 def combined(results: Sequence[Result]) -> Result:
     """One result from the rounds of a point: of the undisturbed ones, where there are any."""
     measured = [one for one in results if one.value is not None and one.samples_s]
-    kept = [one for one in measured if one.status in SOLID] or measured
+    kept = [one for one in measured if one.status in RELIABLE] or measured
     if len(results) == 1 or not kept:
         return results[-1]
     last = kept[-1]
@@ -57,8 +57,8 @@ def combined(results: Sequence[Result]) -> Result:
     medians = [median(one.samples_s) for one in kept]
     drift = max(medians) / min(medians) - 1
     status, detail, spread = judge(samples)
-    if len(kept) == len(measured) and any(one.status not in SOLID for one in kept):
-        worst = next(one for one in kept if one.status not in SOLID)
+    if len(kept) == len(measured) and any(one.status not in RELIABLE for one in kept):
+        worst = next(one for one in kept if one.status not in RELIABLE)
         status, detail = worst.status, worst.detail
     elif drift > DRIFT:
         status = "unstable" if drift > UNSTABLE or status == "unstable" else "noisy" if drift > NOISY else status

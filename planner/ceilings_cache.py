@@ -1,4 +1,4 @@
-"""Ceilings of devices as far as they are known now: made of priors and measurements once, and kept until more is measured."""
+"""Ceilings of devices as far as they are known now: made of records and measurements once, and kept until more is measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from planner.engine.performance.operators.chip import Chip, FindChip
     from planner.hardware.catalogue.gpus import Gpu
     from planner.hardware.ceilings.ceilings import Ceilings
-    from planner.hardware.ceilings.priors import Priors
+    from planner.hardware.ceilings.records import CeilingRecords
     from planner.hardware.measurements.measurement import Measurement
     from planner.workload.architecture import Architecture
 
@@ -25,14 +25,14 @@ class CeilingsCache:
     def __init__(
         self,
         *,
-        priors: Priors,
-        kin: Sequence[Gpu],
+        records: CeilingRecords,
+        related: Sequence[Gpu],
         measurements: Callable[[], Sequence[Measurement]],
         architecture: ReadArchitecture,
     ) -> None:
-        """`kin`: the parts whose measurements tell of others; `measurements`: what is asked for all there are, again after `forget`."""
-        self._priors = priors
-        self._kin = kin
+        """`related`: parts whose measurements adjust the figures of others of their kind; `measurements`: what is asked for all there are, again after `forget`."""
+        self._records = records
+        self._related = related
         self._read = measurements
         self._architecture = architecture
         self._measured: Sequence[Measurement] | None = None
@@ -50,7 +50,7 @@ class CeilingsCache:
         """What `gpu` reaches by these measurements alone; not kept."""
         from planner.hardware.ceilings.calibration import ceilings_of
 
-        return ceilings_of(gpu, self._priors, measurements, kin=self._kin)
+        return ceilings_of(gpu, self._records, measurements, related=self._related)
 
     def chips(self, basis: BasisChoice) -> FindChip:
         """The look-up of chips on one basis."""

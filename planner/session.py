@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from planner.engine.study.sizes import Study
     from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
     from planner.hardware.ceilings.ceilings import Ceilings
-    from planner.hardware.ceilings.priors import Priors
+    from planner.hardware.ceilings.records import CeilingRecords
     from planner.hardware.measurements.measurement import Measurement, Prediction
     from planner.hardware.measurements.store import Store
     from planner.hardware.prices.offers import Offer
@@ -132,11 +132,11 @@ class Session:
         return PresetShelf(paths.presets_folder() / "workloads", self.config)
 
     @cached_property
-    def priors(self) -> Priors:
-        """What parts reach before they are measured."""
-        from planner.hardware.ceilings.priors import load_priors
+    def ceiling_records(self) -> CeilingRecords:
+        """What parts of each kind are known to reach before they are measured here."""
+        from planner.hardware.ceilings.records import load_ceiling_records
 
-        return load_priors(paths.presets_folder() / "ceilings")
+        return load_ceiling_records(paths.presets_folder() / "ceilings")
 
     @cached_property
     def store(self) -> Store:
@@ -179,7 +179,9 @@ class Session:
         """What devices reach, as far as it is known now."""
         from planner.ceilings_cache import CeilingsCache
 
-        return CeilingsCache(priors=self.priors, kin=self.gpus.all, measurements=self.measurements, architecture=self.architecture)
+        return CeilingsCache(
+            records=self.ceiling_records, related=self.gpus.all, measurements=self.measurements, architecture=self.architecture
+        )
 
     def ceilings(self, gpu: Gpu, *, basis: BasisChoice = "measured") -> Ceilings:
         """What `gpu` reaches, by measurements or ("spec") without them."""
@@ -189,7 +191,7 @@ class Session:
         """Keep what plans said of a point before its run; None where nothing can be said of it or it is not to be believed."""
         from planner.engine.estimate.benchmark_point import predict
 
-        part = self.part_named(measured.device) if measured.solid else None
+        part = self.part_named(measured.device) if measured.reliable else None
         if part is None:
             return None
         before = self.ceilings_cache.ceilings_by(part, self.measurements(without_run=measured.run))
@@ -207,7 +209,7 @@ class Session:
 
     def workload(self, fields: Mapping[str, Any], where: str = "") -> Workload:
         """`fields` as a workload whose model is known; raises `UserError` with every problem."""
-        from planner.engine.job.job import resolve
+        from planner.engine.job.resolve import resolve
         from planner.workload.presets import read_workload
 
         workload = read_workload(fields, where)

@@ -243,7 +243,7 @@ def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | N
     if not runs:
         return (), None
     latest = store.latest(runs[0].device, runs[0].fingerprint, suite=suite)
-    return tuple(one.point for one in latest if one.solid), runs[0].fingerprint
+    return tuple(one.point for one in latest if one.reliable), runs[0].fingerprint
 
 
 async def _as_rank(python: Path | None, device: str) -> int:

@@ -67,7 +67,7 @@ def _report(session: Session, part: Gpu, basis: Literal["measured", "spec"]) -> 
 def _parts(session: Session) -> list[Gpu]:
     """This machine's, then the others that were measured."""
     names = [device.name for device in session.machine.devices]
-    names += [one.device for one in session.measurements() if one.solid]
+    names += [one.device for one in session.measurements() if one.reliable]
     return [part for name in dict.fromkeys(names) if (part := session.part_named(name)) is not None]
 
 

@@ -190,7 +190,8 @@ def _nvml_lines(facts: Facts) -> list[str]:
 
 
 def _gpm_text(gpu: Facts) -> str:
-    from planner.observe.driver.counters import NO_GPM, NOT_WITH_MIG, REASON_TEXTS
+    from planner.observe.driver.counters import NO_GPM, NOT_WITH_MIG
+    from planner.observe.snapshot import REASON_TEXTS
 
     if gpu["gpm"] == "ok":
         return "readable"

@@ -1,12 +1,15 @@
-"""Lists and cards of the catalogue on stdout: for people as columns, for programs as JSON."""
+"""Sections, tables and cards on stdout: laid out for people on a terminal, as JSON for programs."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from planner.present.cells import Cell, Code, Fact, Facts, Paragraph, Part, Points, Section, Table, text_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,7 +18,9 @@ if TYPE_CHECKING:
 
 UNBOUNDED_WIDTH = 10_000
 """Columns when stdout is no terminal and COLUMNS is not set: nothing is left out."""
-LEAST_FOLDED_WIDTH = 16
+LEAST_ASIDE_WIDTH = 20
+"""Characters to which remarks are folded at least."""
+STYLES = {"": "", "strong": "bold", "faint": "dim"}
 
 
 def console() -> Console:
@@ -33,28 +38,70 @@ def print_json(value: Any) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
-def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[str] = ()) -> None:
-    """Write rows under `heads`; columns in `numeric` are aligned right. Where space is short the others fold, then columns go from the right."""
-    from planner.cli.text_table import TextColumn, fitted
-
-    columns = [
-        TextColumn(
-            head,
-            [row[place] for row in rows],
-            right=head in numeric,
-            keep=len(heads) - place,
-            least_width=None if place == 0 or head in numeric else LEAST_FOLDED_WIDTH,
-        )
-        for place, head in enumerate(heads)
-    ]
-    out = console()
-    table = fitted(columns, out.width)
-    print_table(out, table, [""] * len(rows))
-    tell_left_out(table.left_out)
+def print_sections(sections: Iterable[Section], out: Console) -> None:
+    """Write `sections` with a line between them."""
+    for number, section in enumerate(sections):
+        if number:
+            out.print()
+        print_section(section, out)
 
 
-def print_table(out: Console, table: TextTable, styles: Sequence[str]) -> None:
-    """Write `table`, each row in its style."""
+def print_section(section: Section, out: Console) -> None:
+    """Write the title of `section`, then its parts, fitted to `out`."""
+    from rich.text import Text
+
+    out.print(Text(section.title, style="bold"))
+    for part in section.parts:
+        _print_part(part, out)
+
+
+def _print_part(part: Part, out: Console) -> None:
+    from rich.text import Text
+
+    match part:
+        case Table():
+            print_table(part, out)
+        case Facts(facts):
+            for line in fact_lines(facts, out.width):
+                out.print(Text(line), soft_wrap=True)
+        case Paragraph(text, style):
+            out.print(Text(text, style=STYLES[style]))
+        case Points(items):
+            for item in items:
+                out.print(Text(f"  {item}"))
+        case Code(text):
+            out.print(Text(f"    {text}", style="dim"), soft_wrap=True)
+
+
+def fact_lines(facts: Sequence[Fact], width: int) -> Iterator[str]:
+    """Labels aligned left, values right, then remark, range and basis, folded to `width` characters."""
+    cells = [fact.value if isinstance(fact.value, Cell) else Cell(fact.value) for fact in facts]
+    labels = max((len(fact.label) for fact in facts), default=0)
+    values = max((len(cell.text) for cell in cells), default=0)
+    for fact, cell in zip(facts, cells, strict=True):
+        left = f"  {fact.label:<{labels}}  {cell.text:>{values}}  "
+        aside = " ".join(filter(None, (fact.aside, cell.range_text)))
+        first, *more = textwrap.wrap(aside, max(LEAST_ASIDE_WIDTH, width - len(left))) or [""]
+        yield f"{left}{first}".rstrip()
+        yield from (" " * len(left) + line for line in more)
+
+
+def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()) -> None:
+    """Write rows of texts under `heads`; columns in `numeric` are aligned right."""
+    print_table(text_table(heads, rows, numeric), console())
+
+
+def print_table(table: Table[Any], out: Console) -> None:
+    """Write `table` fitted to `out`, and say which columns a wider terminal would show."""
+    from planner.cli.text_table import fitted
+
+    fit = fitted(table, out.width)
+    print_fitted(fit, [STYLES[table.style(item)] for item in table.items], out)
+    tell_left_out([column.title for column in fit.left_out])
+
+
+def print_fitted(table: TextTable, styles: Sequence[str], out: Console) -> None:
+    """Write the lines of `table`, each row in its style."""
     from rich.text import Text
 
     out.print(Text(table.head(), style="bold"), soft_wrap=True)
@@ -73,7 +120,7 @@ def tell_left_out(titles: Sequence[str]) -> None:
 def print_card(title: str, facts: Mapping[str, str]) -> None:
     """Write one thing: its title, then its facts, a line each, those without a value left out."""
     print(title)
-    told = {name: text for name, text in facts.items() if text}
-    widest = max(map(len, told), default=0)
-    for name, text in told.items():
+    known = {name: text for name, text in facts.items() if text}
+    widest = max(map(len, known), default=0)
+    for name, text in known.items():
         print(f"  {name:<{widest}}  {text}")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
 from planner.cli.emit.running import FORMS, Form, written
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.levers import AskedPlan
 from planner.cli.settings import fields_of, name_sources, parse_settings
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.errors import UserError
+from planner.present.command_line import PlanCommand
 from planner.workload.tasks import Objective, Workload
 
 if TYPE_CHECKING:
@@ -95,15 +96,32 @@ def plan(
     if emit:
         return _emit(session, emit, chosen.name, workload, found)
     if memory or operators:
-        from planner.cli.memory import detailed
 
-        def tell(row: PlanRow) -> dict[str, MemoryDetail | TimeDetail | None]:
+        def details(row: PlanRow) -> dict[str, MemoryDetail | TimeDetail | None]:
             time = session.time_detail(workload, row, basis=basis) if operators else None
             return {"memory_detail": session.memory_detail(workload, row, basis=basis) if memory else None, "time_detail": time}
 
-        found = detailed(found, workload, tell, each=form == "json")
-    _write(found, form, AskedPlan(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config))
+        found = _detailed(found, workload, details, each=form == "json")
+    _write(found, form, PlanCommand(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config))
     return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
+
+
+def _detailed(
+    found: Plan, workload: Workload, details: Callable[[PlanRow], Mapping[str, MemoryDetail | TimeDetail | None]], *, each: bool
+) -> Plan:
+    """`found` with the details of `each` row, or of the best row of every GPU named, or of the first row where none was named."""
+    import msgspec
+
+    named = bool(workload.gpus_considered)
+    rows: list[PlanRow] = []
+    seen: set[str] = set()
+    for row in found.rows:
+        if each or (row.gpu not in seen and not row.here and (named or not seen)):
+            rows.append(msgspec.structs.replace(row, **details(row)))
+            seen.add(row.gpu)
+        else:
+            rows.append(row)
+    return msgspec.structs.replace(found, rows=rows)
 
 
 def _emit(session: Session, form: Form, name: str, workload: Workload, found: Plan) -> int:
@@ -121,52 +139,47 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
     return ExitCode.ANSWERED
 
 
-def _write(found: Plan, form: str | None, asked: AskedPlan) -> None:
+def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
     """The plan on stdout in the form asked for, its notes on stderr."""
     if form == "json":
         import msgspec
 
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-    elif form:
-        from planner.cli import table
+    elif form == "csv":
+        from planner.present.as_csv import plan_csv
 
-        (table.write_csv if form == "csv" else table.write_markdown)(found, sys.stdout)
+        sys.stdout.write(plan_csv(found))
+    elif form == "markdown":
+        from planner.present.document import markdown_table
+        from planner.present.plan import plan_table
+
+        sys.stdout.write(markdown_table(plan_table(found)) + "\n")
     else:
-        _print_for_people(found, asked)
+        _print_for_people(found, command)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
 
 
-def _print_for_people(found: Plan, asked: AskedPlan) -> None:
+def _print_for_people(found: Plan, command: PlanCommand) -> None:
     from rich.text import Text
 
-    from planner.cli import listing, table
-    from planner.cli.levers import lever_lines
-    from planner.cli.memory import print_memory
-    from planner.cli.operators import print_time
+    from planner.cli import listing
+    from planner.cli.table import print_plan
+    from planner.present.levers import levers_section
+    from planner.present.memory import memory_section
+    from planner.present.plan import heading
+    from planner.present.time import time_section
 
-    console = listing.console()
-    console.print(Text(_heading(found), style="bold"))
-    table.print_plan(found, console)
+    out = listing.console()
+    out.print(Text(" · ".join(heading(found)), style="bold"))
+    print_plan(found, out)
     for row in found.rows:
         if row.memory_detail is not None:
-            print_memory(row, row.memory_detail, console)
+            out.print()
+            listing.print_section(memory_section(row, row.memory_detail), out)
         if row.time_detail is not None:
-            print_time(row, row.time_detail, console)
+            out.print()
+            listing.print_section(time_section(row, row.time_detail), out)
     if found.levers:
-        console.print(Text("\nWhat would change it", style="bold"))
-    for told, command in lever_lines(found.levers, asked):
-        console.print(Text(f"  {told}"))
-        console.print(Text(f"    {command}", style="dim"), soft_wrap=True)
-
-
-def _heading(found: Plan) -> str:
-    task: dict[str, Any] = found.task
-    model = task["model"] if isinstance(task["model"], str) else "your model"
-    counts = found.counts
-    parts = [task.get("title") or model, f"{counts.fit:,} of {counts.considered:,} fit", str(task.get("objective", "cheapest"))]
-    if counts.shown < counts.considered:
-        parts.append(f"{counts.shown} shown")
-    if found.prices_as_of:
-        parts.append(f"prices {found.prices_as_of}")
-    return " · ".join(parts)
+        out.print()
+        listing.print_section(levers_section(found.levers, command.text_with), out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -13,11 +12,11 @@ from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.settings import fields_of, name_sources, parse_settings
 from planner.errors import Problem, UserError
+from planner.present.command_line import PlanCommand
 from planner.workload.tasks import Objective
 
 if TYPE_CHECKING:
-    from planner.cli.decision import Decision
-    from planner.cli.levers import AskedPlan
+    from planner.present.decision import Decision
 
 FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json"}
 """What the end of a file's name says."""
@@ -57,9 +56,8 @@ def report(
 
     Exits with 0 when something fits and 1 when nothing does; the report says what would change that.
     """
-    from planner.cli.decision import decide
-    from planner.cli.levers import AskedPlan
     from planner.engine.advice.ownership import Owning
+    from planner.present.decision import decide
     from planner.session import DEFAULT_PRESET
 
     if form and out is not None and str(out) != "-":
@@ -78,11 +76,9 @@ def report(
         found = session.plan(workload, basis=basis, top=30, hints=True)
     except UserError as wrong:
         raise name_sources(wrong, settings, gpus, where) from wrong
-    asked = AskedPlan(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config)
+    asked = PlanCommand(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config, basis)
     terms = Owning(usd_per_kwh=kwh, hosting_usd_per_month=hosting, life_years=years)
-    decision = decide(
-        session, workload, found, command=_again(asked, basis), command_with=asked.command_with, basis=basis, owning=terms
-    )
+    decision = decide(session, workload, found, command=asked.text, command_with=asked.text_with, basis=basis, owning=terms)
     _write(_text(decision, form), out)
     return ExitCode.ANSWERED if decision.chosen else ExitCode.NOTHING_FOUND
 
@@ -98,24 +94,15 @@ def _form_of(out: Path | None) -> str:
     return form
 
 
-def _again(asked: AskedPlan, basis: str) -> str:
-    """The command that ranks the same."""
-    words = ["gpu-planner", *(["--config", str(asked.config)] if asked.config else []), "plan", asked.preset]
-    words += [word for name in asked.gpus for word in ("--gpu", name)]
-    words += ["--objective", asked.objective] if asked.objective else []
-    words += [word for text in asked.settings for word in ("--set", text)]
-    return shlex.join([*words, *(["--basis", basis] if basis != "measured" else [])])
-
-
 def _text(decision: Decision, form: str) -> str:
-    from planner.cli.decision import blocks
-    from planner.cli.document import as_html, as_markdown
+    from planner.present.decision import sections
+    from planner.present.document import as_html, as_markdown
 
     if form == "json":
         import msgspec
 
         return msgspec.json.format(msgspec.json.encode(decision.as_object()), indent=1).decode() + "\n"
-    return (as_html if form == "html" else as_markdown)(blocks(decision))
+    return (as_html if form == "html" else as_markdown)(sections(decision))
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
-import tomli
 
 from planner.errors import Problem, Problems, UserError
+from planner.present.command_line import value_of
 from planner.workload.tasks import Workload, trains
 
 ABSENT = object()
@@ -27,39 +26,9 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
         if not equals or not key.strip():
             problems.add("", f"{setting!r} is not KEY=VALUE, such as targets.p95_request_s=3.")
         else:
-            changes[key.strip()] = _value(text.strip())
+            changes[key.strip()] = value_of(text.strip()) if text.strip() else ABSENT
     problems.raise_if_any()
     return changes
-
-
-def _value(text: str) -> Any:
-    """`text` as the TOML value it spells; anything else is a string, so that quotes are not needed."""
-    if not text:
-        return ABSENT
-    try:
-        return tomli.loads(f"value = {text}")["value"]
-    except tomli.TOMLDecodeError:
-        return text
-
-
-def spelled(key: str, value: Any) -> list[str]:
-    """`value` as the texts of `--set` that `parse_settings` reads back; a table given in part as one text per key of it."""
-    if isinstance(value, dict):
-        return [text for name, inner in value.items() for text in spelled(f"{key}.{name}", inner)]
-    if value is None:
-        return [f"{key}="]
-    if isinstance(value, str) and _value(value) == value:
-        return [f"{key}={value}"]
-    return [f"{key}={_as_toml(msgspec.to_builtins(value))}"]
-
-
-def _as_toml(value: Any) -> str:
-    """`value` on one line of TOML: tables inline, absent keys left out."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}={_as_toml(inner)}" for name, inner in value.items() if inner is not None) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_as_toml, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
 
 
 def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,13 @@
-"""Columns of text fitted to a width: whole columns go, the least telling first; a figure is never cut."""
+"""A table fitted to a width in characters: whole columns are left out, the least telling first; a figure is never cut."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from planner.present.cells import Column, Table
 
 GAP = "  "
 """Between two columns."""
@@ -12,48 +15,39 @@ GAP = "  "
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """One column of a table for people: its title and a cell for every row."""
+    """A column with the texts of its cells."""
 
-    title: str
+    column: Column[Any]
     cells: Sequence[str]
-    right: bool = False
-    keep: int = 100
-    """Columns with the lowest number are left out first; of equals, the rightmost."""
-    least_width: int | None = None
-    """Width in cells to which it may be folded onto more lines; None: it is never folded."""
+    natural_width: int
+    """Characters its widest text takes."""
 
-    def natural_width(self) -> int:
-        """Cells its widest text takes."""
-        from rich.cells import cell_len
-
-        return max(map(cell_len, (self.title, *self.cells)))
-
+    @property
     def smallest_width(self) -> int:
-        """Cells it takes at least."""
-        natural = self.natural_width()
-        return natural if self.least_width is None else min(natural, max(self.least_width, len(self.title)))
+        """Characters it takes at least: its natural width, or less where its words may be folded."""
+        least = self.column.least_width
+        return self.natural_width if least is None else min(self.natural_width, max(least, len(self.column.title)))
 
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """The columns that fit, each with its width, and the titles of those that do not."""
+    """The columns that fit, each with its width, and those that do not."""
 
     columns: tuple[TextColumn, ...]
     widths: tuple[int, ...]
-    left_out: tuple[str, ...]
+    left_out: tuple[Column[Any], ...]
 
     def head(self) -> str:
         """The line of titles."""
-        return self._line([column.title for column in self.columns])
+        return self._line([column.column.title for column in self.columns])
 
     def rows(self) -> list[list[str]]:
         """The lines of every row: one, or more where a text was folded."""
-        count = len(self.columns[0].cells) if self.columns else 0
-        return [self._row([column.cells[number] for column in self.columns]) for number in range(count)]
+        return [self._row(cells) for cells in zip(*(column.cells for column in self.columns), strict=True)]
 
     def _row(self, cells: Sequence[str]) -> list[str]:
         folded = [
-            textwrap.wrap(cell, width) or [""] if column.least_width is not None else [cell]
+            textwrap.wrap(cell, width) or [""] if column.column.least_width is not None else [cell]
             for column, cell, width in zip(self.columns, cells, self.widths, strict=True)
         ]
         height = max(map(len, folded))
@@ -65,24 +59,32 @@ class TextTable:
         padded = []
         for column, cell, width in zip(self.columns, cells, self.widths, strict=True):
             space = " " * (width - cell_len(cell))
-            padded.append(space + cell if column.right else cell + space)
+            padded.append(space + cell if column.column.right else cell + space)
         return GAP.join(padded).rstrip()
 
 
-def fitted(columns: Sequence[TextColumn], width: int) -> TextTable:
-    """`columns` on lines of at most `width` cells; the last one stays however narrow the terminal is."""
-    kept = list(columns)
-    smallest = {id(column): column.smallest_width() for column in columns}
-    while len(kept) > 1 and _total([smallest[id(column)] for column in kept]) > width:
-        lowest = min(column.keep for column in kept)
-        kept.remove(next(column for column in reversed(kept) if column.keep == lowest))
-    widths = [smallest[id(column)] for column in kept]
+def fitted(table: Table[Any], width: int) -> TextTable:
+    """`table` on lines of at most `width` characters; its last column stays however narrow the terminal is."""
+    every = [_measured(column, table.items) for column in table.columns]
+    kept = list(every)
+    while len(kept) > 1 and _total([column.smallest_width for column in kept]) > width:
+        lowest = min(column.column.priority for column in kept)
+        kept.remove(next(column for column in reversed(kept) if column.column.priority == lowest))
+    widths = [column.smallest_width for column in kept]
     spare = width - _total(widths)
     for number, column in enumerate(kept):
-        grown = min(column.natural_width(), widths[number] + max(0, spare))
+        grown = min(column.natural_width, widths[number] + max(0, spare))
         spare -= grown - widths[number]
         widths[number] = grown
-    return TextTable(tuple(kept), tuple(widths), tuple(column.title for column in columns if column not in kept))
+    ids = {column.column.id for column in kept}
+    return TextTable(tuple(kept), tuple(widths), tuple(column for column in table.columns if column.id not in ids))
+
+
+def _measured(column: Column[Any], items: Sequence[Any]) -> TextColumn:
+    from rich.cells import cell_len
+
+    cells = [column.text(item) for item in items]
+    return TextColumn(column, cells, max(map(cell_len, (column.title, *cells))))
 
 
 def _total(widths: Sequence[int]) -> int:

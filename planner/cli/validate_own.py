@@ -35,10 +35,10 @@ def own_comparisons(session: Session) -> tuple[list[Comparison], Counter[str]]:
         if gpu is None:
             left_out[f"{point.device} is neither in the catalogue nor this machine"] += 1
             continue
-        if not point.solid:
+        if not point.reliable:
             left_out[f"status {point.status}"] += 1
             continue
-        known = ceilings.setdefault(gpu.name, ceilings_of(gpu, session.priors))
+        known = ceilings.setdefault(gpu.name, ceilings_of(gpu, session.ceiling_records))
         figure = foreseen(point, gpu, known, session.architecture) if point.kind in KINDS else None
         refused = point.kind == "train" and request_of(point, gpu.name) is not None
         if figure is not None or refused:

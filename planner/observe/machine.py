@@ -14,9 +14,9 @@ from planner.units import UNKNOWN, bytes_text, si_text
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import GpuCatalogue
-    from planner.observe.driver.counters import CapabilityState
     from planner.observe.driver.device import NvmlDevice
     from planner.observe.driver.nvml import NvmlState
+    from planner.observe.snapshot import CapabilityState
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,12 @@ def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalog
 
 def read_machine(gpus: GpuCatalogue) -> Machine:
     """Look at this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` says why."""
-    from planner.observe.driver.nvml import NVML_DETAILS, Nvml, NvmlError, describe_failure
+    from planner.observe.driver.nvml import NVML_DETAILS, NvmlError, describe_failure
+    from planner.observe.driver.session import DriverSession
 
     cpu = read_cpu()
     try:
-        with Nvml.open() as nvml:
+        with DriverSession.open() as nvml:
             return Machine(
                 cpu, _local_gpus(nvml.devices, gpus), "ready", NVML_DETAILS["ready"], nvml.driver_version, nvml.cuda_version
             )

@@ -6,6 +6,18 @@ from typing import Literal
 
 import msgspec
 
+CapabilityState = Literal["ok", "not supported", "no permission", "function missing", "stale", "lost", "error"]
+"""How one counter of one device stands after it was asked."""
+REASON_TEXTS: dict[CapabilityState, str] = {
+    "ok": "no value",
+    "not supported": "not supported by this GPU",
+    "no permission": "not permitted for this user or container",
+    "function missing": "not in this driver version",
+    "stale": "the driver did not answer in time",
+    "lost": "the GPU is lost: it fell off the bus or needs a reset",
+    "error": "the driver reported an error",
+}
+
 ListedKind = Literal["compute", "graphics"]
 """What the driver lists apart."""
 ProcessKind = Literal["compute", "graphics", "compute and graphics"]
@@ -160,8 +172,6 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     def why(self, field: str) -> str:
         """Why `field` is None."""
-        from planner.observe.driver.counters import REASON_TEXTS
-
         if self.state != "ok":
             return next((text for state, text in REASON_TEXTS.items() if state == self.state), self.state)
         return self.reasons.get(field, "not read yet")

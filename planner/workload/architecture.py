@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from planner.workload.block import Block
+
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
@@ -16,6 +18,10 @@ class Architecture:
 
     family: str
     """Its `model_type`."""
+    block: Block
+    """What the family's code does besides."""
+    eager_attention: bool
+    """transformers has no fused attention for the family."""
     layers: int
     width: int
     heads: int
@@ -234,13 +240,3 @@ class Architecture:
         experts = self.experts * (self.expert_matrix + self.expert_vector)
         layer = self.attention_matrix + vectors + self.router_matrix + self.shared_matrix + experts
         return self.mtp_layers * (own + layer + 2 * self.token_matrix)
-
-    def lora_parameters(self, rank: int, targets: tuple[str, ...]) -> int:
-        """Parameters of rank-`rank` adapters on the named projections of every layer: a dense MLP, or every expert and the shared one.
-
-        An adapter of a matrix has rank · (inputs + outputs). Where query, key and value are one matrix, or gate and up,
-        there is one adapter for it; latent attention has one on each of its factors.
-        """
-        from planner.workload.matrices import adapted
-
-        return sum(rank * (one.inputs + one.outputs) * one.layers * one.copies for one in adapted(self, targets))

@@ -48,6 +48,15 @@ _TARGETS: dict[Role, frozenset[str]] = {
 """Role -> the adapter targets that mean this matrix; routers and gates of shared experts take none."""
 
 
+def adapter_parameters(architecture: Architecture, rank: int, targets: Collection[str]) -> int:
+    """Parameters of rank-`rank` adapters on the named projections of every layer: a dense MLP, or every expert and the shared one.
+
+    An adapter of a matrix has rank · (inputs + outputs). Where query, key and value are one matrix, or gate and up,
+    there is one adapter for it; latent attention has one on each of its factors.
+    """
+    return sum(rank * (one.inputs + one.outputs) * one.layers * one.copies for one in adapted(architecture, targets))
+
+
 def adapted(architecture: Architecture, targets: Collection[str]) -> tuple[Matrix, ...]:
     """The matrices that adapters on `targets` sit on; a matrix fused of several takes one adapter for any of them."""
     return tuple(matrix for matrix in matrices(architecture) if not _TARGETS.get(matrix.role, frozenset()).isdisjoint(targets))

@@ -28,7 +28,7 @@ from planner.engine.columns import Table
 from planner.engine.explain.candidate import candidate_of
 from planner.engine.job.engine import Engine
 from planner.engine.job.engines import find_engine
-from planner.engine.job.job import resolve
+from planner.engine.job.resolve import resolve
 from planner.engine.memory import memory_of
 from planner.engine.performance.operators.chip import chip_of
 from planner.engine.performance.prefill_decode.generation import serve_of

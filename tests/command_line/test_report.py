@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from repository import RunPlanner
 
-from planner.cli.document import Block, Code, Heading, Paragraph, Points, Table, as_html, as_markdown
-from planner.cli.owning import owned
 from planner.engine.advice.ownership import Owning
+from planner.present.cells import Code, Fact, Facts, Paragraph, Points, Section, text_table
+from planner.present.document import as_html, as_markdown
+from planner.present.owning import owned
 from planner.session import Session
 
 SERVICE = ("llama-3.1-70b-chat-service", "--gpu", "H200 SXM")
@@ -40,7 +41,7 @@ def test_nothing_fits_is_a_decision_too(run_planner: RunPlanner) -> None:
         "report", "qwen3-8b-single-user-chat", "--gpu", "RTX 4090", "--set", "input_tokens=38000", "--set", "max_gpus=1"
     )
     assert done.returncode == 1, done.stderr
-    assert "Nothing of " in done.stdout
+    assert "None of " in done.stdout
     assert "## What would change it" in done.stdout
     assert "--set weight_dtype=fp8" in done.stdout
     assert "## Money" not in done.stdout
@@ -127,15 +128,13 @@ def test_owning_adds_up(tmp_path: Path) -> None:
 
 
 def test_a_document_escapes_what_its_form_would_read() -> None:
-    blocks: list[Block] = [
-        Heading("a < b", 1),
-        Paragraph("x & y"),
-        Points(["<i>"]),
-        Table(("n", "a|b"), [("1", "c|d")], frozenset({"n"})),
-        Code("a && b"),
-    ]
-    assert "| 1 | c\\|d |" in as_markdown(blocks)
-    page = as_html(blocks)
+    table = text_table(("n", "a|b"), [("1", "c|d")], ("n",))
+    facts = Facts([Fact("e<f", "2", "g|h")])
+    sections = [Section("a < b", [Paragraph("x & y"), Points(["<i>"]), table, facts, Code("a && b")], 1)]
+    assert "| 1 | c\\|d |" in as_markdown(sections)
+    assert "| e<f | 2 | g\\|h |" in as_markdown(sections)
+    page = as_html(sections)
+    assert "<td>e&lt;f</td>" in page
     assert "<title>a &lt; b</title>" in page
     assert "<li>&lt;i&gt;</li>" in page
     assert '<td class="right">1</td><td>c|d</td>' in page

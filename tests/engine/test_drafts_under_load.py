@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from planner.engine.answers.answer import Answer
 from planner.engine.columns import Floats, LayoutColumns, Table
-from planner.engine.job.job import resolve
+from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.forward_pass import forward
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.prefill_decode.speculative_decoding import tokens_per_round

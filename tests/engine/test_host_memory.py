@@ -56,7 +56,7 @@ def test_activations_of_all_layers_but_two() -> None:
     one = candidate(
         chip("A100 80GB SXM"), model="llama-3.1-8b", task="finetune", offload="activations", micro_batch=1, sequence=1024
     )
-    kept = one.jobs[0].kept
+    kept = one.jobs[0].footprint
     layer = 1024 * (kept.norms + kept.attention + kept.scores + kept.mlp + kept.dropout)
     assert float(memory_of(one.table()).host[0]) == pytest.approx(30 * layer)
 

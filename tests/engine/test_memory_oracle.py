@@ -14,8 +14,8 @@ from fake_torch import quiet
 from memory_oracle import Case, Seen, build, run
 from torch.distributed._tools.mem_tracker import MemTracker
 
-from planner.engine.estimate.estimate import CHECKPOINTING
 from planner.engine.memory import memory_of
+from planner.engine.records.layout import CHECKPOINTING
 
 LLAMA = {
     "model_type": "llama",
@@ -145,7 +145,7 @@ def predicted(case: Case) -> tuple[float, float]:
         engine="torch",
         **lora,
     )
-    kept = one.jobs[0].kept
+    kept = one.jobs[0].footprint
     stored = kept.attention + kept.scores
     attention = min(kept.attention_recomputed, stored) if case.checkpointing == "selective" else stored
     found = memory_of(one.table())

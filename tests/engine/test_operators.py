@@ -13,10 +13,10 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from planner.engine.answers.answer import Answer
-from planner.engine.estimate.estimate import CHECKPOINTING
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES
 from planner.engine.memory.total import terms_of
 from planner.engine.performance.operators.forward_pass import between_bytes
+from planner.engine.records.layout import CHECKPOINTING
 from planner.workload.tasks import Lora
 
 PRODUCTS = {"mm", "addmm", "bmm", "embedding"}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from planner.engine.columns import added
 from planner.engine.evaluate.evaluation import Candidates
 from planner.engine.explain.candidate import PLAN_HEADROOM
-from planner.engine.job.job import resolve
+from planner.engine.job.resolve import resolve
 from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.memory.peak_moments import moments_of
 from planner.engine.memory.training import peak_of, terms_at

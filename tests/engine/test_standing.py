@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from engine_sample import plan, workload
 
-from planner.cli.plan_columns import spread_text
 from planner.engine.answers.figure import Figure
 from planner.engine.explain.answer import capped
 from planner.engine.search.rows import ranked
+from planner.present.cells import spread_text
 from planner.units import bytes_text
 
 

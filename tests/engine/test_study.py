@@ -20,7 +20,6 @@ from bench.kinds.transformer import study_shape
 from bench.study import DEPTH_LAWS as BENCH_LAWS
 from bench.study import Wish, steps
 from bench.study import depth_of as bench_depth
-from planner.cli.study_svg import study_svg
 from planner.engine.answers.study import StudyAnswer, StudyCurve, story
 from planner.engine.study.crossovers import leads_of
 from planner.engine.study.price_sets import price_set, price_set_names
@@ -30,6 +29,7 @@ from planner.engine.study.upper_envelope import highest, reach
 from planner.errors import UserError
 from planner.hardware.ceilings.ceilings import Ceiling, TrainPoint
 from planner.hardware.measurements.measurement import Measurement
+from planner.present.study_svg import study_svg
 from planner.session import Session
 from planner.workload.huggingface.config import read_architecture
 

@@ -1,4 +1,4 @@
-"""Ceilings: priors as shipped, precedence of what was measured, and the arithmetic checked by hand."""
+"""Ceilings: records as shipped, precedence of what was measured, and the arithmetic checked by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue, load_gpus
 from planner.hardware.ceilings.calibration import ceilings_of
 from planner.hardware.ceilings.ceilings import Ceiling, Ceilings
-from planner.hardware.ceilings.priors import Priors, load_priors
+from planner.hardware.ceilings.records import CeilingRecords, load_ceiling_records
 from planner.hardware.measurements.measurement import Measurement, MeasurementKind, Status
 from planner.paths import presets_folder
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def priors() -> Priors:
-    return load_priors(presets_folder() / "ceilings")
+def records() -> CeilingRecords:
+    return load_ceiling_records(presets_folder() / "ceilings")
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +92,9 @@ def every_ceiling(found: Ceilings) -> list[Ceiling]:
     return ceilings
 
 
-def test_every_part_has_ceilings_within_the_vendors_figures(priors: Priors, gpus: GpuCatalogue) -> None:
+def test_every_part_has_ceilings_within_the_vendors_figures(records: CeilingRecords, gpus: GpuCatalogue) -> None:
     for gpu in gpus.all:
-        found = ceilings_of(gpu, priors)
+        found = ceilings_of(gpu, records)
         assert set(found.compute_flop_per_s) == set(gpu.compute_flop_per_s), gpu.name
         assert all(found.compute_flop_per_s[dtype].value <= peak for dtype, peak in gpu.compute_flop_per_s.items()), gpu.name
         assert 0.5 < found.bandwidth_bytes_per_s.value / gpu.memory_bandwidth_bytes_per_s < 1
@@ -102,15 +102,15 @@ def test_every_part_has_ceilings_within_the_vendors_figures(priors: Priors, gpus
         assert all(one.source and one.basis in {"spec", "public", "transferred"} for one in every_ceiling(found)), gpu.name
 
 
-def test_figures_are_the_vendors_times_the_share(priors: Priors, gpus: GpuCatalogue) -> None:
-    l4 = ceilings_of(gpus.find("L4"), priors)
+def test_figures_are_the_vendors_times_the_share(records: CeilingRecords, gpus: GpuCatalogue) -> None:
+    l4 = ceilings_of(gpus.find("L4"), records)
     assert l4.compute_flop_per_s["bf16"].value == pytest.approx(121e12 * 0.48)
     assert l4.compute_flop_per_s["bf16"].basis == "spec"
     assert l4.bandwidth_bytes_per_s.value == pytest.approx(300e9 * 0.83)
 
 
-def test_a_part_measured_elsewhere_is_public_and_its_siblings_dtypes_follow(priors: Priors, gpus: GpuCatalogue) -> None:
-    h100 = ceilings_of(gpus.find("H100 SXM5 80GB"), priors).compute_flop_per_s
+def test_a_part_measured_elsewhere_is_public_and_its_siblings_dtypes_follow(records: CeilingRecords, gpus: GpuCatalogue) -> None:
+    h100 = ceilings_of(gpus.find("H100 SXM5 80GB"), records).compute_flop_per_s
     assert (h100["bf16"].basis, h100["fp8"].basis) == ("public", "public")
     assert h100["fp16"].basis == "transferred"
     assert h100["fp16"].value == pytest.approx(h100["bf16"].value)
@@ -119,28 +119,28 @@ def test_a_part_measured_elsewhere_is_public_and_its_siblings_dtypes_follow(prio
     assert h100["fp32"].basis == "spec"  # vector units: matrix units say nothing of them
 
 
-def test_a_missing_dtype_stays_missing(priors: Priors, gpus: GpuCatalogue) -> None:
+def test_a_missing_dtype_stays_missing(records: CeilingRecords, gpus: GpuCatalogue) -> None:
     a100, v100 = gpus.find("A100 80GB SXM"), gpus.find("V100 SXM2 32GB")
-    assert "fp8" not in ceilings_of(a100, priors).compute_flop_per_s
-    found = ceilings_of(v100, priors, [gemm(v100.name, "fp16", 8192, 2 * 8192**3 / 95e12)]).compute_flop_per_s
+    assert "fp8" not in ceilings_of(a100, records).compute_flop_per_s
+    found = ceilings_of(v100, records, [gemm(v100.name, "fp16", 8192, 2 * 8192**3 / 95e12)]).compute_flop_per_s
     assert not {"bf16", "tf32", "fp8", "fp4"} & set(found)
 
 
-def test_a_gpu_nobody_measured_is_less_certain(priors: Priors, gpus: GpuCatalogue) -> None:
-    known, unknown = ceilings_of(gpus.find("A100 80GB SXM"), priors), ceilings_of(gpus.find("A10"), priors)
+def test_a_gpu_nobody_measured_is_less_certain(records: CeilingRecords, gpus: GpuCatalogue) -> None:
+    known, unknown = ceilings_of(gpus.find("A100 80GB SXM"), records), ceilings_of(gpus.find("A10"), records)
     assert unknown.compute_flop_per_s["bf16"].spread > 2 * known.compute_flop_per_s["bf16"].spread
     assert unknown.bandwidth_bytes_per_s.spread > known.bandwidth_bytes_per_s.spread
 
 
-def test_more_peak_of_one_kind_is_more_rate(priors: Priors, gpus: GpuCatalogue) -> None:
+def test_more_peak_of_one_kind_is_more_rate(records: CeilingRecords, gpus: GpuCatalogue) -> None:
     rates = [
-        ceilings_of(gpus.find(name), priors).compute_flop_per_s["bf16"].value for name in ("RTX A4000", "RTX A5000", "RTX A6000")
+        ceilings_of(gpus.find(name), records).compute_flop_per_s["bf16"].value for name in ("RTX A4000", "RTX A5000", "RTX A6000")
     ]
     assert rates == sorted(rates)
     assert rates[0] < rates[1] < rates[2]
 
 
-def test_measured_rates_come_back_from_times_the_formula_makes(priors: Priors, gpus: GpuCatalogue) -> None:
+def test_measured_rates_come_back_from_times_the_formula_makes(records: CeilingRecords, gpus: GpuCatalogue) -> None:
     gpu = gpus.find("L4")
     truth = (50e12, 250e9, 3e-6, 2.0)
     flat = [gemm(gpu.name, "bf16", size, formula(truth, 2.0 * size**3, 6.0 * size**2)) for size in (1024, 2048, 4096, 8192)]
@@ -148,7 +148,7 @@ def test_measured_rates_come_back_from_times_the_formula_makes(priors: Priors, g
     weights = 2.0 * 28672 * 8192
     gemv = point("gemv", weights / (3e-6 + weights / 250e9), device=gpu.name, dtype="bf16", bytes=weights)
     copy = point("copy", 240e9, device=gpu.name, name="copy/memory")
-    found = ceilings_of(gpu, priors, [*flat, kernel, gemv, copy])
+    found = ceilings_of(gpu, records, [*flat, kernel, gemv, copy])
     assert found.compute_flop_per_s["bf16"].value == pytest.approx(50e12, rel=0.01)
     assert found.compute_flop_per_s["bf16"].basis == "measured"
     assert found.compute_flop_per_s["bf16"].spread < 0.1
@@ -157,12 +157,12 @@ def test_measured_rates_come_back_from_times_the_formula_makes(priors: Priors, g
     assert found.kernel_latency_s.value == pytest.approx(3e-6)
 
 
-def test_unmeasured_figures_move_with_measured_ones(priors: Priors, gpus: GpuCatalogue) -> None:
+def test_unmeasured_figures_move_with_measured_ones(records: CeilingRecords, gpus: GpuCatalogue) -> None:
     gpu = gpus.find("L4")
-    before = ceilings_of(gpu, priors)
+    before = ceilings_of(gpu, records)
     halved = before.compute_flop_per_s["bf16"].value / 2
     copy = point("copy", before.bandwidth_bytes_per_s.value / 2, device=gpu.name, name="copy/memory")
-    after = ceilings_of(gpu, priors, [gemm(gpu.name, "bf16", 16384, 2 * 16384**3 / halved), copy])
+    after = ceilings_of(gpu, records, [gemm(gpu.name, "bf16", 16384, 2 * 16384**3 / halved), copy])
     ratio = after.compute_flop_per_s["bf16"].value / before.compute_flop_per_s["bf16"].value
     assert ratio == pytest.approx(0.5, rel=0.02)
     for dtype in ("fp16", "fp8", "int8", "tf32"):
@@ -175,55 +175,55 @@ def test_unmeasured_figures_move_with_measured_ones(priors: Priors, gpus: GpuCat
     assert after.compute_flop_per_s["fp32"] == before.compute_flop_per_s["fp32"]
 
 
-def test_measured_beats_public(priors: Priors, gpus: GpuCatalogue) -> None:
+def test_measured_beats_public(records: CeilingRecords, gpus: GpuCatalogue) -> None:
     gpu = gpus.find("H200 SXM")
-    found = ceilings_of(gpu, priors, [gemm(gpu.name, "bf16", 8192, 2 * 8192**3 / 600e12)])
+    found = ceilings_of(gpu, records, [gemm(gpu.name, "bf16", 8192, 2 * 8192**3 / 600e12)])
     assert found.compute_flop_per_s["bf16"].basis == "measured"
     assert found.compute_flop_per_s["bf16"].value == pytest.approx(605e12, rel=0.02)  # the floor of a kernel is not arithmetic
     assert found.compute_flop_per_s["fp8"].basis == "transferred"
 
 
-def test_points_of_other_devices_change_nothing_here(priors: Priors, gpus: GpuCatalogue) -> None:
+def test_points_of_other_devices_change_nothing_here(records: CeilingRecords, gpus: GpuCatalogue) -> None:
     gpu = gpus.find("L4")
     elsewhere = [gemm("A100 80GB SXM", "bf16", 8192, 0.1)]
-    assert ceilings_of(gpu, priors, elsewhere) == ceilings_of(gpu, priors)
+    assert ceilings_of(gpu, records, elsewhere) == ceilings_of(gpu, records)
 
 
-def test_a_measured_part_teaches_its_kind_half_of_what_it_was_off(priors: Priors, gpus: GpuCatalogue) -> None:
+def test_a_measured_part_teaches_its_kind_half_of_what_it_was_off(records: CeilingRecords, gpus: GpuCatalogue) -> None:
     gpu, measured = gpus.find("A10"), gpus.find("A40")
-    expected = ceilings_of(measured, priors).compute_flop_per_s["bf16"].value
+    expected = ceilings_of(measured, records).compute_flop_per_s["bf16"].value
     points = [gemm(measured.name, "bf16", 16384, 2 * 16384**3 / (0.64 * expected))]
-    before = ceilings_of(gpu, priors).compute_flop_per_s["bf16"]
-    after = ceilings_of(gpu, priors, points, kin=gpus.all).compute_flop_per_s["bf16"]
+    before = ceilings_of(gpu, records).compute_flop_per_s["bf16"]
+    after = ceilings_of(gpu, records, points, related=gpus.all).compute_flop_per_s["bf16"]
     assert after.value / before.value == pytest.approx(0.8, rel=0.01)
     assert after.spread < before.spread
     assert after.basis == "transferred"
     assert "A40" in after.source
     public = gpus.find("A100 80GB SXM")
-    assert ceilings_of(public, priors, points, kin=gpus.all) == ceilings_of(public, priors)
+    assert ceilings_of(public, records, points, related=gpus.all) == ceilings_of(public, records)
 
 
-def test_a_disturbed_point_counts_only_where_less_is_known(priors: Priors, gpus: GpuCatalogue, cpu: Gpu) -> None:
+def test_a_disturbed_point_counts_only_where_less_is_known(records: CeilingRecords, gpus: GpuCatalogue, cpu: Gpu) -> None:
     shared = gemm(cpu.name, "bf16", 2048, 2 * 2048**3 / 100e9, status="shared")
-    found = ceilings_of(cpu, priors, [shared]).compute_flop_per_s["bf16"]
+    found = ceilings_of(cpu, records, [shared]).compute_flop_per_s["bf16"]
     assert found.basis == "measured"
     assert found.spread >= 0.7
     solid = gemm(cpu.name, "bf16", 1024, 2 * 1024**3 / 300e9)
-    both = ceilings_of(cpu, priors, [shared, solid]).compute_flop_per_s["bf16"]
+    both = ceilings_of(cpu, records, [shared, solid]).compute_flop_per_s["bf16"]
     assert both.value == pytest.approx(300e9, rel=0.05)
     a100 = gpus.find("A100 80GB SXM")
-    kept = ceilings_of(a100, priors, [gemm(a100.name, "bf16", 8192, 2 * 8192**3 / 50e12, status="shared")])
+    kept = ceilings_of(a100, records, [gemm(a100.name, "bf16", 8192, 2 * 8192**3 / 50e12, status="shared")])
     assert kept.compute_flop_per_s["bf16"].basis == "public"
 
 
-def test_points_without_a_value_are_no_points(priors: Priors, gpus: GpuCatalogue) -> None:
+def test_points_without_a_value_are_no_points(records: CeilingRecords, gpus: GpuCatalogue) -> None:
     gpu = gpus.find("L4")
     failed = msgspec.structs.replace(gemm(gpu.name, "bf16", 8192, 1.0), value=None, low=None, high=None, status="oom")
-    assert ceilings_of(gpu, priors, [failed]) == ceilings_of(gpu, priors)
+    assert ceilings_of(gpu, records, [failed]) == ceilings_of(gpu, records)
 
 
-def test_a_cpu_is_hardly_known_before_it_is_measured(priors: Priors, cpu: Gpu) -> None:
-    found = ceilings_of(cpu, priors)
+def test_a_cpu_is_hardly_known_before_it_is_measured(records: CeilingRecords, cpu: Gpu) -> None:
+    found = ceilings_of(cpu, records)
     assert found.compute_flop_per_s["bf16"].value == pytest.approx(0.3 * 800e9)
     assert found.compute_flop_per_s["bf16"].spread >= math.log(4)
     assert found.bandwidth_bytes_per_s.spread >= math.log(3) - 1e-3
@@ -231,27 +231,27 @@ def test_a_cpu_is_hardly_known_before_it_is_measured(priors: Priors, cpu: Gpu) -
     assert found.collective("all_reduce", 2, "nvlink") is None
 
 
-def test_a_cpu_dtype_it_was_not_said_to_have_is_there_once_measured(priors: Priors, cpu: Gpu) -> None:
-    found = ceilings_of(cpu, priors, [gemm(cpu.name, "int8", 1024, 2 * 1024**3 / 900e9)])
+def test_a_cpu_dtype_it_was_not_said_to_have_is_there_once_measured(records: CeilingRecords, cpu: Gpu) -> None:
+    found = ceilings_of(cpu, records, [gemm(cpu.name, "int8", 1024, 2 * 1024**3 / 900e9)])
     assert found.compute_flop_per_s["int8"].basis == "measured"
-    assert "int8" not in ceilings_of(cpu, priors).compute_flop_per_s
+    assert "int8" not in ceilings_of(cpu, records).compute_flop_per_s
 
 
-def test_a_warm_vector_product_says_nothing_of_memory(priors: Priors, cpu: Gpu) -> None:
+def test_a_warm_vector_product_says_nothing_of_memory(records: CeilingRecords, cpu: Gpu) -> None:
     warm = point("gemv", 300e9, device=cpu.name, dtype="bf16", bytes=1e8, parameters={"cache": "warm"})
     copy = point("copy", 30e9, device=cpu.name, name="copy/memory")
-    assert ceilings_of(cpu, priors, [warm, copy]).bandwidth_bytes_per_s.value == pytest.approx(30e9)
+    assert ceilings_of(cpu, records, [warm, copy]).bandwidth_bytes_per_s.value == pytest.approx(30e9)
 
 
-def test_training_points_are_handed_on(priors: Priors, cpu: Gpu) -> None:
+def test_training_points_are_handed_on(records: CeilingRecords, cpu: Gpu) -> None:
     step = point("train", 50e9, device=cpu.name, dtype="bf16", flop=100e9, parameters={"parameters": 11_500_000})
-    (found,) = ceilings_of(cpu, priors, [step]).train_points
+    (found,) = ceilings_of(cpu, records, [step]).train_points
     assert (found.dtype, found.step_s, found.parameters["parameters"]) == ("bf16", 2.0, 11_500_000)
     assert found.flop_per_s.basis == "measured"
 
 
-def test_collectives_between_and_beyond_the_counts_measured(priors: Priors, gpus: GpuCatalogue) -> None:
-    found = ceilings_of(gpus.find("H100 SXM5 80GB"), priors)
+def test_collectives_between_and_beyond_the_counts_measured(records: CeilingRecords, gpus: GpuCatalogue) -> None:
+    found = ceilings_of(gpus.find("H100 SXM5 80GB"), records)
     two, four, six, eight, sixteen = (found.collective("all_reduce", count, "nvlink") for count in (2, 4, 6, 8, 16))
     assert two is not None
     assert four is not None
@@ -275,7 +275,7 @@ def test_all_faults_of_a_file_are_named(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     with pytest.raises(UserError) as caught:
-        load_priors(tmp_path)
+        load_ceiling_records(tmp_path)
     keys = [problem.key for problem in caught.value.problems]
     assert any("kneee" in key for key in keys)
     assert any("bf16" in key for key in keys)
@@ -288,9 +288,9 @@ def test_priors_have_to_cover_every_kind_of_device(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     with pytest.raises(UserError, match="bf16"):
-        load_priors(tmp_path)
+        load_ceiling_records(tmp_path)
     (tmp_path / "few.toml").write_text(
         '[[ceilings]]\nname = "x"\nsource = "s"\nmethod = "m"\nretrieved = 2026-01-01\nknee = 2.0\n', encoding="utf-8"
     )
     with pytest.raises(UserError, match="bandwidth_efficiency"):
-        load_priors(tmp_path)
+        load_ceiling_records(tmp_path)

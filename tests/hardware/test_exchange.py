@@ -16,10 +16,10 @@ from repository import RunPlanner
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import GpuCatalogue, load_gpus
 from planner.hardware.ceilings.calibration import ceilings_of
-from planner.hardware.ceilings.priors import load_priors
+from planner.hardware.ceilings.records import load_ceiling_records
 from planner.hardware.measurements.exchange import export_document, load_shipped, read_document, with_shipped
 from planner.hardware.measurements.measurement import UNITS, Measurement, Prediction, Run
-from planner.hardware.measurements.plausibility import beyond_physics
+from planner.hardware.measurements.plausibility import implausibility
 from planner.hardware.measurements.store import Store
 from planner.paths import presets_folder
 from planner.session import Session
@@ -140,7 +140,7 @@ def test_a_file_of_another_kind_is_refused(text: bytes, words: str) -> None:
     ],
 )
 def test_physics_is_held_against_the_vendors_figures(gpus: GpuCatalogue, changes: dict[str, Any], words: str) -> None:
-    reason = beyond_physics(measured(**changes), gpus.find("H100 SXM5 80GB"))
+    reason = implausibility(measured(**changes), gpus.find("H100 SXM5 80GB"))
     assert words in reason
     assert bool(words) == bool(reason)
 
@@ -153,9 +153,9 @@ def test_a_processors_figures_hold_for_its_own_number_of_cores(tmp_path: Path) -
     rows = [measured(device=cpu.name, value=1e9, low=None, high=None, fingerprint=f"{key}-11112222") for key in (cpu_key(cpu), "x")]
     rows[1] = msgspec.structs.replace(rows[1], point="gemm/bf16/1")
     here, other = read_document(exported(*rows), "f", "imported", session.part_named, cpu_key(cpu))[1]
-    assert here.solid
+    assert here.reliable
     assert "number of cores" in other.quarantine
-    assert not read_document(exported(rows[0]), "f", "shipped", session.part_named)[1][0].solid
+    assert not read_document(exported(rows[0]), "f", "shipped", session.part_named)[1][0].reliable
 
 
 def test_the_key_of_this_processor_is_the_benchmarks() -> None:
@@ -172,15 +172,15 @@ def test_quarantined_results_are_seen_and_never_used(gpus: GpuCatalogue, tmp_pat
     impossible = measured(value=2e15, low=1.9e15, high=2.1e15)
     _, (row,) = read_document(exported(impossible), "f", "imported", gpus.find)
     assert "2.02 times" in row.quarantine
-    assert not row.solid
+    assert not row.reliable
     store = Store.open(tmp_path)
     assert store.add_all([row], [RUN]) == 1
     assert store.add_all([row], [RUN]) == 0
     assert store.all() == (row,)
     assert store.latest() == ()
     h100 = gpus.find("H100 SXM5 80GB")
-    priors = load_priors(presets_folder() / "ceilings")
-    assert ceilings_of(h100, priors, store.latest()) == ceilings_of(h100, priors)
+    records = load_ceiling_records(presets_folder() / "ceilings")
+    assert ceilings_of(h100, records, store.latest()) == ceilings_of(h100, records)
 
 
 def test_of_one_point_ones_own_counts_before_others(tmp_path: Path) -> None:
@@ -198,9 +198,9 @@ def test_of_one_point_ones_own_counts_before_others(tmp_path: Path) -> None:
 
 def test_figures_of_other_machines_are_published_ones_with_a_wider_range(gpus: GpuCatalogue) -> None:
     h100 = gpus.find("H100 SXM5 80GB")
-    priors = load_priors(presets_folder() / "ceilings")
-    own = ceilings_of(h100, priors, [measured()]).compute_flop_per_s["bf16"]
-    other = ceilings_of(h100, priors, [measured(origin="imported")]).compute_flop_per_s["bf16"]
+    records = load_ceiling_records(presets_folder() / "ceilings")
+    own = ceilings_of(h100, records, [measured()]).compute_flop_per_s["bf16"]
+    other = ceilings_of(h100, records, [measured(origin="imported")]).compute_flop_per_s["bf16"]
     assert (own.basis, other.basis) == ("measured", "public")
     assert own.value == other.value
     assert other.spread > own.spread + 0.04

@@ -11,7 +11,7 @@ from planner.hardware.catalogue.gpus import load_gpus
 from planner.hardware.ceilings.calibration import ceilings_of
 from planner.hardware.ceilings.ceilings import Ceilings
 from planner.hardware.ceilings.measured import Product, figures_of, rate_of_products, spread_of
-from planner.hardware.ceilings.priors import load_priors
+from planner.hardware.ceilings.records import load_ceiling_records
 from planner.hardware.measurements.measurement import Measurement, MeasurementKind
 from planner.paths import presets_folder
 
@@ -19,7 +19,7 @@ from planner.paths import presets_folder
 @pytest.fixture(scope="module")
 def prior() -> Ceilings:
     gpu = load_gpus(presets_folder() / "gpus").find("L4")
-    return ceilings_of(gpu, load_priors(presets_folder() / "ceilings"))
+    return ceilings_of(gpu, load_ceiling_records(presets_folder() / "ceilings"))
 
 
 def point(kind: MeasurementKind, value: float, name: str = "", **more: Any) -> Measurement:

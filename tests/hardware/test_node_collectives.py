@@ -16,11 +16,11 @@ from planner.engine.answers.answer import Answer
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.plan import PlanRow
 from planner.engine.explain.candidate import candidate_of
-from planner.engine.job.job import resolve
+from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import chip_of, joined_by
 from planner.engine.performance.operators.communication import collective_s
 from planner.errors import UserError
-from planner.hardware.catalogue.networks import fabric_of
+from planner.hardware.catalogue.interconnects import fabric_of
 from planner.hardware.ceilings.calibration import ceilings_of
 from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
 from planner.hardware.measurements.exchange import export_document, read_document
@@ -81,7 +81,7 @@ def session(tmp_path: Path) -> Session:
 def ring_s(session: Session, points: list[Measurement], wire: float, *, nodes: int, per_node: int = 8, **more: Any) -> float:
     """By the engine: `wire` bytes a rank around a ring that fills `nodes`."""
     gpu = session.gpus.find(more.get("gpu", H100))
-    chip = chip_of(gpu, ceilings_of(gpu, session.priors, points), "bf16", "bf16")
+    chip = chip_of(gpu, ceilings_of(gpu, session.ceiling_records, points), "bf16", "bf16")
     assert chip is not None
     chip = joined_by(chip, more["fabric"]) if "fabric" in more else chip
     gpus = nodes * per_node
@@ -182,7 +182,7 @@ def test_inside_a_node_nothing_changes(session: Session) -> None:
 
 def test_ceilings_keep_what_was_measured_with_its_basis_and_range(session: Session) -> None:
     gpu = session.gpus.find(H100)
-    (found,) = ceilings_of(gpu, session.priors, [measured()]).node_collectives
+    (found,) = ceilings_of(gpu, session.ceiling_records, [measured()]).node_collectives
     assert (found.op, found.nodes, found.gpus, found.gpus_per_node, found.fabric) == ("all_reduce", 2, 16, 8, "infiniband")
     assert found.latency_s.value == pytest.approx(LATENCY_S, rel=0.03)
     assert found.bytes_per_s.value == pytest.approx(RATE, rel=0.03)
@@ -190,9 +190,9 @@ def test_ceilings_keep_what_was_measured_with_its_basis_and_range(session: Sessi
     assert found.efficiency == pytest.approx(RATE / 400e9, rel=0.03)
     assert (found.bytes_per_s.basis, found.latency_s.basis) == ("measured", "measured")
     assert found.bytes_per_s.low < RATE < found.bytes_per_s.high
-    (other,) = ceilings_of(gpu, session.priors, [measured(origin="imported")]).node_collectives
+    (other,) = ceilings_of(gpu, session.ceiling_records, [measured(origin="imported")]).node_collectives
     assert other.bytes_per_s.basis == "public"
-    assert ceilings_of(gpu, session.priors).node_collectives == ()
+    assert ceilings_of(gpu, session.ceiling_records).node_collectives == ()
 
 
 def test_estimates_over_nodes_follow_and_those_of_one_node_do_not(session: Session) -> None:
@@ -267,7 +267,7 @@ def test_what_was_measured_travels(session: Session, tmp_path: Path) -> None:
     assert not any(row.quarantine for row in back)
     for nodes, rate in ((2, RATE), (4, 60e9)):
         assert ring_s(session, list(back), 1e9, nodes=nodes) == pytest.approx(seconds(1e9, LATENCY_S, rate), rel=0.03)
-    assert {one.bytes_per_s.basis for one in ceilings_of(gpu, session.priors, back).node_collectives} == {"public"}
+    assert {one.bytes_per_s.basis for one in ceilings_of(gpu, session.ceiling_records, back).node_collectives} == {"public"}
 
 
 def test_the_ceilings_in_use_show_it(run_planner: RunPlanner, tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ print(msgspec.json.encode(read_once()).decode())
 """
 READ_TWICE_OPEN = """
 import msgspec, sys, time
-from planner.observe.driver.nvml import Nvml
+from planner.observe.driver.session import DriverSession
 from planner.observe.telemetry.reading import read_once
-with Nvml.open() as nvml:
+with DriverSession.open() as nvml:
     for _ in range(2):
         print(msgspec.json.encode(read_once(nvml)).decode(), flush=True)
         sys.stdin.readline()
@@ -186,8 +186,8 @@ def test_counters_read_faster_than_the_hardware_repeat_instead_of_breaking_the_c
     control.devices(H100)
     code = """
 import time
-from planner.observe.driver.nvml import Nvml
-with Nvml.open() as nvml:
+from planner.observe.driver.session import DriverSession
+with DriverSession.open() as nvml:
     device = nvml.devices[0]
     seen = []
     for _ in range(30):
@@ -207,9 +207,9 @@ def test_after_a_long_pause_counters_start_anew(library: Path, control: ControlF
     code = """
 import time
 from planner.observe.driver import gpm
-from planner.observe.driver.nvml import Nvml
+from planner.observe.driver.session import DriverSession
 gpm.GPM_LONGEST_WINDOW_S = 0.3
-with Nvml.open() as nvml:
+with DriverSession.open() as nvml:
     device = nvml.devices[0]
     device.snapshot(slow=False)
     time.sleep(0.35)
@@ -249,8 +249,8 @@ def test_throttled_time_becomes_a_share_of_the_interval(library: Path, control: 
     control.devices(H100)
     code = """
 import sys, time
-from planner.observe.driver.nvml import Nvml
-with Nvml.open() as nvml:
+from planner.observe.driver.session import DriverSession
+with DriverSession.open() as nvml:
     device = nvml.devices[0]
     assert device.snapshot(slow=True).throttled_fraction is None
     began = time.monotonic()

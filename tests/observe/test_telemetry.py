@@ -13,7 +13,8 @@ import pytest
 from nvml_stub import COMPILER, H100, ControlFile, build, run_python
 
 from planner.cli.telemetry_table import COLUMNS, missing_notes
-from planner.observe.driver.nvml import Nvml, NvmlError
+from planner.observe.driver.nvml import NvmlError
+from planner.observe.driver.session import DriverSession
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.poller import Poller
 from planner.observe.telemetry.reading import read_once
@@ -21,7 +22,7 @@ from planner.observe.telemetry.reading import read_once
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 
 
-def no_driver() -> Nvml:
+def no_driver() -> DriverSession:
     raise NvmlError("error", 12, "nvmlInit")
 
 
@@ -104,7 +105,7 @@ def test_paused_nothing_is_read_and_resuming_reads_at_once() -> None:
 def test_a_driver_that_does_not_even_open_does_not_hold_up_the_end() -> None:
     entered, release = threading.Event(), threading.Event()
 
-    def stuck() -> Nvml:
+    def stuck() -> DriverSession:
         entered.set()
         release.wait(10)
         return no_driver()

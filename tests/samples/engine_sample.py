@@ -14,7 +14,7 @@ from planner.engine.answers.memory import MemoryBytes
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
-from planner.engine.job.job import resolve
+from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip
 from planner.errors import UserError
 from planner.session import Session

@@ -289,7 +289,7 @@ async def test_help_is_folded_beside_its_keys_and_scrolls_by_them(tmp_path: Path
         await settle(pilot)
         await pilot.press("question_mark")
         await pilot.pause()
-        box = app.screen.query_one("#help")
+        box = app.screen.query_one("#text")
         lines = str(app.screen.query_one(Static).content).splitlines()
         assert max(cell_len(line.rstrip()) for line in lines) <= box.scrollable_content_region.width
         assert any(line.startswith("  ×÷2.4   the same as a factor") for line in lines)

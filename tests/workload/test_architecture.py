@@ -11,7 +11,9 @@ from repository import ROOT
 from planner.errors import Problem, UserError
 from planner.paths import presets_folder
 from planner.workload.architecture import Architecture
-from planner.workload.huggingface.config import FAMILIES, read_architecture
+from planner.workload.huggingface.config import read_architecture
+from planner.workload.huggingface.family import FAMILIES
+from planner.workload.matrices import adapter_parameters
 from planner.workload.presets import ModelShelf
 from planner.workload.tasks import LORA_TARGETS, Lora
 
@@ -301,15 +303,15 @@ def test_one_gemma3_layer_in_six_sees_everything() -> None:
     ],
 )
 def test_adapters(name: str, rank: int, targets: tuple[str, ...], adapters: int) -> None:
-    assert architecture(name).lora_parameters(rank, targets) == adapters
+    assert adapter_parameters(architecture(name), rank, targets) == adapters
 
 
 def test_adapters_sit_on_every_expert() -> None:
     a = architecture("mixtral-8x7b")
-    assert a.lora_parameters(4, ("down",)) == 32 * 8 * 4 * (4096 + 14336)
+    assert adapter_parameters(a, 4, ("down",)) == 32 * 8 * 4 * (4096 + 14336)
     deepseek = architecture("deepseek-v3")
     experts, shared, dense = 58 * 256 * (7168 + 2048), 58 * (7168 + 2048), 3 * (7168 + 18432)
-    assert deepseek.lora_parameters(1, ("up",)) == experts + shared + dense
+    assert adapter_parameters(deepseek, 1, ("up",)) == experts + shared + dense
 
 
 @pytest.mark.parametrize(
@@ -330,16 +332,16 @@ def test_adapters_sit_on_every_expert() -> None:
 )
 def test_a_fused_matrix_has_one_adapter_and_a_factored_one_two(name: str, targets: tuple[str, ...], per_layer: int) -> None:
     a = architecture(name)
-    assert a.lora_parameters(16, targets) == 16 * a.layers * per_layer
+    assert adapter_parameters(a, 16, targets) == 16 * a.layers * per_layer
 
 
 def test_adapters_grow_with_their_rank_and_add_up() -> None:
     a = architecture("qwen3-8b")
     assert Lora().adapted == LORA_TARGETS
     assert Lora(targets=["q", "v"]).adapted == ("q", "v")
-    alone = sum(a.lora_parameters(8, (target,)) for target in LORA_TARGETS)
-    assert a.lora_parameters(8, LORA_TARGETS) == alone
-    assert a.lora_parameters(16, LORA_TARGETS) == 2 * alone
+    alone = sum(adapter_parameters(a, 8, (target,)) for target in LORA_TARGETS)
+    assert adapter_parameters(a, 8, LORA_TARGETS) == alone
+    assert adapter_parameters(a, 16, LORA_TARGETS) == 2 * alone
 
 
 def test_an_unknown_family_names_the_nearest() -> None:

@@ -12,7 +12,8 @@ import pytest
 from repository import ROOT
 
 from planner.paths import presets_folder
-from planner.workload.huggingface.config import FAMILIES, TEXT_PART, read_architecture
+from planner.workload.huggingface.config import TEXT_PART, read_architecture
+from planner.workload.huggingface.family import FAMILIES
 from planner.workload.matrices import matrices
 from planner.workload.presets import ModelShelf
 

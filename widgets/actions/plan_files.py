@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
-import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
@@ -41,28 +39,28 @@ def plan_text(plan: Plan, form: Form) -> str:
         import msgspec
 
         return msgspec.json.format(msgspec.json.encode(plan), indent=1).decode() + "\n"
-    from planner.cli import table
-
-    out = io.StringIO()
     if form == "csv":
-        table.write_csv(plan, out)
-    else:
-        table.write_markdown(plan, out)
-    return out.getvalue()
+        from planner.present.as_csv import plan_csv
+
+        return plan_csv(plan)
+    from planner.present.document import markdown_table
+    from planner.present.plan import plan_table
+
+    return markdown_table(plan_table(plan)) + "\n"
 
 
 def report_text(session: Session, workload: Workload, plan: Plan, form: Form, command: str, basis: BasisChoice) -> str:
     """The decision that `plan` comes to, as `gpu-planner report` writes it; `command` asks for the plan again."""
-    from planner.cli.decision import blocks, decide
-    from planner.cli.document import as_html, as_markdown
-    from planner.cli.settings import spelled
+    from planner.present.command_line import spelled
+    from planner.present.decision import decide, sections
+    from planner.present.document import as_html, as_markdown
 
     def command_with(lever: Lever) -> str:
         changed = [text for key, value in lever.change.items() for text in spelled(key, value)]
         return " ".join([command, *(f"--set {shlex.quote(text)}" for text in changed)])
 
     decision = decide(session, workload, plan, command=command, command_with=command_with, basis=basis)
-    return (as_html if form == "page" else as_markdown)(blocks(decision))
+    return (as_html if form == "page" else as_markdown)(sections(decision))
 
 
 def write_export(text: str, name: str, form: Form, state: Path | None, when: dt.datetime) -> Path:
@@ -76,13 +74,15 @@ def write_export(text: str, name: str, form: Form, state: Path | None, when: dt.
 
 def command_line(preset: str, as_loaded: Mapping[str, Any], now: Mapping[str, Any], basis: str) -> str:
     """`gpu-planner plan …` with every change made to the preset since."""
+    from planner.present.command_line import spelled
+
     words = ["gpu-planner", "plan", shlex.quote(preset)]
     before, after = dict(_flat(as_loaded)), dict(_flat(now))
     for key in sorted(before.keys() | after.keys()):
         if key not in after:
             words += ["--set", f"{key}="]
         elif before.get(key, _MISSING) != after[key]:
-            words += ["--set", shlex.quote(f"{key}={_toml(after[key])}")]
+            words += [word for text in spelled(key, after[key]) for word in ("--set", shlex.quote(text))]
     if basis == "spec":
         words += ["--basis", "spec"]
     return " ".join(words)
@@ -97,9 +97,3 @@ def _flat(workload: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from planner.observe.benchmark.process import BenchRun
     from planner.session import Session
 
-SOLID = ("ok", "noisy")
+RELIABLE = ("ok", "noisy")
 REPLAN_S = 3.0
 """While a benchmark runs, plans are made again no oftener: on a CPU they take the cores that are being measured."""
 
@@ -271,7 +271,7 @@ def _tools(session: Session) -> tuple[Store, Callable[[str], str | None]]:
 
 
 def _background(session: Session, store: Store, device: str) -> Background:
-    before = {entry.point: entry.value for entry in store.latest(device) if entry.value is not None and entry.status in SOLID}
+    before = {entry.point: entry.value for entry in store.latest(device) if entry.value is not None and entry.status in RELIABLE}
     part: Gpu | None = next((part for part in session.machine.devices if part.name == device), None)
     if part is None:
         return Background(before=before)

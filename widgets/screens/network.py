@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from planner.hardware.catalogue.networks import fabric_of
+from planner.hardware.catalogue.interconnects import fabric_of
 from widgets.drawing.formatting import TRAINING
 
 if TYPE_CHECKING:

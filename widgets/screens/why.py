@@ -36,8 +36,8 @@ from widgets.screens.overlay import TextOverlay
 from widgets.screens.time import CLASSES
 
 if TYPE_CHECKING:
-    from planner.cli.owning import Owned
     from planner.hardware.catalogue.gpus import Gpu
+    from planner.present.owning import Owned
 
 LABEL = 22
 VALUE = 12
@@ -88,7 +88,7 @@ class WhyScreen(TextOverlay):
 
     def show_part(self, gpu: Gpu | None) -> None:
         """Show what the data of its GPU tell: the network between nodes, and what the row costs on GPUs that are bought."""
-        from planner.cli.owning import owned
+        from planner.present.owning import owned
 
         self._owned = owned(self._row, gpu)
         self._network = between_nodes(self._row, gpu, str(self._plan.task.get("task", "")))

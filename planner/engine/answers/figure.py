@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-Basis = Literal["spec", "public", "transferred", "measured"]
-"""Weakest to strongest: vendor figures with a class prior; a published measurement of this part; a measurement made
-here of a related part; a measurement made here of this part."""
+from planner.hardware.ceilings.ceilings import Basis
+
+__all__ = ["Basis", "Figure", "Percentiles"]
 
 
 class Figure(msgspec.Struct, frozen=True):

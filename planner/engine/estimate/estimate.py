@@ -15,24 +15,22 @@ from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
 from planner.engine.evaluate.request_rate import LATENCY_COLUMNS, latencies
 from planner.engine.explain.answer import answer_of
 from planner.engine.job.compute_capability import barred
-from planner.engine.job.job import Job, resolve
+from planner.engine.job.job import Job
 from planner.engine.job.layout_checks import check_layout, check_links
+from planner.engine.job.resolve import resolve
 from planner.engine.memory import memory_of
 from planner.engine.performance.disaggregated import asked_of, settled
 from planner.engine.performance.operators.chip import Chip, FindChip, fabric_of, joined_by, link_of
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.simulation.queueing import queue_of
 from planner.engine.performance.simulation.replicas import demand_of, simulate
+from planner.engine.records.layout import NODE_GPUS, Layout, spread
 from planner.engine.search.cost import priced
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Lengths, Request
 
-ZERO_STAGE = {"none": 0.0, "zero1": 1.0, "zero2": 2.0, "zero3": 3.0, "hsdp": 3.0}
-CHECKPOINTING = {"none": 0.0, "selective": 1.0, "full": 2.0}
-NODE_GPUS = 8
-"""GPUs of a node where the request does not say."""
 FULL_OF_WEIGHTS = 0.8
 """Share of a GPU's memory beyond which weights leave too little for caches."""
 SETTLING_STEPS = 12
@@ -53,7 +51,7 @@ class _Posed:
     request: Request
     job: Job
     chip: Chip
-    layout: dict[str, float]
+    layout: Layout[float]
     assumed: dict[str, object] = field(default_factory=dict)
 
 
@@ -94,8 +92,8 @@ def _unsupported(request: Request, gpu: Gpu, job: Job) -> Answer:
 
 def _evaluate(posed: list[_Posed]) -> list[Answer]:
     index = np.arange(len(posed))
-    columns = {name: np.array([item.layout[name] for item in posed]) for name in posed[0].layout}
-    candidates = Candidates([p.job for p in posed], index, [p.chip for p in posed], index, LayoutColumns(**columns))
+    columns = LayoutColumns.gather([item.layout for item in posed], index)
+    candidates = Candidates([p.job for p in posed], index, [p.chip for p in posed], index, columns)
     together = posed[0].job.task == "serve" and not posed[0].job.workload.disaggregated
     if together:
         candidates = replace(candidates, layout=_in_flight(posed, candidates))
@@ -108,8 +106,8 @@ def _evaluate(posed: list[_Posed]) -> list[Answer]:
     for row, item in enumerate(posed):
         answer = answer_of(evaluated, row)
         in_flight = float(candidates.layout.sequences[row])
-        if together and np.isfinite(item.layout["sequences"]) and item.layout["sequences"] > in_flight:
-            item.assumed["waiting_per_replica"] = int(item.layout["sequences"] - in_flight)
+        if together and np.isfinite(item.layout.sequences) and item.layout.sequences > in_flight:
+            item.assumed["waiting_per_replica"] = int(item.layout.sequences - in_flight)
         answer = msgspec.structs.replace(answer, id=item.request.id, assumed=answer.assumed | item.assumed)
         answers.append(priced(answer, item.request.price_usd_per_gpu_h))
     return answers
@@ -123,7 +121,7 @@ def _queued(posed: list[_Posed], e: Evaluated) -> Evaluated:
     """
     assert e.serve is not None
     job, reserves = e.table.job, e.table.engine.reserves_output
-    asked = np.array([item.layout["sequences"] for item in posed])
+    asked = np.array([item.layout.sequences for item in posed])
     length = job.input_tokens + job.output_tokens
     admitted = e.candidates.layout.sequences * np.where(reserves > 0, 1.0, length / (length - job.output_tokens / 2))
     waiting = np.where(np.isfinite(asked), np.maximum(asked - admitted, 0.0), 0.0)
@@ -133,7 +131,7 @@ def _queued(posed: list[_Posed], e: Evaluated) -> Evaluated:
     rows = np.flatnonzero(~alike & e.memory.fits)
     if not rows.size:
         return replace(e, serve=serve)
-    replicas = np.array([posed[row].layout["dp"] for row in rows])
+    replicas = np.array([posed[row].layout.dp for row in rows])
     demand = demand_of(
         [posed[row].job for row in rows], replicas, surge=np.array([posed[row].job.workload.targets.burst for row in rows])
     )
@@ -158,7 +156,7 @@ def _in_flight(posed: list[_Posed], candidates: Candidates) -> LayoutColumns:
     A rate settles at Little's law, B = rate · time of a request at B; a rate beyond what the replica can do ends at the cache.
     """
     most, table = _room(candidates), candidates.table()
-    rate = np.array([item.job.request_rate_per_s / item.layout["dp"] for item in posed])
+    rate = np.array([item.job.request_rate_per_s / item.layout.dp for item in posed])
     layout = replace(candidates.layout, sequences=np.minimum(candidates.layout.sequences, most))
     if not rate.any():
         return layout
@@ -189,7 +187,7 @@ def _with_pools(posed: list[_Posed], candidates: Candidates) -> Candidates:
     return replace(candidates, layout=layout)
 
 
-def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dict[str, object]]:
+def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[float], dict[str, object]]:
     """Layout columns of one request; absent degrees are filled in so that tp·pp·dp·cp = gpus."""
     assumed: dict[str, object] = {}
     tp, pp, dp, cp = _degrees(request, job, gpu)
@@ -205,31 +203,27 @@ def _layout(request: Request, gpu: Gpu, job: Job) -> tuple[dict[str, float], dic
         assumed["fabric"] = fabric
     if gpus > 1:
         assumed |= {name: chosen for name, chosen in (("tp", tp), ("pp", pp), ("dp", dp)) if getattr(request, name) is None}
-    sharding = request.sharding or "none"
-    shard = min(dp * cp, per_node) if sharding == "hsdp" else dp * cp
     if job.train:
         defaults = {"sharding": "none", "checkpointing": "none", "micro_batch": 1}
         assumed |= {name: value for name, value in defaults.items() if getattr(request, name) is None}
     sequences = _concurrency(job, dp) if job.task == "serve" else max(1.0, job.batch / dp)
-    return {
-        "gpus": float(gpus),
-        "gpus_per_node": float(per_node),
-        "tp": float(tp),
-        "pp": float(pp),
-        "dp": float(dp),
-        "cp": float(cp),
-        "ep": max(1.0, (request.ep or 1) / tp),
-        "virtual_stages": float(request.virtual_stages or 1),
-        "zero": ZERO_STAGE[sharding],
-        "shard": float(shard),
-        "checkpointing": CHECKPOINTING[request.checkpointing or "none"],
-        "micro_batch": job.micro_batch or 1.0,
-        "sequences": sequences,
-        "prefill": float(request.prefill_replicas or 0),
-        "nvlink": float(link == "nvlink"),
-        "link_bytes_per_s": link_rate,
-        "fabric_bytes_per_s": fabric_rate,
-    }, assumed
+    layout = spread(
+        tp=tp,
+        pp=pp,
+        dp=dp,
+        cp=cp,
+        ep=request.ep or 1,
+        virtual_stages=request.virtual_stages or 1,
+        gpus_per_node=per_node,
+        sharding=request.sharding or "none",
+        checkpointing=request.checkpointing or "none",
+        micro_batch=job.micro_batch or 1.0,
+        sequences=sequences,
+        prefill=request.prefill_replicas or 0,
+        link=(link, link_rate),
+        fabric_bytes_per_s=fabric_rate,
+    )
+    return layout, assumed
 
 
 def _degrees(request: Request, job: Job, gpu: Gpu) -> tuple[int, int, int, int]:

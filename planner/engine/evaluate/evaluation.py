@@ -8,19 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from planner.engine.columns import (
-    ChipColumns,
-    DraftColumns,
-    EngineColumns,
-    Floats,
-    FootprintColumns,
-    JobColumns,
-    LayoutColumns,
-    ModelColumns,
-    Rows,
-    Table,
-    added,
-)
+from planner.engine.columns import Floats, LayoutColumns, Rows, Table, added
+from planner.engine.columns.table import ChipColumns, DraftColumns, EngineColumns, FootprintColumns, JobColumns, ModelColumns
 from planner.engine.evaluate.ranges import MODEL_SPREAD, formulas_share, network_spread
 from planner.engine.job.job import Job
 from planner.engine.memory import MemoryColumns, memory_of
@@ -53,7 +42,7 @@ class Candidates:
             draft=DraftColumns.gather(drafting, job_index) if drafting else None,
             model=ModelColumns.gather([job.architecture for job in jobs], job_index),
             job=JobColumns.gather(jobs, job_index),
-            kept=FootprintColumns.gather([job.kept for job in jobs], job_index),
+            footprint=FootprintColumns.gather([job.footprint for job in jobs], job_index),
             engine=EngineColumns.gather([job.engine for job in jobs], job_index),
             chip=ChipColumns.gather(chips, chip_index),
             layout=self.layout,

@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate.evaluation import Candidates
-from planner.engine.job.job import resolve
+from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.training import step_of
 from planner.engine.study.sizes import study_config

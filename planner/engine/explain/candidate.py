@@ -9,13 +9,14 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MemoryDetail, MemoryItem
 from planner.engine.answers.plan import PlanRow
 from planner.engine.columns import LayoutColumns
-from planner.engine.estimate.estimate import CHECKPOINTING, ZERO_STAGE
 from planner.engine.evaluate.evaluation import Candidates
-from planner.engine.job.job import Job, resolve
+from planner.engine.job.job import Job
+from planner.engine.job.resolve import resolve
 from planner.engine.memory import memory_of
 from planner.engine.memory.detail import memory_items
 from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, STORAGE_FORMAT
 from planner.engine.performance.operators.chip import Chip, FindChip, fabric_of, link_of
+from planner.engine.records.layout import Layout, spread
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import percent_text
 from planner.workload.architecture import Architecture
@@ -34,27 +35,27 @@ def job_of(workload: Workload, architecture: Architecture, row: PlanRow) -> Job:
 
 def candidate_of(job: Job, chip: Chip, layout: LayoutAnswer, *, nvlink: bool | None = None) -> Candidates:
     """`job` on `chip`, spread as `layout` says; `nvlink` as an offer says it, which memory does not depend on."""
-    columns = LayoutColumns(**{name: np.array([value]) for name, value in _columns(job, chip.gpu, layout, nvlink).items()})
     one = np.zeros(1, dtype=np.int64)
-    return Candidates([job], one, [chip], one, columns)
+    return Candidates([job], one, [chip], one, LayoutColumns.gather([_spread(job, chip.gpu, layout, nvlink)], one))
 
 
-def _columns(job: Job, gpu: Gpu, layout: LayoutAnswer, nvlink: bool | None) -> dict[str, float]:
-    link, link_rate = link_of(gpu, None, nvlink=nvlink)
-    ranks = layout.dp * layout.cp
-    degrees = ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "virtual_stages")
-    return {name: float(getattr(layout, name)) for name in degrees} | {
-        "ep": max(1.0, layout.ep / layout.tp),
-        "zero": ZERO_STAGE[layout.sharding or "none"],
-        "shard": float(min(ranks, layout.gpus_per_node) if layout.sharding == "hsdp" else ranks),
-        "checkpointing": CHECKPOINTING[layout.checkpointing or "none"],
-        "micro_batch": float(layout.micro_batch or job.micro_batch or 1),
-        "sequences": float(layout.batch or 1),
-        "prefill": float(layout.prefill_replicas),
-        "nvlink": float(link == "nvlink"),
-        "link_bytes_per_s": link_rate,
-        "fabric_bytes_per_s": fabric_of(gpu, None, layout.gpus_per_node)[1],
-    }
+def _spread(job: Job, gpu: Gpu, layout: LayoutAnswer, nvlink: bool | None) -> Layout[float]:
+    return spread(
+        tp=layout.tp,
+        pp=layout.pp,
+        dp=layout.dp,
+        cp=layout.cp,
+        ep=layout.ep,
+        virtual_stages=layout.virtual_stages,
+        gpus_per_node=layout.gpus_per_node,
+        sharding=layout.sharding or "none",
+        checkpointing=layout.checkpointing or "none",
+        micro_batch=float(layout.micro_batch or job.micro_batch or 1),
+        sequences=float(layout.batch or 1),
+        prefill=layout.prefill_replicas,
+        link=link_of(gpu, None, nvlink=nvlink),
+        fabric_bytes_per_s=fabric_of(gpu, None, layout.gpus_per_node)[1],
+    )
 
 
 def memory_detail(

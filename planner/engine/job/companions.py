@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from planner.errors import Problems, nearest_names
 from planner.workload.architecture import Architecture
+from planner.workload.matrices import adapter_parameters
 from planner.workload.tasks import Companion, Workload
 from planner.workload.weights import FORMATS
 
@@ -66,4 +67,4 @@ def _adapters(workload: Workload, architecture: Architecture, problems: Problems
             problems.add("adapters", f"{workload.adapters} is not accepted; it has to be at least 1.")
     if workload.lora is None or workload.task in {"train", "finetune"}:
         return 0.0
-    return (workload.adapters or 1) * architecture.lora_parameters(workload.lora.rank, workload.lora.adapted) * ADAPTER_BYTES
+    return (workload.adapters or 1) * adapter_parameters(architecture, workload.lora.rank, workload.lora.adapted) * ADAPTER_BYTES

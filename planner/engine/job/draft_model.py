@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from planner.engine.job.defaults import Chooser
 from planner.engine.job.weight_storage import UNPACK_HOST_S, stored_bytes
+from planner.engine.records.job import StoredWeights
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Companion, Workload
@@ -16,19 +17,13 @@ MOST_DRAFT_TOKENS = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
+class Draft(StoredWeights[float]):
     """A model that proposes tokens; the rest of what is computed with it is as the workload says."""
 
     architecture: Architecture
     tokens: float
     """Proposed for each pass of the model."""
     acceptance: float
-    linear_bytes: float
-    """Bytes per stored parameter of its layers, and then of all else."""
-    other_bytes: float
-    weight_bits_packed: float
-    unpack_host_s: float
-    gptq: float
 
 
 def draft_of(workload: Workload, architecture: Architecture, choose: Chooser, problems: Problems) -> Draft | None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from planner.engine.job.engine import Engine
+from planner.engine.records.engine import BARE_CONTEXT_BYTES
 from planner.errors import Problem, UserError, nearest_names
 from planner.units import GIB
 
@@ -16,8 +17,6 @@ _CONTEXT = "CUDA context 0.3-0.6 GB (driver 535 and later)"
 _FITTED = "scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks"
 _BUFFERS = "buffers of NCCL or its like: an assumption"
 _BLOCKS = "small, as memory is taken in large blocks at start: an assumption"
-BARE_CONTEXT_BYTES = 0.5 * GIB
-"""Of a plain PyTorch process; what an engine takes beyond it are its graphs and libraries, which a measured context does not hold."""
 
 _LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver; bitsandbytes of that time: until 0.43.1 (2024-04) MatMul4Bit keeps the input of every product"
 
@@ -63,7 +62,7 @@ _RECORDS: dict[str, Engine] = {
             prompt_logits=True,
             gptq_scratch_tokens=16384,
             packed_keep_inputs=True,
-            eager_families=frozenset({"bloom", "gemma2", "gpt_oss", "gptj", "mpt"}),
+            eager_by_family=True,
             expands_latent=True,
             unpacks=True,
             device_factor=1.45,

@@ -5,185 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.engine.job.bounds import check_numbers
-from planner.engine.job.companions import Held, held
-from planner.engine.job.context_length import context_assumed
-from planner.engine.job.defaults import Chooser
-from planner.engine.job.draft_model import Draft, draft_of
+from planner.engine.job.draft_model import Draft
 from planner.engine.job.engine import Engine
-from planner.engine.job.engines import ENGINES, find_engine
-from planner.engine.job.inference import inference_numbers, lengths_of
-from planner.engine.job.training import footprint_of, training_numbers
-from planner.engine.job.weight_storage import UNPACK_HOST_S
-from planner.engine.memory.footprint import NOTHING, Footprint
-from planner.errors import Problems
+from planner.engine.records.footprint import Footprint
+from planner.engine.records.job import JobNumbers
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload
-from planner.workload.weights import DTYPE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """Numbers of one resolved workload. Lengths in tokens, sizes in bytes, flags as 0 or 1 so that they can be columns."""
+class Job(JobNumbers[float]):
+    """One resolved workload. Lengths in tokens, sizes in bytes, flags as 0 or 1."""
 
     task: str
-    train: float
-    adapters: float
-    """Parameters of the LoRA adapters; 0: every parameter is trained."""
     dtype: str
     stored: str
     """Storage format of the linear weights."""
-    linear_bytes: float
-    """Bytes per stored parameter of linear layers."""
-    other_bytes: float
-    """Bytes per stored parameter of embedding, norms and head."""
-    weight_bits_packed: float
-    """1 when linear weights are unpacked on the fly to the compute dtype."""
-    unpacked_bytes: float
-    """Bytes moved to unpack one of them, beside reading it packed."""
-    keeps_unpacked: float
-    """1: what is unpacked in forward stays for backward."""
-    unpack_host_s: float
-    """Host time one product of packed weights adds in eager mode."""
-    frozen_bytes: float = 0.0
-    """Weights of further models, as the next three: see `companions.Held`."""
-    trained_beside: float = 0.0
-    draft_cached: float = 0.0
-    adapter_bytes: float = 0.0
-    draft_tokens: float = 0.0
-    """Tokens a draft model proposes for each pass of the model; 0: none does, or it is not timed."""
-    acceptance: float = 0.0
-    """How likely one of them is accepted where those before it were."""
-    gptq: float
-    """1 when linear weights are in GPTQ's format."""
-    kv_bytes: float
-    activation_bytes: float
-    narrow_bytes: float
-    """Bytes of an element the products compute in when that is below 16 bit; else 0."""
-    gradient_bytes: float
-    master_bytes: float
-    cast_bytes: float
-    state_bytes: float
-    """Optimizer states per trained parameter."""
-    state_traffic: float
-    """Bytes an optimizer step moves per trained parameter."""
-    autocast: float
-    eager_attention: float
-    in_backward: float
-    """The optimizer steps inside backward, layer by layer."""
-    offload_optimizer: float
-    offload_parameters: float
-    offload_activations: float
-    compiled: float
-
-    sequence: float
-    global_batch: float
-    """Sequences per optimizer step; 0: one micro batch a rank."""
     micro_batch: float
     """0: to be searched."""
     batch: float
-    input_tokens: float
-    output_tokens: float
-    prefix_tokens: float
-    lockstep: float
-    """Requests of one length at a fixed concurrency, which start and end together."""
     request_rate_per_s: float
     """0: not given."""
     concurrency: float
     """Concurrent requests of the whole deployment; 0: not given; inf: as many as fit."""
-    memory_fraction: float
-    """Share of the GPU the engine may take; 1: all of it."""
-    headroom: float
-
     engine: Engine
     workload: Workload
     architecture: Architecture
-    kept: Footprint = NOTHING
+    footprint: Footprint[float]
     draft: Draft | None = None
     """The draft model that is timed."""
     assumed: dict[str, Any] = field(default_factory=dict)
-
-
-def resolve(workload: Workload, architecture: Architecture, where: str = "", *, headroom: float = 0.0) -> Job:
-    """Fill in every default. Raises `UserError` naming each value that is missing, out of range or contradictory."""
-    problems = Problems(where)
-    choose = Chooser(workload)
-    train = workload.task in {"train", "finetune"}
-    check_numbers(workload, problems)
-    if architecture.encoder and workload.task in {"generate", "serve"}:
-        name = architecture.family
-        problems.add(
-            "task",
-            f"{workload.task!r} is not possible: {name} is an encoder and generates nothing; use train, finetune or prefill.",
-        )
-    engine = find_engine(choose("engine", usual_engine(workload)), where)
-    if train and not engine.trains:
-        able = ", ".join(name for name, records in ENGINES.items() if records[0].trains)
-        problems.add("engine", f"{workload.engine!r} does not train; it has to be one of {able}.")
-    if engine.release and "@" not in (workload.engine or ""):
-        choose.assumed["engine_release"] = engine.release
-    dtype = choose("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")
-    parts = (
-        training_numbers(workload, architecture, choose, problems)
-        if train
-        else inference_numbers(architecture, choose, problems, dtype, fp8_cache=engine.fp8_cache)
-    )
-    lengths = lengths_of(workload, choose, problems, train=train)
-    beside = held(workload, architecture, problems)
-    draft = draft_of(workload, architecture, choose, problems)
-    problems.raise_if_any()
-    choose.assumed |= context_assumed(workload, architecture)
-    fraction = workload.memory_fraction if workload.memory_fraction is not None else engine.pool_fraction
-    if not train and fraction is not None and workload.memory_fraction is None:
-        choose.assumed["memory_fraction"] = fraction
-    asked = workload.targets.headroom
-    stores_scores = engine.eager_attention or architecture.family in engine.eager_families
-    eager = choose("attention", "eager" if stores_scores else "flash") == "eager"
-    return Job(
-        task=workload.task,
-        train=float(train),
-        dtype=dtype,
-        activation_bytes=DTYPE_BYTES[dtype] if dtype in {"fp32", "tf32"} else 2.0,
-        narrow_bytes=DTYPE_BYTES[dtype] if dtype in {"fp8", "int8", "fp4"} else 0.0,
-        eager_attention=float(eager),
-        compiled=float(choose("compile", default=False)) if train else float(bool(workload.compile)),
-        memory_fraction=1.0 if train or fraction is None else fraction,
-        headroom=headroom if asked is None else asked,
-        engine=engine,
-        workload=workload,
-        architecture=architecture,
-        kept=footprint_of(workload, architecture, choose, engine, parts | {"eager": eager}) if train else NOTHING,
-        assumed=choose.assumed,
-        stored=workload.lora.base
-        if train and workload.lora
-        else "bf16"
-        if train
-        else workload.weight_dtype or choose.assumed["weight_dtype"],
-        draft=draft,
-        draft_tokens=draft.tokens if draft else 0.0,
-        acceptance=draft.acceptance if draft else 0.0,
-        **_beside(beside),
-        **parts,
-        **lengths,
-    )
-
-
-def _beside(found: Held) -> dict[str, float]:
-    return {
-        "frozen_bytes": found.frozen_bytes,
-        "trained_beside": found.trained,
-        "draft_cached": found.cached_per_token,
-        "adapter_bytes": found.adapter_bytes,
-    }
-
-
-def usual_engine(workload: Workload) -> str:
-    """What runs a workload that does not say.
-
-    Transformer Engine (in Megatron) trains in FP8, PEFT on transformers tunes adapters and runs bitsandbytes' formats, vLLM serves.
-    """
-    if workload.task in {"train", "finetune"}:
-        return "megatron" if workload.dtype == "fp8" else "transformers" if workload.lora else "torch"
-    if workload.weight_dtype in UNPACK_HOST_S:
-        return "transformers"
-    return "vllm" if workload.task == "serve" else "generic"

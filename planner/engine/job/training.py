@@ -6,9 +6,11 @@ from planner.engine.job.defaults import Chooser
 from planner.engine.job.engine import Engine
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, stored_bytes
 from planner.engine.memory.activations import Manner
-from planner.engine.memory.footprint import Footprint, footprint
+from planner.engine.memory.footprint import footprint
+from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
+from planner.workload.matrices import adapter_parameters
 from planner.workload.tasks import Workload
 
 RECIPES: dict[str, tuple[float, float, float, float]] = {
@@ -34,7 +36,7 @@ def training_numbers(workload: Workload, architecture: Architecture, choose: Cho
     if workload.lora is not None:
         if workload.lora.rank <= 0:
             problems.add("lora.rank", f"{workload.lora.rank} is not accepted; it has to be above 0.")
-        adapters = float(architecture.lora_parameters(workload.lora.rank, workload.lora.adapted))
+        adapters = float(adapter_parameters(architecture, workload.lora.rank, workload.lora.adapted))
         linear, other, packed = stored_bytes(base, "lora.base", architecture, problems)
         sixteen = recipe == "bf16" and base not in {"nf4", "nf4-dq", "fp4", "int8"}
         gradient, cast = (2.0 if sixteen else 4.0), 0.0
@@ -68,7 +70,7 @@ def training_numbers(workload: Workload, architecture: Architecture, choose: Cho
 
 def footprint_of(
     workload: Workload, architecture: Architecture, choose: Chooser, engine: Engine, parts: dict[str, float]
-) -> Footprint:
+) -> Footprint[float]:
     """What the job keeps; adapters on a packed base are FP32 and multiplied under autocast, as `peft` prepares them."""
     recipe, lora = choose("recipe", choose.assumed.get("recipe")), workload.lora
     packed = parts["weight_bits_packed"] > 0
@@ -76,7 +78,7 @@ def footprint_of(
         wide=4.0 if recipe == "fp32" else 2.0,
         residual=4.0 if recipe == "fp32" or (recipe == "amp" and lora is None) else 2.0,
         autocast=recipe == "amp" or packed,
-        fused=engine.fused_elementwise or bool(workload.compile),
+        fused=bool(engine.fused_elementwise or workload.compile),
         eager=bool(parts["eager"]),
         sequence=float(choose("sequence", 2048)),
         all_inputs=lora is not None and lora.base in UNPACK_HOST_S and engine.packed_keep_inputs,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from planner.engine.memory.blocks import Block, block_of
 from planner.workload.architecture import Architecture
+from planner.workload.block import Block
 
 STATISTIC = 4.0
 """Bytes of one FP32 number a row: the root mean square of a norm, the logarithm of a softmax's sum."""
@@ -94,7 +94,7 @@ class Kept:
 
 def kept_by(a: Architecture, manner: Manner) -> Kept:
     """What one token leaves behind in a layer of `a`."""
-    block = block_of(a)
+    block = a.block
     dense = a.dense_layers / a.layers
     scores = _scores(a, block, manner)
     routed = _experts(a, block, manner) if a.moe_layers else 0.0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.memory.activations import Manner, kept_by
-from planner.engine.memory.blocks import block_of
+from planner.engine.records.footprint import Footprint
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import matrices
 
@@ -13,52 +13,7 @@ CHUNKS = 8
 """Pieces a chunked loss cuts the tokens into (torchtune's default)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Footprint:
-    """Symbols: see `activations`. Zero in every field: inference."""
-
-    norms: float = 0.0
-    """Bytes a token leaves in a layer, as the next five."""
-    attention: float = 0.0
-    attention_recomputed: float = 0.0
-    """Where the scores are computed again in backward."""
-    scores: float = 0.0
-    mlp: float = 0.0
-    dropout: float = 0.0
-    boundary: float = 0.0
-    """Bytes of a token's input to a layer."""
-    backward: float = 0.0
-    """Bytes a token's gradients take at most inside a layer's backward."""
-    head: float = 0.0
-    """Bytes a token leaves after the last layer, logits apart."""
-    logits_alive: float = 0.0
-    """Bytes a token and vocabulary entry that the training loop holds until its backward pass is over."""
-    logits_forward: float = 0.0
-    """Further ones as the loss has just been computed."""
-    logits_backward: float = 0.0
-    """Further ones as backward starts."""
-    logits_gradient: float = 0.0
-    """Further ones as the head's gradient is computed."""
-    head_gradient: float = 0.0
-    """Bytes a parameter of the head of what its gradient takes while it is made."""
-    head_product: float = 0.0
-    """Of it, what the product makes before it is cast."""
-    early_gradient: float = 0.0
-    """The same while the loss still stands, where it comes in pieces."""
-    arriving_gradient: float = 0.0
-    """Bytes a parameter of a gradient on its way to the one it is added to."""
-    step: float = 0.0
-    """Bytes a trained parameter of the optimizer's temporaries."""
-    step_matrix: float = 0.0
-    """Bytes of its temporaries for the largest matrix."""
-    layer_matrix: float = 0.0
-    """Parameters of a layer's largest matrix."""
-
-
-NOTHING = Footprint()
-
-
-def footprint(a: Architecture, manner: Manner, *, recipe: str, optimizer: str, loss: str) -> Footprint:
+def footprint(a: Architecture, manner: Manner, *, recipe: str, optimizer: str, loss: str) -> Footprint[float]:
     """Of training `a` in the words of a workload."""
     one = kept_by(a, manner)
     again = kept_by(a, replace(manner, eager=False, recomputed=True)) if manner.eager else one
@@ -93,7 +48,7 @@ def _logits(a: Architecture, manner: Manner, loss: str) -> dict[str, float]:
     w = manner.wide
     copy = 0.0 if w == 4 else 4.0
     if loss == "full":
-        capped = w * block_of(a).capped_logits
+        capped = w * a.block.capped_logits
         return {
             "logits_alive": w,
             "logits_forward": 4.0 + copy + capped,

@@ -17,7 +17,7 @@ MOVED_GRADIENT_BYTES = 2.0
 
 def host_bytes(t: Table) -> Floats:
     """Bytes of host memory a GPU's share takes, shape [rows]; 0 where nothing is offloaded."""
-    j, s, k, m = t.job, t.layout, t.kept, t.model
+    j, s, k, m = t.job, t.layout, t.footprint, t.model
     stage = stage_parameters(t)
     held = stage.linear + stage.other
     states_over, weights_over = (np.where(s.zero >= level, s.shard, 1.0) for level in (1, 3))

@@ -104,7 +104,7 @@ def _end(t: Table, *, first: bool) -> _End:
 
 def _moments(t: Table, end: _End) -> list[Moment]:
     """Forward done · backward starts · the head's gradient · the last layer's backward · the first layer's · its end · the step."""
-    j, s, k = t.job, t.layout, t.kept
+    j, s, k = t.job, t.layout, t.footprint
     trains = (k.head_gradient > 0) & (j.adapters == 0)
     alone = (j.in_backward == 0) * 1.0
     whole, selective = (s.checkpointing > 1) * 1.0, (s.checkpointing == 1) * 1.0

@@ -9,12 +9,12 @@ import numpy as np
 
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
-from planner.engine.job.engines import BARE_CONTEXT_BYTES
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
 from planner.engine.memory.host import host_bytes
 from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence, prompt_pass
 from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, Term, component_bytes
 from planner.engine.memory.training import training_terms
+from planner.engine.records.engine import BARE_CONTEXT_BYTES
 from planner.units import GIB
 
 CPU_PROCESS_BYTES = 0.4 * GIB

@@ -110,7 +110,7 @@ def _gradients(t: Table, at: Moment) -> list[Term]:
 
 def _activations(t: Table, at: Moment) -> list[Term]:
     """Split over tensor-parallel ranks: with their sequence parallelism nothing of a layer is held whole."""
-    s, k = t.layout, t.kept
+    s, k = t.layout, t.footprint
     tokens = s.micro_batch * t.job.sequence / s.cp / s.tp
     terms = []
     for name, size in (
@@ -174,7 +174,7 @@ def _logits(t: Table, at: Moment) -> list[Term]:
 
 def _buffers(t: Table, at: Moment) -> list[Term]:
     """Beside the computation: casts, gathered weights, reduction buckets, unpacked weights, the optimizer's temporaries."""
-    j, s, k = t.job, t.layout, t.kept
+    j, s, k = t.job, t.layout, t.footprint
     layer = at.linear / np.ceil(t.model.layers / s.pp)
     trained = trained_of(t, at)
     over = np.where(s.zero >= 1, s.shard, 1.0)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.engine.columns import Floats, LayoutColumns, Rows
-from planner.engine.estimate.estimate import CHECKPOINTING, ZERO_STAGE
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import fabric_of, link_of
+from planner.engine.records.layout import CHECKPOINTING, ZERO_STAGE
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
 

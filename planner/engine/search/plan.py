@@ -16,7 +16,8 @@ from planner.engine.evaluate.request_rate import served
 from planner.engine.explain.candidate import PLAN_HEADROOM
 from planner.engine.job.compute_capability import barred
 from planner.engine.job.context_length import check_context
-from planner.engine.job.job import Job, resolve
+from planner.engine.job.job import Job
+from planner.engine.job.resolve import resolve
 from planner.engine.levers.levers import levers_for, with_hints
 from planner.engine.performance.operators.chip import Chip, FindChip
 from planner.engine.search.layouts import DEFAULT_MOST_GPUS, Site, enumerate_layouts

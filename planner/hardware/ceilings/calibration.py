@@ -1,4 +1,4 @@
-"""From vendor figures, priors and measurements to the ceilings of one device: measured over public over usual."""
+"""From vendor figures, records and measurements to the ceilings of one device: measured over public over usual."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from planner.hardware.catalogue.gpus import Gpu
-    from planner.hardware.ceilings.priors import Priors, Record, Share
+    from planner.hardware.ceilings.records import CeilingRecord, CeilingRecords, Share
     from planner.hardware.measurements.measurement import Measurement
 
 SIXTEEN_BIT = ("bf16", "fp16")
@@ -33,23 +33,25 @@ PAIR_SPREADS = {
 """How well the efficiency of one dtype tells that of another on the same matrix units; half width of the logarithm's 90 %."""
 CPU_PAIR_SPREAD = 0.5
 """On a CPU all dtypes share cores, clock and neighbours, though not instructions."""
-KIN_SHARE = 0.5
-"""How much of what a kindred device was off is expected of this one: families agree about half."""
-KIN_NARROWING = 0.8
-"""What a measured kindred device leaves of the spread."""
+RELATED_SHARE = 0.5
+"""How much of what a related device was off is expected of this one: families agree about half."""
+RELATED_NARROWING = 0.8
+"""What a measured related device leaves of the spread."""
 BANDWIDTH_PAIR_SPREAD = 0.1
 """Other kernels on the same memory."""
 
 
-def ceilings_of(gpu: Gpu, priors: Priors, measurements: Sequence[Measurement] = (), kin: Iterable[Gpu] = ()) -> Ceilings:
+def ceilings_of(
+    gpu: Gpu, records: CeilingRecords, measurements: Sequence[Measurement] = (), related: Iterable[Gpu] = ()
+) -> Ceilings:
     """What `gpu` reaches.
 
-    `measurements` of the part itself (`device` is its name) replace what is known of it; those of the parts in `kin` shift and
+    `measurements` of the part itself (`device` is its name) replace what is known of it; those of the parts in `related` shift and
     narrow the figures that only rest on its kind. Dtypes that neither the vendor nor a measurement gives stay missing.
-    Raises `LookupError` when the priors say nothing of this kind of device (`load_priors` has made sure that they do).
+    Raises `LookupError` when the records say nothing of this kind of device (`load_ceiling_records` has made sure that they do).
     """
-    prior = prior_ceilings(gpu, priors.of(gpu))
-    taught = _taught_by_kin(gpu, prior, priors, measurements, kin)
+    prior = unmeasured_ceilings(gpu, records.of(gpu))
+    taught = _adjusted_by_related(gpu, prior, records, measurements, related)
     own = [one for one in measurements if one.device == gpu.name]
     return _with_parts(gpu, _with_measured(gpu, taught, figures_of(own, taught)), own) if own else taught
 
@@ -83,7 +85,7 @@ def _with_parts(gpu: Gpu, found: Ceilings, own: Sequence[Measurement]) -> Ceilin
     )
 
 
-def prior_ceilings(gpu: Gpu, records: Sequence[Record]) -> Ceilings:
+def unmeasured_ceilings(gpu: Gpu, records: Sequence[CeilingRecord]) -> Ceilings:
     """What is known without any measurement in the store; `records` the most telling first."""
     usual = _compute_shares(gpu, [record for record in records if record.gpu is None])
     public = _compute_shares(gpu, [record for record in records if record.gpu is not None])
@@ -181,19 +183,21 @@ def _with_measured(gpu: Gpu, prior: Ceilings, measured: MeasuredFigures) -> Ceil
     )
 
 
-def _taught_by_kin(gpu: Gpu, prior: Ceilings, priors: Priors, measurements: Sequence[Measurement], kin: Iterable[Gpu]) -> Ceilings:
+def _adjusted_by_related(
+    gpu: Gpu, prior: Ceilings, records: CeilingRecords, measurements: Sequence[Measurement], related: Iterable[Gpu]
+) -> Ceilings:
     """`prior`, with the figures that only rest on the kind moved half as far as measured parts of that kind were off."""
     from dataclasses import replace
 
-    kind = priors.kind_of(gpu)
+    kind = records.kind_of(gpu)
     compute: dict[str, list[float]] = {}
     bandwidth: list[float] = []
     teachers = []
-    for other in kin:
-        points = [one for one in measurements if one.device == other.name and one.solid]
-        if other.name == gpu.name or other.kind != gpu.kind or not points or not kind or priors.kind_of(other) != kind:
+    for other in related:
+        points = [one for one in measurements if one.device == other.name and one.reliable]
+        if other.name == gpu.name or other.kind != gpu.kind or not points or not kind or records.kind_of(other) != kind:
             continue
-        expected = prior_ceilings(other, priors.of(other))
+        expected = unmeasured_ceilings(other, records.of(other))
         seen = figures_of(points, expected)
         for dtype, ceiling in seen.compute_flop_per_s.items():
             if dtype in expected.compute_flop_per_s:
@@ -207,14 +211,14 @@ def _taught_by_kin(gpu: Gpu, prior: Ceilings, priors: Priors, measurements: Sequ
     def taught(ceiling: Ceiling, logs: list[float] | None) -> Ceiling:
         if not logs or ceiling.basis != "spec":
             return ceiling
-        ratio = math.exp(KIN_SHARE * sum(logs) / len(logs))
-        return scaled(ceiling, ratio, ceiling.spread * KIN_NARROWING, f"half as far off as {'; '.join(teachers)}")
+        ratio = math.exp(RELATED_SHARE * sum(logs) / len(logs))
+        return scaled(ceiling, ratio, ceiling.spread * RELATED_NARROWING, f"half as far off as {'; '.join(teachers)}")
 
     moved = {dtype: taught(ceiling, compute.get(dtype)) for dtype, ceiling in prior.compute_flop_per_s.items()}
     return replace(prior, compute_flop_per_s=moved, bandwidth_bytes_per_s=taught(prior.bandwidth_bytes_per_s, bandwidth))
 
 
-def _compute_shares(gpu: Gpu, records: Sequence[Record]) -> dict[str, Ceiling]:
+def _compute_shares(gpu: Gpu, records: Sequence[CeilingRecord]) -> dict[str, Ceiling]:
     found: dict[str, Ceiling] = {}
     for dtype, peak in gpu.compute_flop_per_s.items():
         for record in records:
@@ -224,7 +228,7 @@ def _compute_shares(gpu: Gpu, records: Sequence[Record]) -> dict[str, Ceiling]:
     return found
 
 
-def _attention(gpu: Gpu, compute: Mapping[str, Ceiling], share: Share, record: Record) -> dict[str, Ceiling]:
+def _attention(gpu: Gpu, compute: Mapping[str, Ceiling], share: Share, record: CeilingRecord) -> dict[str, Ceiling]:
     """Prefill attention: a share of the 16-bit peak; fp32, and CPUs without 16 bits, keep the same proportion to products."""
     found = {}
     for dtype in ATTENTION_DTYPES:
@@ -238,7 +242,7 @@ def _attention(gpu: Gpu, compute: Mapping[str, Ceiling], share: Share, record: R
     return found
 
 
-def _collectives(records: Sequence[Record]) -> tuple[Collective, ...]:
+def _collectives(records: Sequence[CeilingRecord]) -> tuple[Collective, ...]:
     """One entry per link, operation and count: of the part itself if it has it, else of the widest kind that does."""
     found: dict[tuple[str, str, int], Collective] = {}
     for record in records:
@@ -248,7 +252,7 @@ def _collectives(records: Sequence[Record]) -> tuple[Collective, ...]:
     return tuple(found.values())
 
 
-def _by_key(records: Sequence[Record], field: str, unit: float) -> dict[str, Ceiling]:
+def _by_key(records: Sequence[CeilingRecord], field: str, unit: float) -> dict[str, Ceiling]:
     found: dict[str, Ceiling] = {}
     for record in records:
         for name, share in getattr(record, field).items():
@@ -256,21 +260,21 @@ def _by_key(records: Sequence[Record], field: str, unit: float) -> dict[str, Cei
     return found
 
 
-def _knee(records: Sequence[Record], field: str) -> float:
+def _knee(records: Sequence[CeilingRecord], field: str) -> float:
     return float(next(given for record in records if (given := getattr(record, field)) is not None))
 
 
-def _figure(records: Sequence[Record], field: str, unit: float = 1.0) -> Ceiling:
+def _figure(records: Sequence[CeilingRecord], field: str, unit: float = 1.0) -> Ceiling:
     share, record = _chosen(records, field)
     return _ceiling(record, share, unit)
 
 
-def _chosen(records: Sequence[Record], field: str) -> tuple[Share, Record]:
+def _chosen(records: Sequence[CeilingRecord], field: str) -> tuple[Share, CeilingRecord]:
     for record in records:
         if (given := getattr(record, field)) is not None:
             return given, record
     raise LookupError(f"no record gives {field}")
 
 
-def _ceiling(record: Record, share: Share, unit: float = 1.0) -> Ceiling:
+def _ceiling(record: CeilingRecord, share: Share, unit: float = 1.0) -> Ceiling:
     return Ceiling(share.value * unit, share.spread, record.basis, record.label)

@@ -16,15 +16,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from planner.hardware.catalogue.networks import Fabric
-
-__all__ = ["COLLECTIVE_KNEE", "Basis", "Ceiling", "Ceilings", "Collective", "CollectiveOp", "Link", "NodeCollective", "TrainPoint"]
+from planner.hardware.catalogue.interconnects import CollectiveOp, Fabric, Link
 
 Basis = Literal["spec", "public", "transferred", "measured"]
-"""'spec': the vendor's figure times what is usual; 'public': measured elsewhere on this part; 'transferred': scaled by a measurement of
-another dtype or a kindred device; 'measured': on this device."""
-CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall"]
-Link = Literal["nvlink", "pcie"]
+"""Weakest to strongest. 'spec': the vendor's figure times what is usual for its kind; 'public': measured elsewhere on this part;
+'transferred': scaled by a measurement of another dtype or a related part; 'measured': on this device."""
 COLLECTIVE_KNEE = 0.62
 """How a collective's latency and transfer add up: more than their sum, as the pipeline fills late."""
 
@@ -145,7 +141,7 @@ class Ceilings:
     allocator_slack: Ceiling | None = None
     """What the caching allocator keeps above what is allocated in a training step, as a share; None: not measured."""
     node_collectives: tuple[NodeCollective, ...] = ()
-    """Over several nodes, by measurement alone; without one, the network is taken for what `planner.hardware.catalogue.networks` says."""
+    """Over several nodes, by measurement alone; without one, the network is taken for what `planner.hardware.catalogue.interconnects` says."""
 
     def weight_bandwidth(self, stored: str) -> Ceiling:
         """Bytes per second at which weights stored as `stored` are read."""

@@ -93,7 +93,7 @@ class Product:
 
 def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigures:
     """The figures that `points`, all of one device, show; `prior` fills in what a formula needs and no point gives."""
-    usable = [one for one in points if one.value and (one.solid or one.status in WEAK_SPREADS)]
+    usable = [one for one in points if one.value and (one.reliable or one.status in WEAK_SPREADS)]
     kernel = _latency(usable, "launch/kernel", prior.kernel_latency_s)
     weights, bandwidth = _bandwidths(usable, kernel or prior.kernel_latency_s, prior)
     latency = (kernel or prior.kernel_latency_s).value
@@ -143,12 +143,12 @@ def source_of(points: Sequence[Measurement], what: str) -> str:
 
 def _preferred(points: Sequence[Measurement]) -> Sequence[Measurement]:
     """The undisturbed points, or all when there are none."""
-    return [one for one in points if one.solid] or points
+    return [one for one in points if one.reliable] or points
 
 
 def _counts(ceiling: Ceiling, prior: Ceiling | None, points: Iterable[Measurement]) -> bool:
     """Whether a measurement replaces `prior`: always when undisturbed, else where less was known without it."""
-    return prior is None or any(one.solid for one in points) or ceiling.spread < prior.spread
+    return prior is None or any(one.reliable for one in points) or ceiling.spread < prior.spread
 
 
 def _products(points: Iterable[Measurement]) -> list[Product]:

@@ -7,20 +7,20 @@ A collective over messages of several sizes gives both of its figures: t^q = lat
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
-from planner.hardware.catalogue.networks import Fabric, fabric_of, usual_fabric
-from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE, Ceiling, Collective, CollectiveOp, Link, NodeCollective
+from planner.hardware.catalogue.interconnects import CollectiveOp, Fabric, fabric_of, usual_fabric, usual_link
+from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE, Ceiling, Collective, NodeCollective
 from planner.hardware.ceilings.measured import Product, basis_of, rate_of_products, source_of, spread_of
+from planner.hardware.measurements.plausibility import COLLECTIVE_OPS, FEWEST_RANKS
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu
     from planner.hardware.ceilings.ceilings import Ceilings
     from planner.hardware.measurements.measurement import Measurement
 
-OPERATIONS: tuple[CollectiveOp, ...] = get_args(CollectiveOp)
 LATENCY_SPREAD = 0.2
 """90 % half width that a straight line through a whole series leaves on its ends: algorithms change between sizes."""
 EFFICIENCY_SPREAD = 0.1
@@ -28,9 +28,6 @@ LEAST_LATENCY_SHARE = 0.2
 """Of the smallest message's time: a line whose latency comes out below has too few small messages to tell."""
 DECODE_SHARE = 0.3
 """Reading has to be this much of the time for a decoding point to tell its rate."""
-FEWEST = 2
-"""Ranks of a collective."""
-PAIR = 2
 
 
 def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective, ...]:
@@ -38,11 +35,11 @@ def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective,
 
     What nodes do together tells of their network, not of the link inside one.
     """
-    link, rate = node_link(gpu)
+    link, rate = usual_link(gpu)
     found: dict[tuple[str, int], Collective] = {}
     for one in points:
         op, ranks = _operation(one), one.parameters.get("ranks")
-        if op is None or not isinstance(ranks, int) or ranks < FEWEST or one.parameters.get("nodes", 1) != 1:
+        if op is None or not isinstance(ranks, int) or ranks < FEWEST_RANKS or one.parameters.get("nodes", 1) != 1:
             continue
         line = _line(op, ranks, one.parameters["series"])
         if line is None:
@@ -94,32 +91,11 @@ def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCo
     return tuple(found.values())
 
 
-def collective_faults(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(parameter, what is wrong with it) of a collective that has a value."""
-    ranks, nodes, series = given.get("ranks"), given.get("nodes", 1), given.get("series")
-    if given.get("op") not in OPERATIONS:
-        yield "op", f"{given.get('op')!r} is none of {', '.join(OPERATIONS)}."
-    if not isinstance(ranks, int) or ranks < FEWEST:
-        yield "ranks", f"{ranks!r} is no number of ranks from {FEWEST}."
-    elif not isinstance(nodes, int) or nodes < 1:
-        yield "nodes", f"{nodes!r} is no number of nodes."
-    elif ranks % nodes:
-        yield "nodes", f"{ranks} ranks do not fill {nodes} nodes."
-    if "fabric" in given and given["fabric"] not in get_args(Fabric):
-        yield "fabric", f"{given['fabric']!r} is none of {', '.join(get_args(Fabric))}."
-    if not isinstance(series, list) or not series or not all(map(_is_point, series)):
-        yield "series", "is no list of pairs, bytes and seconds, each above 0."
-
-
-def _is_point(pair: object) -> bool:
-    return isinstance(pair, list | tuple) and len(pair) == PAIR and all(isinstance(one, int | float) and one > 0 for one in pair)
-
-
 def _operation(one: Measurement) -> CollectiveOp | None:
     """What was measured; None where the point is no collective, or cannot be planned with."""
-    if one.kind != "collective" or not one.solid or not isinstance(one.parameters.get("series"), list):
+    if one.kind != "collective" or not one.reliable or not isinstance(one.parameters.get("series"), list):
         return None
-    return next((name for name in OPERATIONS if name == one.parameters.get("op")), None)
+    return next((name for name in COLLECTIVE_OPS if name == one.parameters.get("op")), None)
 
 
 def _fabric(one: Measurement, gpu: Gpu) -> Fabric | None:
@@ -127,14 +103,6 @@ def _fabric(one: Measurement, gpu: Gpu) -> Fabric | None:
     if told is None:
         return usual_fabric(gpu) if one.origin == "own" else None
     return next((kind for kind in get_args(Fabric) if kind == told), None)
-
-
-def node_link(gpu: Gpu) -> tuple[Link, float]:
-    """(name, bytes/s of one direction) of the link a baseboard, or its slot, gives the part."""
-    baseboard = (gpu.form_factor or "").upper().startswith(("SXM", "OAM", "SUPERCHIP"))
-    if baseboard and gpu.nvlink_bytes_per_s:
-        return "nvlink", gpu.nvlink_bytes_per_s / 2
-    return "pcie", (gpu.pcie_bytes_per_s or 32e9) / 2
 
 
 def _line(op: object, ranks: int, series: Sequence[Sequence[float]]) -> tuple[float, float] | None:
@@ -153,7 +121,7 @@ def _line(op: object, ranks: int, series: Sequence[Sequence[float]]) -> tuple[fl
 def attention_of(points: Iterable[Measurement], known: Ceilings) -> dict[str, Ceiling]:
     """Dtype -> rate of prefill attention."""
     found = {}
-    prompts = [one for one in points if one.kind == "attention" and one.solid and one.value and one.flop]
+    prompts = [one for one in points if one.kind == "attention" and one.reliable and one.value and one.flop]
     for dtype in sorted({one.dtype for one in prompts if one.dtype}):
         those = [one for one in prompts if one.dtype == dtype]
         products = [
@@ -170,7 +138,7 @@ def cache_rate_of(points: Iterable[Measurement], known: Ceilings) -> Ceiling | N
     """Bytes per second at which decoding reads its cache."""
     for one in points:
         batch, kv_heads = one.parameters.get("batch"), one.parameters.get("kv_heads")
-        if one.kind != "attention-decode" or not one.solid or not one.value or not one.bytes:
+        if one.kind != "attention-decode" or not one.reliable or not one.value or not one.bytes:
             continue
         if not isinstance(batch, int) or not isinstance(kv_heads, int) or one.parameters.get("cache") == "warm":
             continue

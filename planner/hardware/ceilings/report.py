@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.hardware.catalogue.networks import FABRIC_EFFICIENCY, FABRIC_LATENCY
+from planner.hardware.catalogue.interconnects import FABRIC_EFFICIENCY, FABRIC_LATENCY, usual_link
 from planner.hardware.ceilings.ceilings import Ceiling
 from planner.hardware.ceilings.measured import Product, spread_of
-from planner.hardware.ceilings.measured_collectives import node_link
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu
@@ -78,7 +77,7 @@ def report(gpu: Gpu, used: Ceilings, spec: Ceilings, points: Iterable[Measuremen
         knee=used.knee,
         residuals=residuals,
         residual_median=errors[len(errors) // 2] if len(errors) >= FEW_POINTS else None,
-        measurements=sum(one.solid for one in own),
+        measurements=sum(one.reliable for one in own),
     )
 
 
@@ -107,7 +106,7 @@ def _lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingLine]:
 
 def _inside_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingLine]:
     """What was measured among several in one machine."""
-    link, rate = node_link(gpu)
+    link, rate = usual_link(gpu)
     known = {(one.link, one.op, one.gpus): one for one in spec.collectives}
     for one in sorted(used.collectives, key=lambda one: (one.op, one.gpus)):
         before = known.get((one.link, one.op, one.gpus))
@@ -124,7 +123,7 @@ def _across_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingL
     for one in sorted(used.node_collectives, key=lambda one: (one.op, one.nodes, one.gpus)):
         name = f"{one.op.replace('_', '-')} of {one.gpus} over {one.nodes} nodes ({one.fabric})"
         usual = Ceiling(one.adapters_bytes_per_s * FABRIC_EFFICIENCY, one.bytes_per_s.spread, "spec", "assumed")
-        inside = spec.collective(one.op, one.gpus, node_link(gpu)[0])
+        inside = spec.collective(one.op, one.gpus, usual_link(gpu)[0])
         yield _line(name, "B/s", None, one.bytes_per_s, usual)
         yield _line(f"{name}, latency", "s", None, one.latency_s, _times(inside.latency_s, FABRIC_LATENCY) if inside else None)
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planner.errors import Problem, UserError
-from planner.hardware.ceilings.measured_collectives import collective_faults
 from planner.hardware.measurements.measurement import UNITS, Measurement, Origin, Run
-from planner.hardware.measurements.plausibility import beyond_physics
+from planner.hardware.measurements.plausibility import collective_faults, implausibility
 from planner.schema import faults
 
 if TYPE_CHECKING:
@@ -128,15 +127,15 @@ def load_shipped(folder: Path, known: Callable[[str], Gpu | None]) -> tuple[Meas
 
 def with_shipped(own: Sequence[Measurement], shipped: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """`own` and those shipped measurements whose point one's own do not tell of that device."""
-    told = {(one.device, one.point) for one in own if one.solid}
-    return (*own, *(one for one in shipped if one.solid and (one.device, one.point) not in told))
+    told = {(one.device, one.point) for one in own if one.reliable}
+    return (*own, *(one for one in shipped if one.reliable and (one.device, one.point) not in told))
 
 
 def _taken(row: Row, origin: Origin, known: Callable[[str], Gpu | None], cpu_key: str) -> Measurement:
     fields = {name: getattr(row, name) for name in Measurement.__struct_fields__}
     gpu = known(row.device)
     plain = Measurement(**{**fields, "origin": origin, "device": gpu.name if gpu else row.device})
-    reason = beyond_physics(plain, gpu) if gpu else ""
+    reason = implausibility(plain, gpu) if gpu else ""
     if gpu and gpu.kind == "cpu" and row.fingerprint.partition("-")[0] != cpu_key:
         reason = "measured on another machine: a processor's figures hold for its number of cores and its memory alone"
     return msgspec.structs.replace(plain, quarantine=row.quarantine or reason)

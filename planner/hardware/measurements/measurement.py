@@ -101,7 +101,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Why it is not believed; such a measurement is shown and never planned with."""
 
     @property
-    def solid(self) -> bool:
+    def reliable(self) -> bool:
         """Whether the value may be planned with as it is."""
         return self.value is not None and self.status in {"ok", "noisy"} and not self.quarantine
 

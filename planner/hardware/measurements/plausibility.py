@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, get_args
 
+from planner.hardware.catalogue.interconnects import CollectiveOp, Fabric
 from planner.units import bytes_text, si_text
 
 if TYPE_CHECKING:
@@ -18,11 +20,13 @@ LINK_OVER = 1.10
 """Switches that add up themselves carry more than the link's rate: 482 of 450 GB/s on 8 × H200 (stas00/ml-engineering)."""
 LEAST_LAUNCH_S = 1e-7
 """No operator is launched faster: a tenth of the fastest seen on CPUs and GPUs alike."""
+COLLECTIVE_OPS: tuple[CollectiveOp, ...] = get_args(CollectiveOp)
+FEWEST_RANKS = 2
 _STREAMING = ("copy", "triad", "read", "gemv", "attention-decode")
 """Kinds whose value is bytes/s of the device's memory."""
 
 
-def beyond_physics(point: Measurement, gpu: Gpu) -> str:
+def implausibility(point: Measurement, gpu: Gpu) -> str:
     """Why `point` cannot be true of `gpu`, with both figures; '' where it can, or nothing is known to hold it against."""
     value = point.value
     if value is None:
@@ -48,3 +52,24 @@ def _above(value: float, most: float | None, over: float, whose: str, unit: str)
     if most is None or value <= most * over:
         return ""
     return f"{si_text(value, unit)} is {value / most:.2f} times {whose} {si_text(most, unit)}"
+
+
+def collective_faults(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(parameter, what is wrong with it) of a collective that has a value."""
+    ranks, nodes, series = given.get("ranks"), given.get("nodes", 1), given.get("series")
+    if given.get("op") not in COLLECTIVE_OPS:
+        yield "op", f"{given.get('op')!r} is none of {', '.join(COLLECTIVE_OPS)}."
+    if not isinstance(ranks, int) or ranks < FEWEST_RANKS:
+        yield "ranks", f"{ranks!r} is no number of ranks from {FEWEST_RANKS}."
+    elif not isinstance(nodes, int) or nodes < 1:
+        yield "nodes", f"{nodes!r} is no number of nodes."
+    elif ranks % nodes:
+        yield "nodes", f"{ranks} ranks do not fill {nodes} nodes."
+    if "fabric" in given and given["fabric"] not in get_args(Fabric):
+        yield "fabric", f"{given['fabric']!r} is none of {', '.join(get_args(Fabric))}."
+    if not isinstance(series, list) or not series or not all(map(_is_point, series)):
+        yield "series", "is no list of pairs, bytes and seconds, each above 0."
+
+
+def _is_point(pair: object) -> bool:
+    return isinstance(pair, list | tuple) and len(pair) == 2 and all(isinstance(one, int | float) and one > 0 for one in pair)

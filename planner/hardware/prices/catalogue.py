@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from planner.errors import Problem, UserError
+from planner.hardware.catalogue.interconnects import on_baseboard
 from planner.hardware.prices.catalogue_rows import Row, assembled, read_rows
 from planner.hardware.prices.offers import Offer
 from planner.schema import read_struct, read_toml
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 
 GIB = 2**30
-JOINED = ("SXM", "OAM", "superchip")
-"""Form factors whose GPUs are joined by NVLink, or the vendor's like of it, wherever several are in one instance."""
-
 FLAT = 0.005
 """Spread of spot to list price over regions below which the spot price is no market's."""
 
@@ -247,7 +245,7 @@ def _region(believed: list[Row], priced: Mapping[str, Row], home: str | None) ->
 def _joined(gpu: Gpu, count: int) -> bool | None:
     if gpu.nvlink_bytes_per_s is None:
         return False
-    return True if count > 1 and (gpu.form_factor or "").startswith(JOINED) else None
+    return True if count > 1 and on_baseboard(gpu) else None
 
 
 def _notes(

@@ -6,12 +6,11 @@ Numbers of fields, metrics and bits are literals from nvml.h: bindings of some v
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from planner.observe.snapshot import CapabilityState
 from planner.units import GIGA, MEGA, MIB
 
-CapabilityState = Literal["ok", "not supported", "no permission", "function missing", "stale", "lost", "error"]
-"""How one counter of one device stands after it was asked."""
 LASTING: frozenset[CapabilityState] = frozenset({"not supported", "no permission", "function missing"})
 """States that asking again does not change while the device's configuration stays."""
 
@@ -207,15 +206,6 @@ GPM_METRICS = (
 )
 GPM_FIELDS = tuple(metric.field for metric in GPM_METRICS)
 
-REASON_TEXTS: dict[CapabilityState, str] = {
-    "ok": "no value",
-    "not supported": "not supported by this GPU",
-    "no permission": "not permitted for this user or container",
-    "function missing": "not in this driver version",
-    "stale": "the driver did not answer in time",
-    "lost": "the GPU is lost: it fell off the bus or needs a reset",
-    "error": "the driver reported an error",
-}
 NO_GPM = "SM, tensor and bandwidth counters need Hopper or newer, or GeForce 50xx"
 FIRST_GPM = "first sample: the counter needs two, 0.1 s apart"
 NOT_WITH_MIG = "not reported while MIG is on"

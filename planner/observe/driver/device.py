@@ -17,11 +17,9 @@ from planner.observe.driver.counters import (
     NO_GPM,
     NOT_WITH_MIG,
     POWER_USAGE,
-    REASON_TEXTS,
     SLOW_FIELDS,
     SLOW_QUERIES,
     THROTTLE_COUNTERS,
-    CapabilityState,
     Field,
     Query,
 )
@@ -30,7 +28,7 @@ from planner.observe.driver.mig import MigSlices
 from planner.observe.driver.nvml import Nvml, NvmlError
 from planner.observe.driver.processes import NONE_VISIBLE, ProcessTable, processes_of
 from planner.observe.health import health_warnings
-from planner.observe.snapshot import DeviceSnapshot, ListedKind
+from planner.observe.snapshot import REASON_TEXTS, CapabilityState, DeviceSnapshot, ListedKind
 
 
 @dataclass(slots=True)

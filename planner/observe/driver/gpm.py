@@ -11,10 +11,9 @@ from planner.observe.driver.counters import (
     GPM_LONGEST_WINDOW_S,
     GPM_METRICS,
     GPM_MINIMUM_WINDOW_S,
-    REASON_TEXTS,
-    CapabilityState,
 )
 from planner.observe.driver.nvml import Nvml, NvmlError
+from planner.observe.snapshot import REASON_TEXTS, CapabilityState
 
 
 class GpmRing:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from planner.observe.driver.counters import GPM_FIELDS, MEMORY_V2, NOT_WITH_MIG, REASON_TEXTS
+from planner.observe.driver.counters import GPM_FIELDS, MEMORY_V2, NOT_WITH_MIG
 from planner.observe.driver.gpm import GpmRing
 from planner.observe.driver.nvml import Nvml, NvmlError
-from planner.observe.snapshot import MigSnapshot
+from planner.observe.snapshot import REASON_TEXTS, MigSnapshot
 
 SLICE_GPM_FIELDS = tuple(name for name in GPM_FIELDS if name in MigSnapshot.__struct_fields__)
 """Those of the hardware counters that mean something for a slice."""

@@ -10,12 +10,10 @@ import contextlib
 import math
 from collections.abc import Sequence
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from planner.observe.driver.counters import CapabilityState, Field
-
-if TYPE_CHECKING:
-    from planner.observe.driver.device import NvmlDevice
+from planner.observe.driver.counters import Field
+from planner.observe.snapshot import CapabilityState
 
 NvmlState = Literal["ready", "no driver", "driver not loaded", "version mismatch", "no permission", "error"]
 """How NVML as a whole stands on this machine."""
@@ -69,8 +67,8 @@ class Nvml:
     def __init__(self, pynvml: ModuleType) -> None:
         self._pynvml = pynvml
         self._open = False
-        self._count = 0
-        self._devices: tuple[NvmlDevice, ...] | None = None
+        self.device_count = 0
+        """How many GPUs the driver counts."""
 
     @classmethod
     def open(cls) -> Self:
@@ -85,7 +83,7 @@ class Nvml:
             nvml._open = False
             raise
         try:
-            nvml._count = int(nvml.call("nvmlDeviceGetCount"))
+            nvml.device_count = int(nvml.call("nvmlDeviceGetCount"))
         except NvmlError:
             nvml.close()
             raise
@@ -98,11 +96,9 @@ class Nvml:
         self.close()
 
     def close(self) -> None:
-        """Free what was allocated and end the session; closing twice is harmless."""
+        """End the session; closing twice is harmless."""
         if not self._open:
             return
-        for device in self._devices or ():
-            device.close()
         with contextlib.suppress(NvmlError):  # a session that cannot be ended ends with the process
             self.call("nvmlShutdown")
         self._open = False
@@ -142,15 +138,6 @@ class Nvml:
         except NvmlError:
             return None
         return f"{version // 1000}.{version % 1000 // 10}"
-
-    @property
-    def devices(self) -> tuple[NvmlDevice, ...]:
-        """Every GPU the driver counts, in PCI order, found once; one that does not answer is there with its state."""
-        if self._devices is None:
-            from planner.observe.driver.device import NvmlDevice
-
-            self._devices = tuple(NvmlDevice(self, index) for index in range(self._count))
-        return self._devices
 
     def process_call(self, kind: Literal["compute", "graphics"]) -> str:
         """The function that lists processes: the older one with the few drivers whose newer one gives longer records (R535)."""

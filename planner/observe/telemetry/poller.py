@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from planner.observe.driver.nvml import NVML_DETAILS, Nvml, NvmlError, NvmlState, describe_failure
+from planner.observe.driver.nvml import NVML_DETAILS, NvmlError, NvmlState, describe_failure
 from planner.observe.driver.processes import ProcessTable
+from planner.observe.driver.session import DriverSession
 from planner.observe.snapshot import Snapshot
 from planner.observe.telemetry.reading import HostReader, read_processes, take_snapshot
 from planner.observe.telemetry.source import Telemetry
@@ -34,7 +35,7 @@ class Poller(Telemetry):
         *,
         interval_s: float = 1.0,
         slow_interval_s: float = SLOW_INTERVAL_S,
-        open_nvml: Callable[[], Nvml] = Nvml.open,
+        open_nvml: Callable[[], DriverSession] = DriverSession.open,
     ) -> None:
         super().__init__(on_snapshot)
         self._interval_s = max(FASTEST_INTERVAL_S, interval_s)
@@ -118,7 +119,7 @@ class Poller(Telemetry):
         self._wake.set()
 
     def _run(self) -> None:
-        nvml: Nvml | None = None
+        nvml: DriverSession | None = None
         try:
             host_reader, table = HostReader(), ProcessTable()
             state: NvmlState = "no driver"
@@ -144,13 +145,13 @@ class Poller(Telemetry):
             if nvml is not None:
                 nvml.close()
 
-    def _open(self) -> tuple[Nvml | None, NvmlState, str]:
+    def _open(self) -> tuple[DriverSession | None, NvmlState, str]:
         try:
             return self._open_nvml(), "ready", NVML_DETAILS["ready"]
         except NvmlError as error:
             return None, error.open_state, describe_failure(error)
 
-    def _list_processes(self, nvml: Nvml | None, table: ProcessTable, now_s: float) -> None:
+    def _list_processes(self, nvml: DriverSession | None, table: ProcessTable, now_s: float) -> None:
         """Have snapshots say who uses each GPU, where somebody wants to know and it is time to ask again."""
         if nvml is None:
             return

@@ -8,8 +8,9 @@ import time
 
 from planner.observe import host
 from planner.observe.driver.cuda_order import cuda_ordinals
-from planner.observe.driver.nvml import NVML_DETAILS, Nvml, NvmlError, NvmlState, describe_failure
+from planner.observe.driver.nvml import NVML_DETAILS, NvmlError, NvmlState, describe_failure
 from planner.observe.driver.processes import ProcessTable
+from planner.observe.driver.session import DriverSession
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
 
 
@@ -47,7 +48,7 @@ class HostReader:
 
 
 def take_snapshot(
-    nvml: Nvml | None, host_reader: HostReader, *, slow: bool, interval_s: float, state: NvmlState, detail: str
+    nvml: DriverSession | None, host_reader: HostReader, *, slow: bool, interval_s: float, state: NvmlState, detail: str
 ) -> Snapshot:
     """One tick: every GPU of `nvml` (None: there is no driver, as `state` and `detail` say) and the host."""
     began_s, taken_at = time.monotonic(), dt.datetime.now(tz=dt.UTC)
@@ -72,20 +73,20 @@ def take_snapshot(
     )
 
 
-def read_processes(nvml: Nvml, table: ProcessTable | None) -> None:
+def read_processes(nvml: DriverSession, table: ProcessTable | None) -> None:
     """List who uses each GPU, for the snapshots from now on; without `table` they say nothing of it."""
     for device in nvml.devices:
         device.read_processes(table)
 
 
-def read_once(nvml: Nvml | None = None, *, window_s: float = 0.25, processes: bool = False) -> Snapshot:
+def read_once(nvml: DriverSession | None = None, *, window_s: float = 0.25, processes: bool = False) -> Snapshot:
     """One complete snapshot: reads twice, `window_s` apart, since averages need a beginning; with `processes` who uses each GPU.
 
     Opens and closes its own session unless given one. A missing driver is a snapshot without devices.
     """
     if nvml is None:
         try:
-            with Nvml.open() as opened:
+            with DriverSession.open() as opened:
                 return read_once(opened, window_s=window_s, processes=processes)
         except NvmlError as error:
             state, detail = error.open_state, describe_failure(error)

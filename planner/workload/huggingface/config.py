@@ -1,47 +1,20 @@
 """Reads a Hugging Face `config.json` into an `Architecture`, family by family, exact to the parameter.
 
-Each family is one function from the config's keys to sizes; it states what the modelling code of `transformers`
-builds for that `model_type`, and what it takes for a key that is left out. An unknown `model_type` is refused.
+Each family is one function from the config's keys to sizes (`family.py`); it states what the modelling code of
+`transformers` builds for that `model_type`, and what it takes for a key that is left out. An unknown `model_type` is refused.
 A model of text and something else (`gemma3`, `mistral3`, …) holds its text part under `text_config`: that part is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from planner.errors import Problem, Problems, UserError, nearest_names
 from planner.workload.architecture import Architecture
-from planner.workload.huggingface import gpt, llama
+from planner.workload.huggingface import gpt, llama  # noqa: F401  # each adds its families
+from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
-
-FAMILIES: dict[str, Callable[[ConfigKeys], dict[str, Any]]] = {
-    "llama": llama.llama,
-    "mistral": llama.mistral,
-    "mixtral": llama.mixtral,
-    "qwen": llama.qwen,
-    "qwen2": llama.qwen2,
-    "qwen2_moe": llama.qwen2_moe,
-    "qwen3": llama.qwen3,
-    "qwen3_moe": llama.qwen3_moe,
-    "phi3": llama.phi3,
-    "gemma2": llama.gemma2,
-    "gemma3_text": llama.gemma3,
-    "olmo2": llama.olmo2,
-    "gpt_oss": llama.gpt_oss,
-    "deepseek_v2": llama.deepseek_v2,
-    "deepseek_v3": llama.deepseek_v3,
-    "gpt2": gpt.gpt2,
-    "gptj": gpt.gptj,
-    "gpt_neox": gpt.gpt_neox,
-    "falcon": gpt.falcon,
-    "mpt": gpt.mpt,
-    "phi": gpt.phi,
-    "bloom": gpt.bloom,
-    "opt": gpt.opt,
-    "bert": gpt.bert,
-}
-"""`model_type` -> reader."""
 
 TEXT_PART = "text_config"
 _OTHER_PARTS = ("vision_config", "audio_config")
@@ -68,17 +41,19 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
     return _read(family, config, where, "model.", ())
 
 
-def _read(family: object, config: Mapping[str, Any], where: str, prefix: str, left_out: tuple[str, ...]) -> Architecture:
-    if not isinstance(family, str) or family not in FAMILIES:
-        given = "missing" if family is None else f"{family!r} is not supported"
-        near = nearest_names(str(family), FAMILIES) if family is not None else ()
+def _read(name: object, config: Mapping[str, Any], where: str, prefix: str, left_out: tuple[str, ...]) -> Architecture:
+    if not isinstance(name, str) or name not in FAMILIES:
+        given = "missing" if name is None else f"{name!r} is not supported"
+        near = nearest_names(str(name), FAMILIES) if name is not None else ()
         raise UserError(Problem(where, f"{prefix}model_type", f"{given}; supported: {', '.join(sorted(FAMILIES))}.", near))
     problems = Problems(where)
-    sizes = FAMILIES[family](ConfigKeys(config, problems, prefix))
+    family = FAMILIES[name]
+    sizes = family.read_sizes(ConfigKeys(config, problems, prefix))
     if not problems.found:
         _check(sizes, config, problems, prefix)
     problems.raise_if_any()
-    return Architecture(family=family, **(sizes | {"left_out": (*sizes.get("left_out", ()), *left_out)}))
+    sizes["left_out"] = (*sizes.get("left_out", ()), *left_out)
+    return Architecture(family=name, block=family.block, eager_attention=family.eager_attention, **sizes)
 
 
 def _check(sizes: Mapping[str, Any], config: Mapping[str, Any], problems: Problems, prefix: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.workload.block import Block
+from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
 
 
@@ -43,6 +45,7 @@ def _grouped(sizes: dict[str, Any], kv_heads: int) -> dict[str, Any]:
     }
 
 
+@family("gpt2", Block(activation="gelu-new", narrow_softmax=True, attention_dropout=True))
 def gpt2(keys: ConfigKeys) -> dict[str, Any]:
     """Learned positions; dropout while training."""
     width = keys.size("n_embd", "hidden_size")
@@ -52,6 +55,7 @@ def gpt2(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {"learned_positions": positions, "max_context": positions, "dropout": True, "fused_qkv": True}
 
 
+@family("gptj", Block(activation="gelu-new", parallel=True, joined_rotary=True, wide_scores=True), eager_attention=True)
 def gptj(keys: ConfigKeys) -> dict[str, Any]:
     """One LayerNorm feeds attention (without biases) and MLP; the head has a bias and is not tied."""
     width, vocabulary = keys.size("n_embd"), keys.size("vocab_size", default=50400)
@@ -68,6 +72,7 @@ def gptj(keys: ConfigKeys) -> dict[str, Any]:
     }
 
 
+@family("gpt_neox", Block(parallel=True, joined_rotary=True))
 def gpt_neox(keys: ConfigKeys) -> dict[str, Any]:
     """Rotary positions; attention and MLP side by side; an untied head."""
     sizes = _named_block(keys, keys.size("intermediate_size"), keys.size("vocab_size"), positions=2048)
@@ -80,6 +85,7 @@ def gpt_neox(keys: ConfigKeys) -> dict[str, Any]:
     }
 
 
+@family("falcon", Block(parallel=True, narrow_softmax=True))
 def falcon(keys: ConfigKeys) -> dict[str, Any]:
     """7B: one key/value head and one norm a layer. 40B and 180B ("new decoder architecture"): grouped heads, two norms.
 
@@ -99,6 +105,7 @@ def falcon(keys: ConfigKeys) -> dict[str, Any]:
     return sizes if keys.flag("bias", default=False) else sizes | {"attention_vector": 0, "mlp_vector": 0}
 
 
+@family("mpt", eager_attention=True)
 def mpt(keys: ConfigKeys) -> dict[str, Any]:
     """ALiBi instead of positions; no bias anywhere, norms included."""
     width = keys.size("d_model")
@@ -117,6 +124,7 @@ def mpt(keys: ConfigKeys) -> dict[str, Any]:
     }
 
 
+@family("bloom", eager_attention=True)
 def bloom(keys: ConfigKeys) -> dict[str, Any]:
     """ALiBi instead of positions; a norm after the embedding."""
     width, vocabulary = keys.size("hidden_size", "n_embed"), keys.size("vocab_size", default=250880)
@@ -126,6 +134,7 @@ def bloom(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {"alibi": True, "fused_qkv": True, "final_vector": 4 * width, "max_context": context}
 
 
+@family("opt", Block(activation="relu"))
 def opt(keys: ConfigKeys) -> dict[str, Any]:
     """Learned positions, two rows more than it has tokens. 350M: narrower embeddings, projected; norms after, none at the end."""
     width, vocabulary = keys.size("hidden_size"), keys.size("vocab_size", default=50272)
@@ -149,6 +158,7 @@ def opt(keys: ConfigKeys) -> dict[str, Any]:
     }
 
 
+@family("bert", Block(attention_dropout=True))
 def bert(keys: ConfigKeys) -> dict[str, Any]:
     """The encoder with the head that predicts masked tokens, as `BertForMaskedLM` has it: without pooler, norms after.
 
@@ -172,6 +182,7 @@ def bert(keys: ConfigKeys) -> dict[str, Any]:
     }
 
 
+@family("phi", Block(activation="gelu-new", parallel=True, joined_rotary=True))
 def phi(keys: ConfigKeys) -> dict[str, Any]:
     """One LayerNorm a layer; an untied head with a bias; q/k LayerNorms over the head where asked for."""
     vocabulary = keys.size("vocab_size")

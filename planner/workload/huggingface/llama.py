@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.workload.block import Block
+from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
 
 
@@ -66,6 +68,7 @@ def _qwen_windowed(keys: ConfigKeys, sizes: dict[str, Any]) -> dict[str, Any]:
     return _windowed(keys, sizes, window, sizes["layers"] - keys.count("max_window_layers", absent=28))
 
 
+@family("llama")
 def llama(keys: ConfigKeys) -> dict[str, Any]:
     """Llama 1 to 3 and what copies them."""
     sizes = _sizes(keys, biased=True)
@@ -73,12 +76,14 @@ def llama(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {"mlp_vector": (2 * sizes["ffn"] + sizes["width"]) * biases}
 
 
+@family("mistral")
 def mistral(keys: ConfigKeys) -> dict[str, Any]:
     """A window in every layer, where the config gives one: 0.1 has it, later ones say null."""
     sizes = _sizes(keys, kv_heads=8)
     return _windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
 
 
+@family("mixtral")
 def mixtral(keys: ConfigKeys) -> dict[str, Any]:
     """Experts in every layer."""
     sizes = _sizes(keys, kv_heads=8)
@@ -91,6 +96,7 @@ def mixtral(keys: ConfigKeys) -> dict[str, Any]:
     }
 
 
+@family("qwen")
 def qwen(keys: ConfigKeys) -> dict[str, Any]:
     """Qwen 1, whose code is with its checkpoint: one matrix for query, key and value, with a bias whatever `no_bias` says.
 
@@ -118,12 +124,14 @@ def qwen(keys: ConfigKeys) -> dict[str, Any]:
     }
 
 
+@family("qwen2")
 def qwen2(keys: ConfigKeys) -> dict[str, Any]:
     """Biases of query, key and value."""
     sizes = _qwen_windowed(keys, _sizes(keys, kv_heads=32))
     return sizes | {"attention_vector": sizes["heads"] * sizes["head_dim"] + sizes["cached_per_token"]}
 
 
+@family("qwen2_moe")
 def qwen2_moe(keys: ConfigKeys) -> dict[str, Any]:
     """As qwen2, with experts, one of them shared and gated."""
     sizes = _qwen_windowed(keys, _sizes(keys, kv_heads=16))
@@ -139,11 +147,13 @@ def qwen2_moe(keys: ConfigKeys) -> dict[str, Any]:
     )
 
 
+@family("qwen3")
 def qwen3(keys: ConfigKeys) -> dict[str, Any]:
     """q/k norms over the head."""
     return _qwen_windowed(keys, _head_normed(_sizes(keys, kv_heads=32, head_dim=128, biased=True)))
 
 
+@family("qwen3_moe")
 def qwen3_moe(keys: ConfigKeys) -> dict[str, Any]:
     """As qwen3, with experts."""
     sizes = _head_normed(_sizes(keys, kv_heads=4, biased=True))
@@ -169,18 +179,21 @@ def _qwen_experts(keys: ConfigKeys) -> dict[str, Any]:
     }
 
 
+@family("phi3", Block(joined_rotary=True, fused_gate=True))
 def phi3(keys: ConfigKeys) -> dict[str, Any]:
     """Phi 3 and 4."""
     sizes = _sizes(keys) | {"fused_qkv": True, "fused_gate_up": True}
     return _windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
 
 
+@family("gemma2", Block(wide_norms=True, branch_norms=True, capped_scores=True, capped_logits=True), eager_attention=True)
 def gemma2(keys: ConfigKeys) -> dict[str, Any]:
     """Four norms a layer; every other layer is windowed, the first of them too."""
     sizes = _gemma(keys)
     return _windowed(keys, sizes, keys.count("sliding_window", absent=4096), (sizes["layers"] + 1) // 2)
 
 
+@family("gemma3_text", Block(wide_norms=True, branch_norms=True))
 def gemma3(keys: ConfigKeys) -> dict[str, Any]:
     """As gemma2, with q/k norms over the head; one layer in `sliding_window_pattern` attends to everything.
 
@@ -196,6 +209,7 @@ def _gemma(keys: ConfigKeys, *, heads: int | None = None, vocabulary: int | None
     return sizes | {"norms": 4, "norm_vector": 4 * sizes["width"]}
 
 
+@family("olmo2", Block(wide_norms=True, branch_norms=True, plain_input=True))
 def olmo2(keys: ConfigKeys) -> dict[str, Any]:
     """q/k norms over the whole projection."""
     sizes = _sizes(keys, biased=True)
@@ -203,6 +217,9 @@ def olmo2(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {"attention_vector": sizes["attention_vector"] + norms, "attention_norm": norms, "qk_norm": True}
 
 
+@family(
+    "gpt_oss", Block(wide_norms=True, joined_rotary=True, narrow_softmax=True, sinks=True, clamped_gate=True), eager_attention=True
+)
 def gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
     """Biases of projections, router and experts, a learned sink a head; every other layer is windowed."""
     sizes = _sizes(keys, kv_heads=8, head_dim=64)
@@ -220,11 +237,13 @@ def gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
     }
 
 
+@family("deepseek_v2", Block(wide_router=True))
 def deepseek_v2(keys: ConfigKeys) -> dict[str, Any]:
     """DeepSeek V2 and V2 Lite (whose query is not compressed)."""
     return _latent(keys, first_dense=0, shared=2)
 
 
+@family("deepseek_v3", Block(wide_router=True))
 def deepseek_v3(keys: ConfigKeys) -> dict[str, Any]:
     """DeepSeek V3 and R1: a correction the checkpoint keeps for each expert; layers that predict further tokens stand apart."""
     sizes = _latent(keys, first_dense=3, shared=1)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from planner.engine.records.chip import ChipNumbers
 from planner.hardware.catalogue.gpus import Gpu
-from planner.hardware.catalogue.networks import FABRIC_EFFICIENCY, FABRIC_LATENCY, fabric_of, usual_fabric
-from planner.hardware.ceilings.ceilings import Basis, Ceilings, Link, NodeCollective
+from planner.hardware.catalogue.interconnects import Link, fabric_of, link_of, usual_fabric
+from planner.hardware.ceilings.ceilings import Basis, Ceilings, NodeCollective
 from planner.units import percent_text, si_text
 
 __all__ = ["Chip", "FindChip", "chip_of", "fabric_of", "joined_by", "link_of", "measured_between"]
@@ -25,58 +26,15 @@ _SIXTEEN = {"fp32", "tf32", "fp16", "bf16"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chip:
-    """See `ChipColumns`; rates are what is reached, `peak_flop_per_s` is the vendor's dense figure."""
+class Chip(ChipNumbers[float]):
+    """One device at one compute dtype."""
 
     gpu: Gpu
     dtype: str
-    capacity_bytes: float
-    peak_flop_per_s: float
-    flop_per_s: float
-    flop_spread: float
-    is_hbm: float
-    fp16_accumulate_gain: float
-    """Rate of FP16 products that add up in FP16, over FP32."""
-    attention_flop_per_s: float
-    attention_latency_s: float
-    bandwidth_bytes_per_s: float
-    bandwidth_spread: float
-    weight_bandwidth_bytes_per_s: float
-    decode_bandwidth_bytes_per_s: float
-    decode_latency_s: float
-    decode_head_s: float
-    quantise_bytes_per_s: float
-    latency_s: float
-    launch_s: float
-    knee: float
-    train_factor: float
-    train_spread: float
-    nvlink_latency_2: float
-    nvlink_latency_8: float
-    nvlink_efficiency_2: float
-    nvlink_efficiency_8: float
-    pcie_latency_2: float
-    pcie_latency_8: float
-    pcie_efficiency_2: float
-    pcie_efficiency_8: float
-    measured_nodes_few: float = 0.0
-    measured_nodes_mid: float = 0.0
-    measured_nodes_many: float = 0.0
-    measured_per_node: float = 0.0
-    fabric_efficiency_few: float = FABRIC_EFFICIENCY
-    fabric_efficiency_mid: float = FABRIC_EFFICIENCY
-    fabric_efficiency_many: float = FABRIC_EFFICIENCY
-    fabric_latency_few: float = FABRIC_LATENCY
-    fabric_latency_mid: float = FABRIC_LATENCY
-    fabric_latency_many: float = FABRIC_LATENCY
     node_collectives: tuple[NodeCollective, ...] = ()
     """Measured over several nodes, whatever joins them."""
     joined: tuple[NodeCollective, ...] = ()
-    """Those that the columns above are of, by the number of nodes."""
-    power_w: float
-    is_cpu: float
-    context_bytes: float = math.nan
-    allocator_slack: float = math.nan
+    """Those the `measured_*` and `fabric_*` figures come from, by the number of nodes."""
     basis: Basis
     """The weaker of compute and bandwidth."""
     sources: tuple[str, ...]
@@ -176,7 +134,7 @@ def measured_between(chip: Chip, nodes: int) -> dict[str, str]:
 
 def _inside_s(chip: Chip, ranks: int) -> float:
     """Latency of an all-reduce among as many ranks in one node, as `collective_s` has it; NaN where nothing is known of the link."""
-    link, _ = link_of(chip.gpu, None, nvlink=None)
+    link, _ = link_of(chip.gpu)
     low, high = getattr(chip, f"{link}_latency_2"), getattr(chip, f"{link}_latency_8")
     return float(low * (high / low) ** (math.log2(ranks / 2) / 2))
 
@@ -191,19 +149,3 @@ def _collectives(ceilings: Ceilings) -> dict[str, float]:
             figures[f"{link}_latency_{gpus}"] = known.latency_s.value if known else float("nan")
             figures[f"{link}_efficiency_{gpus}"] = known.efficiency.value if known else float("nan")
     return figures
-
-
-def link_of(gpu: Gpu, asked: str | float | None, *, nvlink: bool | None) -> tuple[str, float]:
-    """(name, bytes/s per GPU and direction) of the connection inside a node.
-
-    NVLink counts where GPUs sit on a baseboard (SXM, OAM, superchip) or the offer says so; cards with a bridge joining pairs
-    are taken as PCIe. Vendor figures add both directions.
-    """
-    if isinstance(asked, (int, float)):
-        return "given", float(asked)
-    baseboard = (gpu.form_factor or "").upper().startswith(("SXM", "OAM", "SUPERCHIP"))
-    joined = baseboard if nvlink is None else nvlink and bool(gpu.nvlink_bytes_per_s)
-    if gpu.nvlink_bytes_per_s and (asked == "nvlink" or (asked is None and joined)):
-        return "nvlink", gpu.nvlink_bytes_per_s / 2
-    pcie = gpu.pcie_bytes_per_s or 32e9
-    return "pcie", pcie / 2

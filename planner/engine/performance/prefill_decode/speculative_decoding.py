@@ -33,8 +33,7 @@ def drafting(t: Table) -> Table | None:
     if t.draft is None or t.draft_model is None:
         return None
     d, c = t.draft, t.chip
-    stored = ("linear_bytes", "other_bytes", "weight_bits_packed", "unpack_host_s", "gptq")
-    job = replace(t.job, **{name: getattr(d, name) for name in stored})
+    job = replace(t.job, **vars(d))
     read = np.where(d.linear_bytes >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
     chip = replace(c, weight_bandwidth_bytes_per_s=read)
     return replace(t, model=t.draft_model, job=job, chip=chip, draft_model=None, draft=None)

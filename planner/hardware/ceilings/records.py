@@ -9,7 +9,8 @@ import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.catalogue.gpus import DTYPES
-from planner.hardware.ceilings.ceilings import Basis, CollectiveOp, Link
+from planner.hardware.catalogue.interconnects import CollectiveOp, Link
+from planner.hardware.ceilings.ceilings import Basis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 STORED = (*DTYPES, "int4")
-"""Keys of `Record.weight_bandwidth_efficiency`."""
+"""Keys of `CeilingRecord.weight_bandwidth_efficiency`."""
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +48,7 @@ class CollectiveShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     efficiency: Share
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one part (`gpu`) or one kind of part (`name`) reaches; what is left out comes from a wider kind."""
 
     gpu: str | None = None
@@ -134,13 +135,13 @@ REQUIRED = (
 """Figures that the widest kinds have to give between them."""
 
 
-class Priors:
+class CeilingRecords:
     """All records, found by part."""
 
-    def __init__(self, records: tuple[Record, ...]) -> None:
+    def __init__(self, records: tuple[CeilingRecord, ...]) -> None:
         self.records = records
 
-    def of(self, gpu: Gpu) -> tuple[Record, ...]:
+    def of(self, gpu: Gpu) -> tuple[CeilingRecord, ...]:
         """The records that hold for `gpu`, the most telling first: the part itself, narrow kinds, wide kinds."""
         found = [record for record in self.records if record.fits(gpu)]
         return tuple(sorted(found, key=lambda record: (record.gpu is None, -record.conditions)))
@@ -150,15 +151,15 @@ class Priors:
         return next((record.name for record in self.of(gpu) if record.gpu is None and record.conditions), "")
 
 
-def load_priors(folder: Path) -> Priors:
+def load_ceiling_records(folder: Path) -> CeilingRecords:
     """Every record of `folder/*.toml`; raises `UserError` with one problem per fault, over all files."""
     from planner.hardware.catalogue.entries import catalogue_files, read_entries
 
     problems: list[Problem] = []
-    records: list[Record] = []
+    records: list[CeilingRecord] = []
     for path in catalogue_files(folder):
         try:
-            read = read_entries(path, "ceilings", Record)
+            read = read_entries(path, "ceilings", CeilingRecord)
         except UserError as error:
             problems += error.problems
             continue
@@ -173,10 +174,10 @@ def load_priors(folder: Path) -> Priors:
             problems.append(Problem(str(folder), "ceilings", f"no record for any {kind} gives {', '.join(missing)}."))
     if problems:
         raise UserError(problems)
-    return Priors(tuple(records))
+    return CeilingRecords(tuple(records))
 
 
-def _faults(record: Record, path: Path) -> Iterator[Problem]:
+def _faults(record: CeilingRecord, path: Path) -> Iterator[Problem]:
     where = f"ceilings[{record.gpu or record.name}]"
     if bool(record.gpu) == bool(record.name):
         yield Problem(str(path), where, "has to have either gpu (a part) or name (a kind of parts).")

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planner.cli.plan_columns import throughput
-from planner.engine.advice.ownership import HOURS_PER_YEAR, BreakEven, Owning, break_even
+from planner.engine.advice.ownership import HOURS_PER_YEAR, BreakEven, Owning, break_even, least_text
 from planner.engine.answers.plan import PlanRow
 from planner.hardware.catalogue.gpus import Gpu
-from planner.units import SECONDS_PER_HOUR, digits, percent_text, usd_text
+from planner.present.plan import throughput
+from planner.units import SECONDS_PER_HOUR, digits, usd_text
 
 TOKENS = 1e6
-ALMOST_ALL = 0.995
-"""A share from which on a whole percentage would read 100 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +43,7 @@ class Owned:
         if share > 1:
             yield f"Renting is cheaper however much they are used: buying does not pay within {owning.life_years:g} years at these prices."
         else:
-            least = percent_text(share) if share < ALMOST_ALL else f"{share * 100:.1f} %"
-            yield f"Buying is cheaper than renting by the hour where they are in use more than {least} of {owning.life_years:g} years."
+            yield f"Buying is cheaper than renting by the hour where they are in use more than {least_text(share)} of {owning.life_years:g} years."
 
 
 def owned(row: PlanRow, gpu: Gpu | None, owning: Owning | None = None) -> Owned | None:

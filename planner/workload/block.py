@@ -1,15 +1,13 @@
-"""What a block of each family does that its sizes do not say, as PyTorch code of that family computes it (transformers 5.23)."""
+"""What the code of a block does that its sizes do not say, as PyTorch computes it in transformers 5.23."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.workload.architecture import Architecture
-
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Facts of one family's block that decide which tensors autograd keeps."""
+    """Facts about the code of one family's block that decide which tensors autograd keeps; the defaults are those of Llama."""
 
     wide_norms: bool = False
     """RMSNorm multiplies by its weight in FP32, so that its normalised input is kept in FP32 too."""
@@ -39,28 +37,3 @@ class Block:
     capped_scores: bool = False
     capped_logits: bool = False
     """A soft cap (tanh) keeps its result."""
-
-
-BLOCKS: dict[str, Block] = {
-    "gpt2": Block(activation="gelu-new", narrow_softmax=True, attention_dropout=True),
-    "bert": Block(attention_dropout=True),
-    "gptj": Block(activation="gelu-new", parallel=True, joined_rotary=True, wide_scores=True),
-    "phi": Block(activation="gelu-new", parallel=True, joined_rotary=True),
-    "gpt_neox": Block(parallel=True, joined_rotary=True),
-    "falcon": Block(parallel=True, narrow_softmax=True),
-    "gpt_oss": Block(wide_norms=True, joined_rotary=True, narrow_softmax=True, sinks=True, clamped_gate=True),
-    "deepseek_v2": Block(wide_router=True),
-    "deepseek_v3": Block(wide_router=True),
-    "opt": Block(activation="relu"),
-    "phi3": Block(joined_rotary=True, fused_gate=True),
-    "gemma2": Block(wide_norms=True, branch_norms=True, capped_scores=True, capped_logits=True),
-    "gemma3": Block(wide_norms=True, branch_norms=True),
-    "gemma3_text": Block(wide_norms=True, branch_norms=True),
-    "olmo2": Block(wide_norms=True, branch_norms=True, plain_input=True),
-}
-"""Family -> its facts; a family that is not here is as Llama (or, with LayerNorms, as BERT)."""
-
-
-def block_of(architecture: Architecture) -> Block:
-    """The facts of a model's block."""
-    return BLOCKS.get(architecture.family, Block())

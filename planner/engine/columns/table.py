@@ -1,0 +1,113 @@
+"""The table of candidates: a row a candidate, every attribute a column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from planner.engine.columns.arrays import Columns, Flags, Floats, Rows
+from planner.engine.records.chip import ChipNumbers
+from planner.engine.records.engine import EngineNumbers
+from planner.engine.records.footprint import Footprint
+from planner.engine.records.job import JobNumbers, StoredWeights
+from planner.engine.records.layout import Layout
+
+
+@dataclass(frozen=True)
+class ModelColumns(Columns):
+    """Attributes of `Architecture` that the formulas read, under the same names; see there."""
+
+    layers: Floats
+    width: Floats
+    heads: Floats
+    kv_heads: Floats
+    query: Floats
+    key: Floats
+    attended: Floats
+    ffn: Floats
+    gated: Floats
+    vocabulary: Floats
+    tied: Floats
+    embedding: Floats
+    head: Floats
+    attention_matrix: Floats
+    dense_mlp_matrix: Floats
+    expert_matrix: Floats
+    shared_matrix: Floats
+    router_matrix: Floats
+    cached_per_token: Floats
+    latent_rank: Floats
+    qk_norm: Floats
+    norms: Floats
+    centred: Floats
+    rotary: Floats
+    dropout: Floats
+    window: Floats
+    windowed_layers: Floats
+    experts: Floats
+    experts_per_token: Floats
+    expert_ffn: Floats
+    shared_ffn: Floats
+    moe_layers: Floats
+    layers_shared: Floats
+    experts_total: Floats
+    total: Floats
+    active: Floats
+    active_matrix: Floats
+    final_vector: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChipColumns(ChipNumbers[Floats], Columns):
+    """Figures of devices."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineColumns(EngineNumbers[Floats], Columns):
+    """Numbers of engines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FootprintColumns(Footprint[Floats], Columns):
+    """Footprints of jobs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftColumns(StoredWeights[Floats], Columns):
+    """Stored weights of draft models."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobColumns(JobNumbers[Floats], Columns):
+    """Numbers of jobs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayoutColumns(Layout[Floats], Columns):
+    """Layouts of candidates."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Candidates, a row each."""
+
+    model: ModelColumns
+    job: JobColumns
+    footprint: FootprintColumns
+    engine: EngineColumns
+    chip: ChipColumns
+    layout: LayoutColumns
+    draft_model: ModelColumns | None = None
+    """Draft models, and the model itself in rows without one; None where no row has a draft that is timed."""
+    draft: DraftColumns | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of candidates."""
+        return int(self.layout.gpus.size)
+
+    def take(self, keep: Flags | Rows) -> Table:
+        """The candidates `keep`."""
+        parts: dict[str, Columns | None] = {item.name: getattr(self, item.name) for item in fields(Table)}
+        taken: dict[str, Any] = {name: part and part.take(keep) for name, part in parts.items()}
+        return Table(**taken)

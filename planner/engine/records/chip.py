@@ -1,0 +1,71 @@
+"""Figures of a device at the job's compute dtype."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Generic
+
+from planner.engine.records.fields import N, default
+from planner.hardware.catalogue.interconnects import FABRIC_EFFICIENCY, FABRIC_LATENCY
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChipNumbers(Generic[N]):
+    """What the timing formulas need of one device (`Chip`), or columns of many.
+
+    Rates are those that are reached. `*_spread`: 90 % half width of the logarithm. `*_2`, `*_8`: an all-reduce of 2 or 8 GPUs
+    of a node, NaN where nothing is known of the link.
+    """
+
+    capacity_bytes: N
+    peak_flop_per_s: N
+    """The vendor's dense figure."""
+    flop_per_s: N
+    flop_spread: N
+    fp16_accumulate_gain: N
+    """Rate of FP16 products that add up in FP16, over FP32."""
+    is_hbm: N
+    attention_flop_per_s: N
+    attention_latency_s: N
+    bandwidth_bytes_per_s: N
+    bandwidth_spread: N
+    weight_bandwidth_bytes_per_s: N
+    decode_bandwidth_bytes_per_s: N
+    decode_latency_s: N
+    decode_head_s: N
+    quantise_bytes_per_s: N
+    latency_s: N
+    launch_s: N
+    knee: N
+    train_factor: N
+    train_spread: N
+    nvlink_latency_2: N
+    nvlink_latency_8: N
+    nvlink_efficiency_2: N
+    nvlink_efficiency_8: N
+    pcie_latency_2: N
+    pcie_latency_8: N
+    pcie_efficiency_2: N
+    pcie_efficiency_8: N
+    measured_nodes_few: N = default(0.0)
+    """Fewest nodes over which an all-reduce was measured; 0: none was."""
+    measured_nodes_mid: N = default(0.0)
+    """A count between fewest and most where one was measured; else the most."""
+    measured_nodes_many: N = default(0.0)
+    measured_per_node: N = default(0.0)
+    """GPUs of each node in those measurements."""
+    fabric_efficiency_few: N = default(FABRIC_EFFICIENCY)
+    """Measured rate over the rate of the adapters."""
+    fabric_efficiency_mid: N = default(FABRIC_EFFICIENCY)
+    fabric_efficiency_many: N = default(FABRIC_EFFICIENCY)
+    fabric_latency_few: N = default(FABRIC_LATENCY)
+    """Measured latency over that of as many ranks inside a node."""
+    fabric_latency_mid: N = default(FABRIC_LATENCY)
+    fabric_latency_many: N = default(FABRIC_LATENCY)
+    power_w: N
+    is_cpu: N
+    context_bytes: N = default(math.nan)
+    """Memory of a process with PyTorch before its first tensor, as measured; NaN: the engine's record applies."""
+    allocator_slack: N = default(math.nan)
+    """Share the allocator keeps above what is allocated in training, as measured; NaN: the engine's record applies."""

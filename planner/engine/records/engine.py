@@ -1,0 +1,81 @@
+"""Numbers of an engine that runs a model: how it launches kernels, forms iterations, keeps its cache and takes memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic
+
+from planner.engine.records.fields import N, default
+from planner.units import GIB
+
+BARE_CONTEXT_BYTES = 0.5 * GIB
+"""Context of a plain PyTorch process. What an engine takes beyond it are its graphs and libraries, which no measured context holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineNumbers(Generic[N]):
+    """Numbers of one release of an engine (`Engine`), or columns of many; flags are 0 or 1."""
+
+    launches_per_layer: N
+    """Operators the host launches for one layer of one forward pass; 0: replayed as a CUDA graph."""
+    launches_per_expert: N = default(0.0)
+    """Further launches for each routed expert, whether a token goes to it or not."""
+    kernels_per_layer: N
+    """Kernels the device runs for one layer of one forward pass."""
+    host_step_s: N
+    """Host time of one decoding step outside the model: scheduling, sampling, detokenising."""
+    host_sequence_s: N = default(0.0)
+    """Further host time of a step for each running sequence."""
+    mixed_launches_per_layer: N = default(0.0)
+    """Operators the host launches for one layer of an iteration in which prompts and running sequences meet; 0: replayed as a CUDA graph, too."""
+    mixed_factor: N = default(1.0)
+    """Device time of prompt tokens in such an iteration over that of prompts alone."""
+    context_bytes: N
+    """CUDA context, libraries, captured graphs."""
+    communicator_bytes: N
+    """What two or more GPUs add: NCCL buffers and other memory outside PyTorch's pool."""
+    slack: N
+    """Fraction the caching allocator reserves above what is allocated, of everything that comes and goes in training."""
+    cache_slack: N = default(0.0)
+    """The same of a cache that grows token by token, which leaves blocks behind that are too small for the next one."""
+    kept_activations: N = default(0.0)
+    """Largest forward pass's temporaries that stay reserved when the logits are made, as a fraction."""
+    cache_grows: N = default(0.0)
+    """The cache holds the tokens there are; else room for whole requests is taken at once."""
+    expands_latent: N = default(0.0)
+    """The cache of multi-head latent attention holds full keys and values, not the latent."""
+    copied_layers: N = default(0.0)
+    """Layers whose cache stands twice while a token is appended to it."""
+    prompt_logits: N = default(0.0)
+    """Logits are made of every token of the prompt, not of the last one alone."""
+    unpacks: N = default(0.0)
+    """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
+    fp32_between: N = default(0.0)
+    """Activations are FP32 between products, whose inputs and outputs are converted."""
+    fp16_accumulate: N = default(0.0)
+    """FP16 products add up in FP16, which GeForce parts do at twice the rate."""
+    hbm_share: N = default(1.0)
+    """Share of HBM's bandwidth that its products of a few rows reach, over that of GDDR."""
+    hop_s: N = default(0.0)
+    """Time to hand a token to the next GPU where layers are split."""
+    pipelined_prompt: N = default(0.0)
+    """Share of the overlap there could be when the chunks of a prompt follow each other through the GPUs that hold the layers."""
+    device_factor: N = default(1.0)
+    """Device time over that of the formulas: gaps, clocks under load, products that no one tuned."""
+    gptq_scratch_tokens: N = default(0.0)
+    """Tokens the scratch of the GPTQ kernels is laid out for, in FP32 at the width of the widest layer."""
+    rounds_apart: N = default(0.0)
+    """Inputs of products below 16 bit are rounded by kernels of their own."""
+    cache_block_tokens: N = default(1.0)
+    """Tokens the cache is given out in."""
+    prefill_chunk: N
+    """Most prompt tokens in one forward pass; 0: the whole prompt of the whole batch."""
+    prompts_first: N
+    """Running sequences wait while prompts are computed; else both share an iteration."""
+    prompts_together: N = default(3.5)
+    """Where prompts share iterations: those that end up waiting for each other, one's own included, in a closed loop of requests of
+    one length after its first round. Of 486 published loops of two engines, whose own are 3 and 3.75 (scripts/calibration/fit_first_token.py)."""
+    reserves_output: N
+    """A request is admitted only if the cache has room for its whole output."""
+    fused_elementwise: N
+    """Norms, rotary embedding and activation are fused kernels."""

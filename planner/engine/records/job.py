@@ -1,0 +1,82 @@
+"""Numbers of a resolved workload: bytes per parameter, lengths in tokens, and flags as 0 or 1 so that they can be columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic
+
+from planner.engine.records.fields import N, default
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredWeights(Generic[N]):
+    """How the weights of a model are stored."""
+
+    linear_bytes: N
+    """Bytes per stored parameter of linear layers."""
+    other_bytes: N
+    """Bytes per stored parameter of embedding, norms and head."""
+    weight_bits_packed: N
+    """1: linear weights are unpacked on the fly to the compute dtype."""
+    unpack_host_s: N
+    """Host time one product of packed weights adds in eager mode."""
+    gptq: N
+    """1: linear weights are in GPTQ's format."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobNumbers(StoredWeights[N]):
+    """Numbers of one resolved workload (`Job`), or columns of many."""
+
+    train: N
+    adapters: N
+    """Parameters of the LoRA adapters; 0: every parameter is trained."""
+    unpacked_bytes: N
+    """Bytes moved to unpack one packed weight, beside reading it."""
+    keeps_unpacked: N
+    """1: what is unpacked in forward stays for backward."""
+    frozen_bytes: N = default(0.0)
+    """Weights of reference, reward and draft models beside the model."""
+    trained_beside: N = default(0.0)
+    """Parameters of critics, which are trained beside the model."""
+    draft_cached: N = default(0.0)
+    """KV elements per token of draft models, all their layers."""
+    adapter_bytes: N = default(0.0)
+    """Adapters loaded for serving."""
+    draft_tokens: N = default(0.0)
+    """Tokens a draft model proposes for each pass of the model; 0: no draft is timed."""
+    acceptance: N = default(0.0)
+    """Probability that a proposed token is accepted where those before it were."""
+    kv_bytes: N
+    activation_bytes: N
+    narrow_bytes: N
+    """Bytes of an element the products compute in when that is below 16 bit; else 0."""
+    gradient_bytes: N
+    master_bytes: N
+    cast_bytes: N
+    """Autocast's copies of linear weights."""
+    state_bytes: N
+    """Optimizer states per trained parameter."""
+    state_traffic: N
+    """Bytes an optimizer step moves per trained parameter."""
+    autocast: N
+    eager_attention: N
+    in_backward: N
+    """1: the optimizer steps inside backward, layer by layer."""
+    offload_optimizer: N
+    offload_parameters: N
+    offload_activations: N
+    compiled: N
+
+    sequence: N
+    global_batch: N
+    """Sequences per optimizer step; 0: one micro batch a rank."""
+    input_tokens: N
+    output_tokens: N
+    prefix_tokens: N
+    lockstep: N
+    """1: requests of one length at a fixed concurrency, which start and end together."""
+    memory_fraction: N
+    """Share of the GPU the engine may take; 1: all of it."""
+    headroom: N
+    """Share of that which is left free."""

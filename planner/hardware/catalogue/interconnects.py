@@ -1,0 +1,70 @@
+"""Links inside a node and networks between nodes: what a part is assumed to have where nobody measured it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from planner.hardware.catalogue.gpus import Gpu
+
+Link = Literal["nvlink", "pcie"]
+"""Between the devices of one node; 'nvlink' also stands for the like of it from other vendors."""
+Fabric = Literal["infiniband", "ethernet"]
+"""Between nodes. 'infiniband': adapters of the GPUs' own; 'ethernet': a port that the GPUs of a node share."""
+CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall"]
+
+PCIE_BYTES_PER_S = 32e9
+"""Both directions of a slot whose part does not say: PCIe 3.0 x16."""
+FABRIC_EFFICIENCY = 0.8
+"""Share of the adapters' rate that a ring across nodes reaches: an assumption, no public table of it has been fitted."""
+FABRIC_LATENCY = 2.0
+"""Latency of a collective that leaves its node, over one of as many ranks inside: an assumption."""
+ELSEWHERE_SHARE = 0.5
+"""What a measurement over some nodes says of twice, or half, as many: half of what it was off; of four times as many a quarter."""
+HOPPER_YEAR = 2022
+_BASEBOARDS = ("SXM", "OAM", "SUPERCHIP")
+
+
+def on_baseboard(gpu: Gpu) -> bool:
+    """Whether `gpu` is mounted on a board that links it with its neighbours, and is no card in a slot."""
+    return (gpu.form_factor or "").upper().startswith(_BASEBOARDS)
+
+
+def link_of(gpu: Gpu, asked: str | float | None = None, *, nvlink: bool | None = None) -> tuple[str, float]:
+    """(name, bytes/s per GPU and direction) of the connection inside a node.
+
+    `asked`: a kind of link, a rate in bytes/s, or None for the usual. `nvlink`: what an offer says of it, None where it says
+    nothing. NVLink counts on a baseboard or where the offer says so; cards with a bridge joining pairs are taken as PCIe.
+    Vendor figures add both directions.
+    """
+    if isinstance(asked, (int, float)):
+        return "given", float(asked)
+    joined = on_baseboard(gpu) if nvlink is None else nvlink
+    if gpu.nvlink_bytes_per_s and (asked == "nvlink" or (asked is None and joined)):
+        return "nvlink", gpu.nvlink_bytes_per_s / 2
+    return "pcie", (gpu.pcie_bytes_per_s or PCIE_BYTES_PER_S) / 2
+
+
+def usual_link(gpu: Gpu) -> tuple[Link, float]:
+    """(kind, bytes/s of one direction) of the link that the baseboard or the slot of `gpu` gives it."""
+    name, bytes_per_s = link_of(gpu)
+    return ("nvlink" if name == "nvlink" else "pcie"), bytes_per_s
+
+
+def usual_fabric(gpu: Gpu) -> Fabric:
+    """The kind of network between nodes of `gpu`: baseboards come with adapters of their own."""
+    return "infiniband" if on_baseboard(gpu) else "ethernet"
+
+
+def fabric_of(gpu: Gpu, asked: str | float | None, gpus_per_node: int) -> tuple[str, float]:
+    """(name, bytes/s per GPU and direction) between nodes; `asked`: a kind, a rate in bytes/s, or None for the usual.
+
+    Baseboards: one 400 Gb/s adapter a GPU since Hopper (AWS p5, Azure ND H100 v5), 200 Gb/s before (Azure ND A100 v4).
+    Other hosts: one 100 Gb/s port shared by the node.
+    """
+    if isinstance(asked, (int, float)):
+        return "given", float(asked)
+    modern = (gpu.release_year or 0) >= HOPPER_YEAR or gpu.architecture.startswith(("CDNA", "Gaudi"))
+    if (asked or usual_fabric(gpu)) == "infiniband":
+        return ("infiniband 400 Gb/s a GPU", 50e9) if modern else ("infiniband 200 Gb/s a GPU", 25e9)
+    return "ethernet 100 Gb/s a node", 12.5e9 / gpus_per_node

@@ -1,0 +1,77 @@
+"""Answers as CSV: SI units in the names, an empty cell for what is unknown or does not apply."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from planner.present.plan import throughput
+
+if TYPE_CHECKING:
+    from planner.engine.answers.figure import Figure
+    from planner.engine.answers.plan import Plan, PlanRow
+    from planner.engine.answers.study import StudyAnswer
+
+PLAN_FIGURES: dict[str, Callable[[PlanRow], Figure | None]] = {
+    "memory_bytes_per_gpu": lambda row: row.answer.memory_bytes.total if row.answer.memory_bytes else None,
+    "tokens_per_s": lambda row: throughput(row.answer),
+    "usd_per_h": lambda row: row.usd_per_h,
+    "usd_per_month": lambda row: row.usd_per_month,
+    "job_h": lambda row: row.job_h,
+    "job_usd": lambda row: row.job_usd,
+    "usd_per_million_tokens": lambda row: row.answer.usd_per_million_tokens,
+    "flop_per_usd": lambda row: row.answer.flop_per_usd,
+}
+"""Figures of a row; each becomes four columns: value, low, high, basis."""
+STUDY_FACTS = ("parameters", "non_embedding_parameters", "width", "depth", "sequences", "tokens_per_step")
+STUDY_FIGURES = ("flop_per_s", "flop_per_usd", "step_s", "mfu", "memory_bytes")
+
+
+def plan_csv(plan: Plan) -> str:
+    """A line a row of `plan`."""
+    names = ("rank", "verdict", "gpu", "here", "gpus", "layout", "provider", "instance", "bottleneck", "why")
+
+    def cells(row: PlanRow) -> list[Any]:
+        layout, offer = row.answer.layout, row.offer
+        spread = [layout.gpus, layout.text] if layout else [None, None]
+        place = [offer.provider, offer.instance] if offer else [None, None]
+        known = [row.rank, row.verdict, row.gpu, int(row.here), *spread, *place, row.answer.bottleneck, row.why]
+        return [*known, *_figures(read(row) for read in PLAN_FIGURES.values())]
+
+    return _csv([*names, *_heads(PLAN_FIGURES)], map(cells, plan.rows))
+
+
+def study_csv(answer: StudyAnswer) -> str:
+    """A line a GPU and size."""
+    names = ("gpu", "here", "usd_per_gpu_h", *STUDY_FACTS, "flop_per_byte", "bottleneck", "reason")
+    lines = [
+        [
+            *(curve.gpu, int(curve.here), curve.usd_per_gpu_h),
+            *(getattr(point, fact) for fact in STUDY_FACTS),
+            *(point.flop_per_byte, point.bottleneck, point.reason),
+            *_figures(getattr(point, name) for name in STUDY_FIGURES),
+        ]
+        for curve in answer.curves
+        for point in curve.points
+    ]
+    return _csv([*names, *_heads(STUDY_FIGURES)], lines)
+
+
+def _csv(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(lines)
+    return out.getvalue()
+
+
+def _heads(names: Iterable[str]) -> list[str]:
+    return [f"{name}{part}" for name in names for part in ("", "_low", "_high", "_basis")]
+
+
+def _figures(figures: Iterable[Figure | None]) -> list[float | str | None]:
+    return [
+        cell for figure in figures for cell in ((figure.value, figure.low, figure.high, figure.basis) if figure else [None] * 4)
+    ]

@@ -1,0 +1,205 @@
+"""The records every answer is shown with: cells, columns, tables and sections, and how a figure reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from planner.units import UNKNOWN, digits, is_known, percent_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers.figure import Basis, Figure
+
+BASIS_SIGNS: Mapping[Basis, str] = {"measured": "●", "transferred": "◐", "public": "○", "spec": "·"}
+"""Shown beside the figure they qualify; strongest first."""
+BASIS_WORDS: Mapping[Basis, str] = {
+    "measured": "measured here",
+    "transferred": "carried over from a part measured here",
+    "public": "published measurement",
+    "spec": "vendor figures",
+}
+SHORT_BASIS_WORDS: Mapping[Basis, str] = {
+    "measured": "measured",
+    "transferred": "carried over",
+    "public": "published",
+    "spec": "vendor",
+}
+CUT = 1 - 1e-9
+"""A range whose upper side is smaller than this share of its lower side was cut at a limit, as a share at 100 %."""
+LEAST_SHARE = 0.005
+"""Smaller shares read 0 % and are left out."""
+
+LEAST_FOLDED_WIDTH = 16
+"""Characters to which words in a plain table may be folded."""
+
+Item = TypeVar("Item")
+SortKey = float | str | None
+NumberText = Callable[[float], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One value as it reads."""
+
+    text: str = UNKNOWN
+    spread: str = ""
+    """Half width of its range, such as '±14 %'; empty where the value is exact or unknown."""
+    basis: Basis | None = None
+    """What the value rests on; None: exact, or words."""
+    share: float | None = None
+    """The value as a fraction, where a bar can be drawn."""
+
+    @property
+    def range_text(self) -> str:
+        """Range and sign of the basis: '±14 % ●'."""
+        return " ".join(filter(None, (self.spread, BASIS_SIGNS[self.basis] if self.basis else "")))
+
+    def __str__(self) -> str:
+        """Value, range and sign of the basis: '5,210 ±14 % ●'."""
+        return f"{self.text} {self.range_text}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Item]):
+    """One column of a table: its cell for an item, how it sorts, and when it is left out."""
+
+    id: str
+    title: str
+    cell: Callable[[Item], Cell | str]
+    right: bool = False
+    """Whether it holds numbers, which are aligned right."""
+    priority: int = 100
+    """Columns with the lowest number are left out first where there is no room."""
+    least_width: int | None = None
+    """Characters to which its words may be folded; None: never folded."""
+    sort: Callable[[Item], SortKey] | None = None
+    """Sort key; items for which it is None go last."""
+    sorts_by: str = ""
+    """The sort key in words."""
+    best_is_high: bool = False
+    """Whether the first sort shows the highest value on top."""
+
+    def text(self, item: Item) -> str:
+        """The cell of `item` on one line."""
+        return str(self.cell(item))
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[Item]):
+    """Items under columns. Cells are made when they are laid out, so a table of thousands of rows costs nothing until it is drawn."""
+
+    columns: Sequence[Column[Item]]
+    items: Sequence[Item]
+    style: Callable[[Item], Literal["", "strong", "faint"]] = lambda _: ""
+
+    def texts(self) -> list[list[str]]:
+        """Every row as the texts of its cells."""
+        return [[column.text(item) for column in self.columns] for item in self.items]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A labelled value with a remark beside it."""
+
+    label: str
+    value: Cell | str
+    aside: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Labelled values, one line each."""
+
+    facts: Sequence[Fact]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Running text; `style` is how much it matters."""
+
+    text: str
+    style: Literal["", "strong", "faint"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A list without order."""
+
+    items: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What is typed or pasted as it stands."""
+
+    text: str
+
+
+Part = Paragraph | Points | Code | Facts | Table[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled part of an answer."""
+
+    title: str
+    parts: Sequence[Part]
+    level: int = 2
+    """1: the title of the whole document."""
+
+
+def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()) -> Table[Sequence[str]]:
+    """A table of texts under `heads`; columns in `numeric` are aligned right, the others may be folded, and the last ones go first."""
+    right = frozenset(numeric)
+
+    def column(place: int, head: str) -> Column[Sequence[str]]:
+        words = place > 0 and head not in right
+        least_width = LEAST_FOLDED_WIDTH if words else None
+        return Column(head, head, lambda row: row[place], head in right, len(heads) - place, least_width)
+
+    return Table([column(place, head) for place, head in enumerate(heads)], rows)
+
+
+def spread_text(figure: Figure | None) -> str:
+    """The wider side of a range: '±14 %', or '×÷2.4' where a percentage would reach below zero; empty when exact or absent.
+
+    Both sides where the upper one is cut at a limit, as a share at 100 %: '+4/-13 %', '-13 %'.
+    """
+    if figure is None or not figure.value or figure.low == figure.high:
+        return ""
+    above, below = figure.high / figure.value - 1, 1 - figure.low / figure.value
+    if above < below * CUT:
+        upper = f"+{above * 100:.0f}/" if above >= LEAST_SHARE else ""
+        return f"{upper}-{percent_text(below)}"
+    wider = max(above, below)
+    if wider < 1 - LEAST_SHARE:
+        return f"±{percent_text(wider)}"
+    factor = max(figure.high / figure.value, figure.value / figure.low if figure.low > 0 else 1.0)
+    return f"×÷{digits(factor, 2)}"
+
+
+def figure_cell(figure: Figure | None, text: NumberText) -> Cell:
+    """The value of `figure` as `text` writes it, without range and basis."""
+    return Cell(text(figure.value)) if figure is not None and is_known(figure.value) else Cell()
+
+
+def range_cell(figure: Figure | None, text: NumberText) -> Cell:
+    """The value of `figure` with its range and what it rests on."""
+    if figure is None or not is_known(figure.value):
+        return Cell()
+    return Cell(text(figure.value), spread_text(figure), figure.basis)
+
+
+def figure_text(figure: Figure | None, text: NumberText) -> str:
+    """Value and range without the sign of the basis: '5,210 ±14 %'."""
+    return f"{text(figure.value)} {spread_text(figure)}".rstrip() if figure is not None else UNKNOWN
+
+
+def basis_legend(figures: Iterable[Figure]) -> str:
+    """The meaning of the signs that `figures` use; empty when they use none."""
+    shown = list(figures)
+    used = {figure.basis for figure in shown}
+    signs = [f"{sign} {BASIS_WORDS[basis]}" for basis, sign in BASIS_SIGNS.items() if basis in used]
+    marks = " and ".join(mark for mark in ("±", "×÷") if any(mark in spread_text(figure) for figure in shown))
+    return "   ".join([*signs, *([f"{marks}: the truth lies inside 9 times in 10"] if marks else [])])

@@ -1,0 +1,80 @@
+"""The command line that asks for a plan again, with the settings spelled as `--set` reads them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import tomli
+
+if TYPE_CHECKING:
+    from planner.engine.answers.lever import Lever
+
+
+def value_of(text: str) -> Any:
+    """`text` as the TOML value it spells; anything else is a string, so that quotes are not needed."""
+    try:
+        return tomli.loads(f"value = {text}")["value"]
+    except tomli.TOMLDecodeError:
+        return text
+
+
+def spelled(key: str, value: Any) -> list[str]:
+    """`value` as texts of `--set` that are read back as it is; a table becomes one text per key of it."""
+    if isinstance(value, dict):
+        return [text for name, inner in value.items() for text in spelled(f"{key}.{name}", inner)]
+    if value is None:
+        return [f"{key}="]
+    if isinstance(value, str) and value and value_of(value) == value:
+        return [f"{key}={value}"]
+    return [f"{key}={_as_toml(msgspec.to_builtins(value))}"]
+
+
+def _as_toml(value: Any) -> str:
+    """`value` on one line of TOML: tables inline, absent keys left out."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}={_as_toml(inner)}" for name, inner in value.items() if inner is not None) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_as_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCommand:
+    """What `gpu-planner plan` was given."""
+
+    preset: str
+    settings: Sequence[str] = ()
+    """Texts of `--set`."""
+    gpus: Sequence[str] = ()
+    objective: str | None = None
+    config: Path | None = None
+    basis: str = "measured"
+
+    @property
+    def text(self) -> str:
+        """The command that ranks the same, quoted for a shell."""
+        return self._text(self.gpus, self.settings)
+
+    def text_with(self, lever: Lever) -> str:
+        """The same command with the change of `lever`, quoted for a shell."""
+        changed = [text for key, value in lever.change.items() for text in spelled(key, value)]
+        keys = {_key(text) for text in changed}
+        kept = [text for text in self.settings if _key(text) not in keys]
+        return self._text(() if "gpus_considered" in lever.change else self.gpus, [*kept, *changed])
+
+    def _text(self, gpus: Sequence[str], settings: Sequence[str]) -> str:
+        words = ["gpu-planner", *(["--config", str(self.config)] if self.config else []), "plan", self.preset]
+        words += [word for name in gpus for word in ("--gpu", name)]
+        words += ["--objective", self.objective] if self.objective else []
+        words += [word for text in settings for word in ("--set", text)]
+        return shlex.join([*words, *(["--basis", self.basis] if self.basis != "measured" else [])])
+
+
+def _key(setting: str) -> str:
+    return setting.partition("=")[0].strip()

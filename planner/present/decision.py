@@ -1,0 +1,214 @@
+"""A plan as a decision to be filed: what was asked, what to take and why, what else there was, and what it all rests on."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from planner.engine.answers.lever import Lever
+from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.time import TimeDetail
+from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Part, Points, Section, Table, spread_text, text_table
+from planner.present.levers import levers_section
+from planner.present.memory import memory_section
+from planner.present.names import row_device
+from planner.present.owning import Owned, owned
+from planner.present.plan import columns_for, model_title
+from planner.present.row_figures import row_figures
+from planner.present.time import time_section
+from planner.units import HOURS_PER_MONTH, duration_text, usd_text
+
+if TYPE_CHECKING:
+    from planner.ceilings_cache import BasisChoice
+    from planner.engine.advice.ownership import Owning
+    from planner.session import Session
+    from planner.workload.tasks import Workload
+
+FIRST_KEYS = ("model", "task")
+ALTERNATIVES, LOSERS = 10, 5
+"""Rows listed of those that are solutions, and of those that are not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A plan with the details of its first row."""
+
+    plan: Plan
+    made_on: str
+    """ISO date."""
+    command: str
+    """Asks for it again."""
+    memory: MemoryDetail | None = None
+    time: TimeDetail | None = None
+    owned: Owned | None = None
+    command_with: Callable[[Lever], str]
+    """The same with the change of a lever."""
+
+    @property
+    def chosen(self) -> PlanRow | None:
+        """The row that ranks first; None where nothing fits."""
+        return next((row for row in self.plan.rows if row.rank), None)
+
+    def as_object(self) -> dict[str, Any]:
+        """For programs: the plan as `plan --json` gives it, and the details of its first row."""
+        told = {"made_on": self.made_on, "command": self.command, "decision": verdict(self)}
+        details = {"memory_detail": self.memory, "time_detail": self.time, "owned": self.owned}
+        built: dict[str, Any] = msgspec.to_builtins({**told, **{name: one for name, one in details.items() if one is not None}})
+        return {**built, "plan": msgspec.to_builtins(self.plan)}
+
+
+def decide(
+    session: Session,
+    workload: Workload,
+    plan: Plan,
+    *,
+    command: str,
+    command_with: Callable[[Lever], str],
+    basis: BasisChoice = "measured",
+    owning: Owning | None = None,
+) -> Decision:
+    """The decision that `plan` for `workload` comes to; `command` asks for the plan again, `command_with` pulls a lever."""
+    first = next((row for row in plan.rows if row.rank), None)
+    return Decision(
+        plan=plan,
+        made_on=dt.date.today().isoformat(),  # noqa: DTZ011  (the user's own calendar)
+        command=command,
+        memory=session.memory_detail(workload, first, basis=basis) if first else None,
+        time=session.time_detail(workload, first, basis=basis) if first else None,
+        owned=owned(first, session.part_named(first.gpu), owning) if first else None,
+        command_with=command_with,
+    )
+
+
+def sections(decision: Decision) -> list[Section]:
+    """The whole document."""
+    plan, row = decision.plan, decision.chosen
+    description = plan.task.get("description")
+    prices = f", prices of {plan.prices_as_of} and later" if plan.prices_as_of else ""
+    made: Part = Paragraph(f"Made on {decision.made_on} with gpu-planner {plan.version}{prices}.")
+    figures = [_figures(decision, row)] if row is not None else []
+    found = [
+        Section(str(plan.task.get("title") or model_title(plan.task)), [Paragraph(str(description))] if description else [], 1),
+        Section("Decision", [Paragraph(verdict(decision), "strong"), *figures, made]),
+        _asked(plan.task, row.answer.assumed if row else {}),
+        *_alternatives(decision),
+    ]
+    if row is not None:
+        found += [*_money(decision, row), *_details(decision, row), _rests_on(decision, row)]
+    return [*found, Section("Ask it again", [Code(decision.command)])]
+
+
+def verdict(decision: Decision) -> str:
+    """What to do, and the reason, in a sentence or two."""
+    row, counts = decision.chosen, decision.plan.counts
+    if row is None:
+        nearest = next((other for other in decision.plan.rows if not other.here), None)
+        why = f" The nearest, {row_device(nearest)}: {nearest.why}." if nearest else ""
+        return f"None of {counts.considered:,} candidates fits.{why}"
+    layout = row.answer.layout
+    what = f"{layout.gpus if layout else 1:,} × {row_device(row)}" + (f" as {layout.text}" if layout and layout.gpus > 1 else "")
+    reason = f"{row.why}; {counts.fit:,} of {counts.considered:,} candidates fit."
+    if row.offer is None:
+        return f"Use {what}: {reason}"
+    price = f"{usd_text(row.offer.usd_per_h)} $/h"
+    if row.job_usd is not None and row.job_h is not None:
+        price += f", {usd_text(row.job_usd.value)} $ and {duration_text(row.job_h.value * 3600)} for the job"
+    elif row.usd_per_month is not None:
+        price += f", {usd_text(row.usd_per_month.value)} $ a month"
+    return f"Rent {what} from {row.offer.provider} ({row.offer.instance}, {row.offer.market}) at {price}: {reason}"
+
+
+def _figures(decision: Decision, row: PlanRow) -> Table[Any]:
+    """Every figure of the row with its range, beside the target it has to meet."""
+    task = decision.plan.task
+    targets = task.get("targets", {})
+    rows = []
+    for known in row_figures(task):
+        figure = known.figure(row)
+        if figure is None:
+            continue
+        text, limit = known.long_text, targets.get(known.target)
+        reach = f"{spread_text(figure)}: {text(figure.low)} to {text(figure.high)}" if figure.low != figure.high else "exact"
+        basis = f"{BASIS_SIGNS[figure.basis]} {BASIS_WORDS[figure.basis]}"
+        rows.append((known.label, text(figure.value), reach, f"< {text(limit)}" if limit else "", basis))
+    return text_table(("what", "value", "range, nine times in ten", "wanted", "rests on"), rows, ("value",))
+
+
+def _asked(task: Mapping[str, Any], assumed: Mapping[str, Any]) -> Section:
+    """What was given; what was chosen stands with what the answer rests on."""
+    given = {key: value for key, value in _flat(task) if key not in {"title", "description", *assumed}}
+    ordered = [*(key for key in FIRST_KEYS if key in given), *(key for key in given if key not in FIRST_KEYS)]
+    return Section("What was asked", [text_table(("key", "value"), [(key, _plain(given[key])) for key in ordered])])
+
+
+def _alternatives(decision: Decision) -> Iterator[Section]:
+    plan = decision.plan
+    columns = columns_for(plan)
+    solutions = [row for row in plan.rows if row.rank]
+    others = [row for row in plan.rows if not row.rank]
+    if solutions:
+        yield Section("What else there is", [Table(columns, solutions[:ALTERNATIVES])])
+    if others:
+        rows = [*[row for row in others if not row.here][:LOSERS], *(row for row in others if row.here)]
+        yield Section("What is no solution, and why", [Table(columns, rows)])
+    if plan.levers:
+        yield levers_section(plan.levers, decision.command_with)
+
+
+def _money(decision: Decision, row: PlanRow) -> Iterator[Section]:
+    offer = row.offer
+    points = []
+    if offer is not None:
+        count = f"{offer.instances} × " if offer.instances > 1 else ""
+        note = f"; {offer.note}" if offer.note else ""
+        points.append(f"Rent: {count}{offer.provider} {offer.instance}, {offer.region}, {offer.market}, {offer.as_of}{note}.")
+        if row.usd_per_month is not None:
+            hours = f"{usd_text(offer.usd_per_h)} $/h × {HOURS_PER_MONTH:.0f} h"
+            points.append(f"A month of it: {hours} = {usd_text(row.usd_per_month.value)} $.")
+        if row.other_offers:
+            points.append(f"{row.other_offers:,} dearer offers of the same part are known (`gpu-planner offers show '{row.gpu}'`).")
+    if decision.owned is not None:
+        points += decision.owned.sentences()
+    if points:
+        yield Section("Money", [Points(points)])
+
+
+def _details(decision: Decision, row: PlanRow) -> Iterator[Section]:
+    """The memory and the time of the row, item by item."""
+    if decision.memory is not None:
+        yield replace(memory_section(row, decision.memory), title="Memory of the fullest GPU")
+    if decision.time is not None:
+        work = decision.time.work
+        whole = Paragraph(f"{work[:1].upper()}{work[1:]} takes {duration_text(decision.time.total_s)}.")
+        found = time_section(row, decision.time)
+        yield replace(found, title="Where the time goes", parts=[whole, *found.parts])
+
+
+def _rests_on(decision: Decision, row: PlanRow) -> Section:
+    parts: list[Part] = [
+        Paragraph(f"The speed rests on {BASIS_WORDS[row.basis]}. Every range should hold the truth nine times in ten.")
+    ]
+    if row.answer.assumed:
+        parts.append(Paragraph("Values nobody gave:"))
+        parts.append(text_table(("key", "taken"), [(key, _plain(value)) for key, value in row.answer.assumed.items()]))
+    points = [f"Price: {row.offer.source}"] if row.offer is not None else []
+    return Section("What it rests on", [*parts, Points([*points, *decision.plan.notes] or ["No price and no note."])])
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value and key != "model":
+            yield from _flat(value, f"{prefix}{key}.")
+        elif value not in (None, [], {}):
+            yield f"{prefix}{key}", value
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,99 @@
+"""Sections as a document: as Markdown, and as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table, text_table
+
+STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; border-bottom: 1px solid #8886; }
+table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
+th, td { padding: .2rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid #8884; }
+th { border-bottom: 2px solid #888; } .right { text-align: right; font-variant-numeric: tabular-nums; }
+pre { background: #8882; padding: .7rem; overflow-x: auto; }
+"""
+
+
+def as_markdown(sections: Sequence[Section]) -> str:
+    """The document as GitHub's Markdown."""
+    blocks = [
+        block
+        for section in sections
+        for block in (f"{'#' * section.level} {section.title}", *(_markdown(part) for part in section.parts))
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _markdown(part: Part) -> str:
+    match part:
+        case Paragraph(text, style):
+            return f"**{text}**" if style == "strong" else text
+        case Points(items):
+            return "\n".join(f"- {item}" for item in items)
+        case Code(text):
+            return f"```sh\n{text}\n```"
+        case Facts():
+            return markdown_table(_facts_table(part))
+        case Table():
+            return markdown_table(part)
+
+
+def markdown_table(table: Table[Any]) -> str:
+    """`table` as GitHub's Markdown, with every column."""
+    heads = [column.title for column in table.columns]
+    rule = ["---:" if column.right else "---" for column in table.columns]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in (heads, rule, *table.texts()))
+
+
+def as_html(sections: Sequence[Section]) -> str:
+    """The document as one file: no script, nothing that is fetched."""
+    title = next((section.title for section in sections), "")
+    body = "\n".join(line for section in sections for line in _html_section(section))
+    return (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n{body}\n</html>\n"
+    )
+
+
+def _html_section(section: Section) -> Iterator[str]:
+    yield f"<h{section.level}>{html.escape(section.title)}</h{section.level}>"
+    for part in section.parts:
+        yield from _html(part)
+
+
+def _html(part: Part) -> Iterator[str]:
+    match part:
+        case Paragraph(text, style):
+            inner = html.escape(text)
+            yield f"<p><strong>{inner}</strong></p>" if style == "strong" else f"<p>{inner}</p>"
+        case Points(items):
+            yield "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>"
+        case Code(text):
+            yield f"<pre>{html.escape(text)}</pre>"
+        case Facts():
+            yield from _html_table(_facts_table(part))
+        case Table():
+            yield from _html_table(part)
+
+
+def _html_table(table: Table[Any]) -> Iterator[str]:
+    marks = [' class="right"' if column.right else "" for column in table.columns]
+    heads = zip(marks, (column.title for column in table.columns), strict=True)
+    yield "<table><thead><tr>" + "".join(f"<th{mark}>{html.escape(head)}</th>" for mark, head in heads) + "</tr></thead><tbody>"
+    for row in table.texts():
+        cells = zip(marks, row, strict=True)
+        yield "<tr>" + "".join(f"<td{mark}>{html.escape(cell)}</td>" for mark, cell in cells) + "</tr>"
+    yield "</tbody></table>"
+
+
+def _facts_table(facts: Facts) -> Table[Sequence[str]]:
+    """Facts as a table whose heads are empty."""
+    rows = [(fact.label, str(fact.value), fact.aside.strip()) for fact in facts.facts]
+    table = text_table(("label", "value", "aside"), rows, ("value",))
+    return Table([replace(column, title="") for column in table.columns], rows)

@@ -1,0 +1,75 @@
+"""The memory of one row, item by item: what every byte is for, the sum it comes from, and what is left of the GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.engine.answers.memory import MemoryItem
+from planner.present.cells import Cell, Column, Fact, Facts, Section, Table, spread_text
+from planner.present.names import COMPONENT_NAMES, device_name, row_place
+from planner.units import UNKNOWN, bytes_text, percent_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers.memory import MemoryDetail
+    from planner.engine.answers.plan import PlanRow
+
+
+class ItemLine(NamedTuple):
+    """One item of memory in a table."""
+
+    component: str
+    """Name of its component; empty where the line above has it."""
+    item: MemoryItem
+    share: float
+    """Of the bytes of all items."""
+
+
+ITEM_COLUMNS: tuple[Column[ItemLine], ...] = (
+    Column("component", "component", lambda line: line.component, priority=90),
+    Column("bytes", "bytes", lambda line: bytes_text(line.item.bytes), right=True),
+    Column("share", "share", lambda line: Cell(percent_text(line.share), share=line.share), right=True, priority=80),
+    Column("what", "what", lambda line: line.item.name, least_width=16),
+    Column("formula", "worked out", lambda line: line.item.formula, priority=70, least_width=30),
+    Column("source", "source", lambda line: line.item.source, priority=60, least_width=18),
+)
+
+
+def memory_section(row: PlanRow, detail: MemoryDetail) -> Section:
+    """Every item of the fullest GPU of `row`, then the way from the data sheet to what is left."""
+    layout = row.answer.layout
+    which = "the fullest GPU at its peak" if layout and layout.gpus > 1 else "at its peak"
+    return Section(f"Memory of {row_place(row)}, {which}", [Table(ITEM_COLUMNS, item_lines(detail)), Facts(ledger(row, detail))])
+
+
+def item_lines(detail: MemoryDetail) -> list[ItemLine]:
+    """The items in order, each component named once."""
+    lines: list[ItemLine] = []
+    before = ""
+    for item in detail.items:
+        name = "" if item.component == before else COMPONENT_NAMES[item.component]
+        lines.append(ItemLine(name, item, item.bytes / detail.total_bytes))
+        before = item.component
+    return lines
+
+
+def ledger(row: PlanRow, detail: MemoryDetail) -> list[Fact]:
+    """The bytes from the data sheet to what is left; what is needed has its range."""
+    total = row.answer.memory_bytes.total if row.answer.memory_bytes else None
+    facts = []
+    for what, size, why in detail.ledger():
+        needed = what == "needed" and total is not None
+        cell = Cell(bytes_text(size), spread_text(total), total.basis) if needed and total else Cell(bytes_text(size))
+        facts.append(Fact(what, cell, why))
+    return facts
+
+
+def memory_heading(row: PlanRow) -> str:
+    """'H200 SXM, fullest of 4 · 109.1 of 139.8 GiB · 30.7 GiB free'."""
+    memory = row.answer.memory_bytes
+    if memory is None:
+        return f"{device_name(row.gpu)} · {UNKNOWN}"
+    free = memory.capacity - memory.total.value
+    rest = f"{bytes_text(free)} free" if free >= 0 else f"{bytes_text(-free)} too much"
+    count = row.answer.layout.gpus if row.answer.layout else 1
+    which = f", fullest of {count}" if count > 1 else ""
+    return f"{device_name(row.gpu)}{which} · {bytes_text(memory.total.value, unit=False)} of {bytes_text(memory.capacity)} · {rest}"

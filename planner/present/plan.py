@@ -1,0 +1,273 @@
+"""The ranking: its columns, the reasons of its rows, and what stands above and below the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from planner.present.cells import Cell, Column, NumberText, Table, basis_legend, figure_cell, range_cell
+from planner.present.names import VERDICT_SIGNS, row_device
+from planner.units import (
+    SECONDS_PER_HOUR,
+    UNKNOWN,
+    count_text,
+    digits,
+    duration_text,
+    is_known,
+    percent_text,
+    si_text,
+    usd_text,
+)
+
+if TYPE_CHECKING:
+    from planner.engine.answers.answer import Answer
+    from planner.engine.answers.figure import Figure, Percentiles
+    from planner.engine.answers.plan import Plan, PlanRow
+
+TRAINING = ("train", "finetune")
+GENERATING = ("serve", "generate")
+IDENTITY = ("rank", "gpu", "gpus", "layout", "memory")
+"""Columns that say what a row is and whether it fits; the others hold nothing where a row cannot run."""
+ALWAYS = (*IDENTITY, "rate", "usd-per-h", "usd-per-million", "flop-per-usd", "limit", "provider", "why")
+"""Columns that are kept even where every row is unknown."""
+LEAST_WHY_WIDTH = 28
+FIRST_REASONS, OTHER_REASONS = 3, 2
+"""Rows whose reasons are listed below a table that has no room for them: solutions, and others."""
+
+PlanColumn = Column["PlanRow"]
+FigureOf = Callable[["PlanRow"], "Figure | None"]
+
+
+def throughput(answer: Answer) -> Figure | None:
+    """Tokens/s of the whole deployment: output tokens where there are any, else all tokens."""
+    return answer.output_tokens_per_s or answer.tokens_per_s or answer.decode_tokens_per_s
+
+
+def throughput_title(task: Mapping[str, Any]) -> str:
+    """The title of `throughput` in a table."""
+    return "out tok/s" if task.get("task") in GENERATING else "tokens/s"
+
+
+def throughput_label(task: Mapping[str, Any]) -> str:
+    """The same where there is more room."""
+    return "output tokens/s" if task.get("task") in GENERATING else "tokens/s"
+
+
+def rate_text(value: float | None) -> str:
+    """Tokens per second to three figures in at most six characters: '5,210', '41.8', '185 k', '1.24 M'."""
+    if value is None or not is_known(value):
+        return UNKNOWN
+    return si_text(value) if value >= 99_950 or 0 < value < 0.01 else digits(value)
+
+
+def money_text(value: float | None) -> str:
+    """Dollars in at most seven characters: '0.00123', '22.41', '16,400', '1.24 M'."""
+    if value is None or not is_known(value):
+        return UNKNOWN
+    if value >= 999_500:
+        return count_text(value)
+    if 0 < value < 0.0001:
+        return "<0.0001"
+    return digits(value, 2) if 0 < value < 0.001 else usd_text(value)
+
+
+def hours_text(value: float) -> str:
+    """Hours in the unit a person would choose: '4.1 h', '12 d'."""
+    return duration_text(value * SECONDS_PER_HOUR)
+
+
+def memory_share(answer: Answer) -> float | None:
+    """Fraction of the usable memory of the fullest GPU that is used."""
+    memory = answer.memory_bytes
+    return memory.total.value / memory.capacity if memory is not None and memory.capacity > 0 else None
+
+
+def worst(latency: Percentiles | None) -> Figure | None:
+    """The 95th percentile of a latency; its mean where that is all that is known."""
+    return (latency.p95 or latency.mean) if latency else None
+
+
+def columns_for(plan: Plan) -> list[PlanColumn]:
+    """The columns that mean something for the task of `plan`, in the order they stand; those that no row fills are left out."""
+    return [
+        column
+        for column in _columns(plan.task)
+        if column.id in ALWAYS or column.sort is None or any(column.sort(row) is not None for row in plan.rows)
+    ]
+
+
+def plan_table(plan: Plan) -> Table[PlanRow]:
+    """The whole ranking; the first row stands out, rows that are no solution stand back."""
+    return Table(columns_for(plan), plan.rows, lambda row: "strong" if row.rank == 1 else "faint" if row.rank is None else "")
+
+
+def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
+    training = task.get("task") in TRAINING
+    return [
+        Column("rank", "#", _rank, right=True, sort=lambda row: row.rank, sorts_by="rank"),
+        Column("gpu", "GPU", row_device, sort=lambda row: row.gpu.casefold(), sorts_by="name"),
+        Column("gpus", "×", _gpus, right=True, priority=99, sort=_gpu_count, sorts_by="number of GPUs"),
+        Column("layout", "layout", lambda row: _layout(row) or UNKNOWN, priority=40, sort=_layout, sorts_by="layout"),
+        Column(
+            "memory",
+            "memory",
+            _memory,
+            right=True,
+            priority=92,
+            sort=lambda row: memory_share(row.answer),
+            sorts_by="share of memory",
+        ),
+        Column(
+            "rate",
+            throughput_title(task),
+            lambda row: range_cell(_rate(row), rate_text),
+            right=True,
+            priority=98,
+            sort=lambda row: _value(_rate(row)),
+            sorts_by="tokens/s",
+            best_is_high=True,
+        ),
+        _figures("usd-per-h", "$/h", lambda row: row.usd_per_h, money_text, 95, "$/h"),
+        *(_job_columns() if training else _service_columns()),
+        _figures(
+            "usd-per-million",
+            "$/M tok",
+            lambda row: row.answer.usd_per_million_tokens if row.answer.fits else None,
+            money_text,
+            60 if training else 85,
+            "$ per million tokens",
+        ),
+        _figures(
+            "flop-per-usd",
+            "FLOP/$",
+            lambda row: row.answer.flop_per_usd if row.answer.fits else None,
+            si_text,
+            97 if task.get("objective") == "flop-per-usd" else 20,
+            "FLOP per $",
+            best_is_high=True,
+        ),
+        Column("limit", "limit", lambda row: _limit(row) or UNKNOWN, priority=75, sort=_limit, sorts_by="what limits"),
+        Column("provider", "provider", lambda row: _provider(row) or UNKNOWN, priority=93, sort=_provider, sorts_by="provider"),
+        Column("why", "why", lambda row: row.why, least_width=LEAST_WHY_WIDTH),
+    ]
+
+
+def _job_columns() -> list[PlanColumn]:
+    """What a job that ends costs and how long it takes."""
+    return [
+        _figures("job-usd", "$/job", lambda row: row.job_usd if row.answer.fits else None, money_text, 94, "$ of the job"),
+        _figures("job-h", "job takes", lambda row: row.job_h if row.answer.fits else None, hours_text, 80, "time of the job"),
+        _figures("mfu", "MFU", lambda row: row.answer.mfu if row.answer.fits else None, percent_text, 15, "MFU", best_is_high=True),
+    ]
+
+
+def _service_columns() -> list[PlanColumn]:
+    """What a service that does not end costs a month, and how long a request takes."""
+    return [
+        _figures("usd-per-month", "$/month", lambda row: row.usd_per_month, money_text, 94, "$ a month"),
+        _figures("ttft", "1st tok", lambda row: worst(row.answer.ttft_s), duration_text, 12, "first token"),
+        _figures("request", "request", lambda row: worst(row.answer.request_s), duration_text, 10, "whole request"),
+    ]
+
+
+def _figures(
+    id: str,  # noqa: A002  # the field's name
+    title: str,
+    figure_of: FigureOf,
+    text: NumberText,
+    priority: int,
+    sorts_by: str,
+    *,
+    best_is_high: bool = False,
+) -> PlanColumn:
+    """A column of figures without their ranges, sorted by value."""
+    return Column(
+        id,
+        title,
+        lambda row: figure_cell(figure_of(row), text),
+        right=True,
+        priority=priority,
+        sort=lambda row: _value(figure_of(row)),
+        sorts_by=sorts_by,
+        best_is_high=best_is_high,
+    )
+
+
+def _value(figure: Figure | None) -> float | None:
+    return figure.value if figure else None
+
+
+def _rank(row: PlanRow) -> str:
+    return str(row.rank) if row.rank else VERDICT_SIGNS[row.verdict]
+
+
+def _gpu_count(row: PlanRow) -> int | None:
+    return row.answer.layout.gpus if row.answer.layout else None
+
+
+def _gpus(row: PlanRow) -> str:
+    count = _gpu_count(row)
+    return UNKNOWN if count is None else f"{count:,}"
+
+
+def _layout(row: PlanRow) -> str | None:
+    return row.answer.layout.text if row.answer.layout else None
+
+
+def _memory(row: PlanRow) -> Cell:
+    """Share of the usable memory of the fullest GPU; as a multiple where it is far beyond."""
+    share = memory_share(row.answer)
+    if share is None:
+        return Cell()
+    return Cell(percent_text(share) if share < 9.995 else f"{digits(share)}×", share=share)
+
+
+def _rate(row: PlanRow) -> Figure | None:
+    """The throughput of a candidate that can run; how fast it would be if it could is nothing to plan with."""
+    return throughput(row.answer) if row.answer.fits else None
+
+
+def _limit(row: PlanRow) -> str | None:
+    return row.answer.bottleneck if row.answer.fits else None
+
+
+def _provider(row: PlanRow) -> str | None:
+    return row.offer.provider if row.offer else None
+
+
+def legend(rows: Sequence[PlanRow]) -> str:
+    """The meaning of the signs in the column of throughput; empty where it has none."""
+    return basis_legend(figure for row in rows if (figure := _rate(row)))
+
+
+def reason(row: PlanRow, *, limit_shown: bool) -> str:
+    """Why a row is where it is; without its limit where a column has it."""
+    if not limit_shown:
+        return row.why
+    return row.why.removesuffix(f"limited by {row.answer.bottleneck}").rstrip("; ") or row.why
+
+
+def reasons(plan: Plan, *, limit_shown: bool) -> list[str]:
+    """Why the first rows are where they are, this machine's, and the nearest that are no solution."""
+    solutions = [row for row in plan.rows if row.rank]
+    others = [row for row in plan.rows if not row.rank and not row.here]
+    listed = [*solutions[:FIRST_REASONS], *others[:OTHER_REASONS], *(row for row in plan.rows if row.here)]
+    return list(dict.fromkeys(f"{_rank(row)} {row_device(row)}: {reason(row, limit_shown=limit_shown)}" for row in listed))
+
+
+def heading(plan: Plan) -> list[str]:
+    """What is planned, how many candidates fit, what they are ranked by, and the age of the prices."""
+    task, counts = plan.task, plan.counts
+    parts = [
+        task.get("title") or model_title(task),
+        f"{counts.fit:,} of {counts.considered:,} fit",
+        str(task.get("objective", "cheapest")),
+    ]
+    if counts.shown < counts.considered:
+        parts.append(f"{counts.shown} shown")
+    return [*parts, *([f"prices {plan.prices_as_of}"] if plan.prices_as_of else [])]
+
+
+def model_title(task: Mapping[str, Any]) -> str:
+    """The name of a workload's model where it has one."""
+    return task["model"] if isinstance(task.get("model"), str) else "your model"

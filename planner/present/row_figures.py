@@ -1,0 +1,72 @@
+"""The figures of one row: speed, latency and money, named and written once for tables, comparisons and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from planner.present.cells import NumberText
+from planner.present.plan import hours_text, money_text, rate_text, throughput, throughput_label
+from planner.units import duration_text, percent_text, si_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers.figure import Figure
+    from planner.engine.answers.plan import PlanRow
+
+PERCENTILES = ("mean", "p50", "p95", "p99")
+LATENCIES = (("whole request", "request"), ("first token", "ttft"), ("next token", "tpot"), ("wait", "wait"))
+
+
+@dataclass(frozen=True, slots=True)
+class RowFigure:
+    """One figure of a row."""
+
+    label: str
+    unit: str
+    """Read behind the value; empty where the value says it."""
+    figure: Callable[[PlanRow], Figure | None]
+    text: NumberText
+    group: Literal["speed", "latency", "money"]
+    best_is_high: bool = False
+    target: str = ""
+    """Key of the workload's targets that limits it."""
+    percentile: str = ""
+    """Of a latency."""
+
+    def long_text(self, value: float) -> str:
+        """A value with its unit."""
+        return f"{self.text(value)} {self.unit}".rstrip()
+
+
+def row_figures(task: Mapping[str, Any]) -> list[RowFigure]:
+    """Every figure a row may have, in the order they are read."""
+    return [
+        RowFigure(throughput_label(task), "", lambda row: throughput(row.answer), rate_text, "speed", best_is_high=True),
+        RowFigure("tokens/s per GPU", "", lambda row: row.answer.tokens_per_s_per_gpu, rate_text, "speed", best_is_high=True),
+        RowFigure("tokens/s of one stream", "", lambda row: row.answer.decode_tokens_per_s, rate_text, "speed", best_is_high=True),
+        RowFigure("requests/s", "", lambda row: row.answer.requests_per_s, si_text, "speed", best_is_high=True),
+        RowFigure("one optimizer step", "", lambda row: row.answer.step_s, duration_text, "speed"),
+        RowFigure("MFU", "", lambda row: row.answer.mfu, percent_text, "speed", best_is_high=True),
+        RowFigure("prefill", "", lambda row: row.answer.prefill_s, duration_text, "speed"),
+        RowFigure("replicas busy", "", lambda row: row.answer.utilisation, percent_text, "speed"),
+        *(_latency(label, name, percentile) for label, name in LATENCIES for percentile in PERCENTILES),
+        RowFigure("rent", "$/h", lambda row: row.usd_per_h, money_text, "money"),
+        RowFigure("a month", "$", lambda row: None if row.job_usd else row.usd_per_month, money_text, "money"),
+        RowFigure("the job takes", "", lambda row: row.job_h, hours_text, "money", target="deadline_h"),
+        RowFigure("the job costs", "$", lambda row: row.job_usd, money_text, "money", target="budget_usd"),
+        RowFigure("a million tokens", "$", lambda row: row.answer.usd_per_million_tokens, money_text, "money"),
+        RowFigure("compute", "FLOP per $", lambda row: row.answer.flop_per_usd, si_text, "money", best_is_high=True),
+        RowFigure("energy", "", lambda row: row.answer.energy_j_per_token, partial(si_text, unit="J a token"), "money"),
+    ]
+
+
+def _latency(label: str, name: str, percentile: str) -> RowFigure:
+    def figure(row: PlanRow) -> Figure | None:
+        latency = getattr(row.answer, f"{name}_s")
+        found: Figure | None = getattr(latency, percentile) if latency is not None else None
+        return found
+
+    target = f"{percentile}_{name}_s"
+    return RowFigure(f"{label}, {percentile}", "", figure, duration_text, "latency", target=target, percentile=percentile)

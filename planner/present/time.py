@@ -1,0 +1,122 @@
+"""The time of one row, operator by operator: its phases, what each operator waits for, and the roofs above them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.engine.answers.time import BOUND_WORDS, Operator, PhaseTime, TimeDetail
+from planner.present.cells import LEAST_SHARE, Column, Fact, Facts, Paragraph, Part, Section, Table
+from planner.present.names import row_place
+from planner.units import bytes_text, count_text, digits, duration_text, percent_text, si_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers.plan import PlanRow
+
+
+class OperatorLine(NamedTuple):
+    """One operator of a phase in a table, or all that are too short for a line of their own."""
+
+    phase: PhaseTime
+    name: str
+    seconds: float
+    operator: Operator | None = None
+    """None: several short ones."""
+    first: bool = False
+    """Whether it is the first of its phase."""
+
+    @property
+    def share(self) -> float:
+        """Of the time of its phase."""
+        return self.seconds / self.phase.seconds
+
+
+def share_text(share: float) -> str:
+    """A share of time, '<1 %' where it would read 0 %."""
+    return "<1 %" if 0 < share < LEAST_SHARE else percent_text(share)
+
+
+def _shape(line: OperatorLine) -> str:
+    return line.operator.shape_text if line.operator else ""
+
+
+def _count(line: OperatorLine) -> str:
+    return count_text(line.operator.count) if line.operator and line.operator.count else ""
+
+
+def _flop(line: OperatorLine) -> str:
+    return si_text(line.operator.flop) if line.operator and line.operator.flop else ""
+
+
+def _bytes(line: OperatorLine) -> str:
+    return bytes_text(line.operator.bytes) if line.operator and line.operator.bytes else ""
+
+
+def _intensity(line: OperatorLine) -> str:
+    return digits(line.operator.intensity) if line.operator and line.operator.intensity else ""
+
+
+OPERATOR_COLUMNS: tuple[Column[OperatorLine], ...] = (
+    Column("phase", "phase", lambda line: line.phase.name if line.first else "", priority=90),
+    Column("operator", "operator", lambda line: line.name, least_width=16),
+    Column("shape", "m·n·k", _shape, right=True, priority=60),
+    Column("count", "×", _count, right=True, priority=50),
+    Column("flop", "FLOP", _flop, right=True, priority=55),
+    Column("bytes", "bytes", _bytes, right=True, priority=40),
+    Column("intensity", "FLOP/B", _intensity, right=True, priority=70),
+    Column("time", "time", lambda line: duration_text(line.seconds), right=True, priority=95),
+    Column("share", "of phase", lambda line: share_text(line.share), right=True, priority=80),
+    Column("bound", "bound by", lambda line: BOUND_WORDS[line.operator.bound] if line.operator else "", priority=75),
+)
+
+
+def time_section(row: PlanRow, detail: TimeDetail) -> Section:
+    """The phases of the work on `row`, their operators, and the roofs above them."""
+    title = f"Time of {detail.work} on {row_place(row)}: {duration_text(detail.total_s)}"
+    note: list[Part] = [Paragraph(detail.note)] if detail.note else []
+    lines = [line for phase in detail.phases() for line in operator_lines(detail, phase)]
+    return Section(title, [*note, Facts(phase_facts(detail)), Table(OPERATOR_COLUMNS, lines), Facts(roofs(detail))])
+
+
+def phase_facts(detail: TimeDetail) -> list[Fact]:
+    """The phases in the order in which they happen: time, share of the whole, and what binds them."""
+    facts = []
+    for phase in detail.phases():
+        flop = f", {si_text(phase.flop, 'FLOP')} a GPU" if phase.flop else ""
+        bound = f"bound by {BOUND_WORDS[phase.bound]} for {percent_text(phase.bound_share)} of it{flop}"
+        facts.append(Fact(phase.name, duration_text(phase.seconds), f"{percent_text(phase.seconds / detail.total_s):>5}  {bound}"))
+    return facts
+
+
+def operator_lines(detail: TimeDetail, phase: PhaseTime) -> Iterator[OperatorLine]:
+    """The operators of a phase, the longest first; those too short to matter as one."""
+    long, short = detail.longest(phase)
+    for number, one in enumerate(long):
+        yield OperatorLine(phase, one.name, one.seconds, one, first=number == 0)
+    if short:
+        yield OperatorLine(phase, f"{len(short)} shorter ones", sum(one.seconds for one in short))
+
+
+def roofs(detail: TimeDetail) -> list[Fact]:
+    """What is reached of compute and bandwidth and the ridge between them, each beside the data sheet's."""
+    return [
+        Fact(
+            detail.dtype,
+            si_text(detail.flop_per_s, "FLOP/s"),
+            f"of {si_text(detail.peak_flop_per_s, 'FLOP/s')}; {percent_text(peak_share(detail))} of that is used, "
+            "recomputed FLOPs included",
+        ),
+        Fact("memory", si_text(detail.bytes_per_s, "B/s"), f"of {si_text(detail.peak_bytes_per_s, 'B/s')}"),
+        Fact("ridge point", f"{digits(detail.ridge)} FLOP/B", f"{digits(detail.peak_ridge)} by the data sheet"),
+    ]
+
+
+def peak_share(detail: TimeDetail) -> float:
+    """The share of the data sheet's FLOP/s that the whole work reaches."""
+    return detail.flop / detail.total_s / detail.peak_flop_per_s
+
+
+def below_roof(detail: TimeDetail, one: Operator) -> str:
+    """How much of the data sheet's roof above it an operator reaches."""
+    roof = min(detail.peak_flop_per_s, detail.peak_bytes_per_s * (one.intensity or 0.0))
+    return percent_text(one.flop / one.seconds / roof) if roof else ""

@@ -1,0 +1,41 @@
+"""Model families: for each `model_type` of Hugging Face, how its config is read and what its code does besides.
+
+A family is one function under `@family`, in `llama.py` or `gpt.py` or a file of its own that `config.py` imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from planner.workload.block import Block
+from planner.workload.huggingface.keys import ConfigKeys
+
+_LLAMA = Block()
+ReadSizes = Callable[[ConfigKeys], dict[str, Any]]
+"""The sizes of an `Architecture` by field name, read from a config's keys; problems are noted in the keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What is known about one `model_type`."""
+
+    read_sizes: ReadSizes
+    block: Block
+    eager_attention: bool
+    """transformers has no fused attention for it, so that scores are stored."""
+
+
+FAMILIES: dict[str, Family] = {}
+"""`model_type` -> family."""
+
+
+def family(model_type: str, block: Block = _LLAMA, *, eager_attention: bool = False) -> Callable[[ReadSizes], ReadSizes]:
+    """Make the decorated function the reader of configs with this `model_type`."""
+
+    def add(read_sizes: ReadSizes) -> ReadSizes:
+        FAMILIES[model_type] = Family(read_sizes, block, eager_attention)
+        return read_sizes
+
+    return add
