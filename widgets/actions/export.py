@@ -30,11 +30,11 @@ def copy(app: BaseApp, text: str, what: str) -> None:
 
 def copy_row(app: BaseApp) -> None:
     """The highlighted row as text."""
-    from widgets.drawing.formatting import row_text
+    from widgets.actions.plan_files import row_text
 
     row = app.table.highlighted
     if row is not None and app.plan is not None:
-        copy(app, row_text(row, str(app.plan.task.get("task", ""))), "Row")
+        copy(app, row_text(row, app.plan.task), "Row")
 
 
 def copy_command(app: BaseApp) -> None:

@@ -15,7 +15,7 @@ from widgets.state_files import state_folder
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
     from planner.engine.answers.lever import Lever
-    from planner.engine.answers.plan import Plan
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.session import Session
     from planner.workload.tasks import Workload
 
@@ -61,6 +61,29 @@ def report_text(session: Session, workload: Workload, plan: Plan, form: Form, co
 
     decision = decide(session, workload, plan, command=command, command_with=command_with, basis=basis)
     return (as_html if form == "page" else as_markdown)(sections(decision))
+
+
+def row_text(row: PlanRow, task: Mapping[str, Any]) -> str:
+    """A row in one line of plain text, for the clipboard."""
+    from planner.present.cells import BASIS_WORDS, figure_text
+    from planner.present.names import device_name
+    from planner.present.plan import memory_share, rate_text, throughput, throughput_label
+    from planner.units import percent_text, usd_text
+
+    answer, layout = row.answer, row.answer.layout
+    parts = [
+        f"#{row.rank}" if row.rank is not None else row.verdict,
+        f"{layout.gpus if layout else 1} × {device_name(row.gpu)}",
+        layout.text if layout else "",
+        f"memory {percent_text(memory_share(answer))}",
+        f"{figure_text(throughput(answer), rate_text)} {throughput_label(task)} ({BASIS_WORDS[row.basis]})",
+        f"{figure_text(answer.usd_per_million_tokens, usd_text)} $/M tokens" if answer.usd_per_million_tokens else "",
+        f"{figure_text(row.job_usd, usd_text)} $ for the job" if row.job_usd else "",
+        f"{usd_text(row.usd_per_h.value)} $/h" if row.usd_per_h else "",
+        f"{row.offer.provider} {row.offer.instance} ({row.offer.as_of})" if row.offer else "",
+        row.why,
+    ]
+    return " · ".join(part for part in parts if part)
 
 
 def write_export(text: str, name: str, form: Form, state: Path | None, when: dt.datetime) -> Path:

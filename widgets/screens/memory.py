@@ -12,9 +12,10 @@ from textual.content import Content
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, MemoryItem
 from planner.engine.answers.plan import Plan, PlanRow
+from planner.present.cells import spread_text
+from planner.present.names import COMPONENT_NAMES, device_name
 from planner.units import bytes_text, percent_text
 from widgets.base_app import BaseApp
-from widgets.drawing.formatting import COMPONENT_NAMES, device_name, spread_text
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, component_style

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
+from planner.present.names import device_name
 from planner.units import duration_text, percent_text, usd_text
-from widgets.drawing.formatting import device_name
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text
 from widgets.screens.overlay import TextOverlay

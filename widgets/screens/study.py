@@ -14,8 +14,8 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS
 from planner.units import UNKNOWN, si_text, usd_text
-from widgets.drawing.formatting import BASIS_WORDS, SHORT_BASIS_WORDS
 from widgets.drawing.plot import LogAxis, Plot
 from widgets.drawing.symbols import ASCII, Symbols
 from widgets.screens.overlay import ScrolledOverlay

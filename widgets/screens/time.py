@@ -11,9 +11,9 @@ from textual.content import Content
 
 from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.time import BOUND_WORDS, Operator, PhaseTime, TimeDetail
+from planner.present.names import device_name
 from planner.units import count_text, digits, duration_text, percent_text, si_text
 from widgets.base_app import BaseApp
-from widgets.drawing.formatting import device_name
 from widgets.drawing.roofline import Mark, below_roof, caption, chart
 from widgets.drawing.symbols import ASCII, Symbols
 from widgets.drawing.text import bar_text, component_style

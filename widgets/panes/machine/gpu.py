@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from planner.present.names import device_name
 from planner.units import MEGA, UNKNOWN, bytes_text, percent_text, si_text
-from widgets.drawing.formatting import device_name
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import shorten_end
 from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
