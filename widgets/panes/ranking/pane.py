@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS, figure_text
+from planner.present.levers import lever_text
 from planner.present.names import device_name
 from planner.present.plan import rate_text, throughput
 from planner.units import duration_text, usd_text
@@ -21,7 +22,6 @@ from widgets.panes.frame import frame_of
 from widgets.panes.ranking.table import Ranking
 
 if TYPE_CHECKING:
-    from planner.engine.answers.lever import Lever
     from planner.engine.answers.plan import OfferAnswer, Plan, PlanRow
 
 MOST_LEVERS = 5
@@ -144,7 +144,10 @@ class RankingView(Vertical):
         lines = [Content.assemble(("this machine: " if row.here else "", "bold $accent"), row.why)]
         levers = plan.levers[:MOST_LEVERS] if plan is not None and row.rank is None and not row.here else []
         lines += [
-            Content.styled(self._lever(lever), "$text-success" if lever.gpu else "$text-warning" if number == 0 else "$quiet")
+            Content.styled(
+                f"{self._symbols.arrow} {lever_text(lever)}",
+                "$text-success" if lever.gpu else "$text-warning" if number == 0 else "$quiet",
+            )
             for number, lever in enumerate(levers)
         ]
         if not levers and (told := latencies(row, plan)):
@@ -163,7 +166,3 @@ class RankingView(Vertical):
     @property
     def _room(self) -> int:
         return max(20, self.size.width - 2)
-
-    def _lever(self, lever: Lever) -> str:
-        cost = f" ({lever.cost_text})" if lever.cost_text else ""
-        return f"{self._symbols.arrow} {lever.text}{cost}"
