@@ -18,6 +18,8 @@ class Engine(EngineNumbers[float]):
     """Releases the record holds for, in words; said when none was named."""
     trains: bool = False
     """It runs training and fine-tuning, too."""
+    serves: bool = True
+    """It answers prompts: generation, services, prompts alone."""
     eager_attention: bool = False
     """Attention scores go through memory unless flash attention is asked for."""
     eager_by_family: bool = False

@@ -211,6 +211,7 @@ _RECORDS: dict[str, Engine] = {
         Engine(
             name="megatron",
             trains=True,
+            serves=False,
             launches_per_layer=40,
             kernels_per_layer=40,
             host_step_s=0,
