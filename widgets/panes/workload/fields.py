@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from planner.engine.job.engines import ENGINES
+from planner.engine.job.engines import ENGINES, GENERIC
 from planner.workload import tasks
 from widgets.panes.workload.values import NO, YES, Kind, get
 
@@ -50,11 +50,8 @@ WEIGHT_FORMATS = (
 )
 
 
-def engines(*, train: bool) -> tuple[str, ...]:
-    """Names of the engines that train, or of those that answer prompts; those that do not train come first."""
-    able = [records[0] for name, records in ENGINES.items() if name != "generic"]
-    named = [one for one in able if (one.trains if train else one.serves)]
-    return tuple(one.name for one in sorted(named, key=lambda one: one.trains))
+TRAINERS = tuple(name for name, records in ENGINES.items() if records[0].trains)
+SERVERS = tuple(name for name, records in ENGINES.items() if records[0].generates and name != GENERIC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,8 +212,8 @@ COMMON: tuple[Field, ...] = (
 """What most people set."""
 
 FURTHER: tuple[Field, ...] = (
-    Field(key="engine", label="engine", kind="choice", choices=engines(train=True), tasks=TRAINS),
-    Field(key="engine", label="engine", kind="choice", choices=engines(train=False), tasks=RUNS),
+    Field(key="engine", label="engine", kind="choice", choices=TRAINERS, tasks=TRAINS),
+    Field(key="engine", label="engine", kind="choice", choices=SERVERS, tasks=RUNS),
     Field(
         key="disaggregated",
         label="split P:D",
