@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement, Prediction
     from planner.workload.tasks import Request, Workload
 
-DEFAULT_PRESET = "llama-3.1-70b-chat-service"
-"""What is planned when nothing was asked for."""
-
 
 class Session(Inventory):
     """Plans, estimates, studies and advice, on what the session has."""
