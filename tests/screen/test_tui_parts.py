@@ -19,10 +19,10 @@ from planner.present.cells import spread_text
 from planner.present.plan import money_text, rate_text
 from planner.schema import read_toml
 from planner.units import GIB
-from planner.workload.presets import read_workload
+from planner.workload.presets import Preset, read_workload
 from widgets import config
 from widgets.actions.action import bindings
-from widgets.actions.plan_files import command_line
+from widgets.actions.plan_files import plan_command
 from widgets.actions.registry import ACTIONS, BY_ID
 from widgets.drawing.memory_bar import split_cells
 from widgets.drawing.styles import INK, Paint
@@ -152,7 +152,8 @@ def test_the_command_names_every_change(tmp_path: Path) -> None:
     file.write_text(CHAT)
     loaded = dict(read_toml(file))
     now = put(put(put(loaded, "targets.p95_request_s", None), "model", "my model"), "input_tokens", {"mean": 600, "p95": 1500})
-    line = command_line("chat", loaded, now, "spec")
+    preset = Preset("chat", file, "user", read_workload(loaded, "chat"))
+    line = plan_command(preset, loaded, now, "spec").text
     assert line == (
         "gpu-planner plan chat --set input_tokens= --set input_tokens.mean=600 --set input_tokens.p95=1500 "
         "--set 'model=my model' --set targets.p95_request_s= --basis spec"
