@@ -102,10 +102,10 @@ class TextOverlay(ScrolledOverlay):
         """The text, below what is above it."""
         with Vertical(id="box", classes="box") as box:
             box.styles.width = self.WIDTH
+            box.border_title, box.border_subtitle = Content(self._heading), Content(self._hint)
             yield from self.above()
             with VerticalScroll(id="text", classes="text"):
                 yield Static(Content("…"))
-        self.entitle(self._heading, self._hint)
 
     def above(self) -> Iterable[Widget]:
         """Widgets that stay above the text while it scrolls."""
@@ -116,7 +116,7 @@ class TextOverlay(ScrolledOverlay):
         raise NotImplementedError
 
     def entitle(self, heading: str, hint: str) -> None:
-        """Set what stands in the border above and below."""
+        """Change what stands in the border above and below."""
         box = self.query_one("#box")
         box.border_title, box.border_subtitle = Content(heading), Content(hint)
 
