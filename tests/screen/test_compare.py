@@ -98,7 +98,7 @@ async def test_it_fits_the_screen(tmp_path: Path, size: tuple[int, int]) -> None
         await settle(pilot)
         await pilot.press("space", "space", "space", "c")
         await pilot.pause()
-        box = app.screen.query_one("#compare")
+        box = app.screen.query_one("#text")
         assert box.region.width <= size[0]
         lines = str(app.screen.query_one(Static).content).splitlines()
         assert max(cell_len(line.rstrip()) for line in lines) <= box.scrollable_content_region.width

@@ -432,8 +432,8 @@ async def test_r_waits_for_a_benchmark(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await settle(pilot)
-        assert app.measuring is not None
-        app.measuring.run.state = "running"
+        assert app.benchmark is not None
+        app.benchmark.run.state = "running"
         await pilot.press("r")
         await pilot.pause()
         assert "its results enter the plan" in await first_note(pilot)
