@@ -11,7 +11,7 @@ SECOND := $(SECOND_VENV)/.aiconfigurator-$(AICONFIGURATOR)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format shots accuracy second-opinion bench-planner clean
+.PHONY: help run test check format shots samples accuracy second-opinion bench-planner clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,9 @@ format: $(DEVELOPMENT) ## Format the code and apply the safe fixes
 
 shots: $(DEVELOPMENT) ## Draw the screenshot of README with the program itself
 	"$(BIN)/python" scripts/shots.py docs
+
+samples: $(DEVELOPMENT) ## Print the samples of README and docs/usage.md anew
+	"$(BIN)/python" scripts/samples.py
 
 accuracy: $(DEVELOPMENT) ## Write docs/accuracy.md from DIR, a folder of published measurements (OPERATORS: of operator timings)
 	"$(BIN)/python" scripts/calibration/accuracy.py "$(DIR)" $(if $(OPERATORS),--operators "$(OPERATORS)")

@@ -197,7 +197,7 @@ def decode(line: bytes) -> Message | None:
     """The message in `line`, or None when it is cut short, of an unknown type, or lacks a required field."""
     try:
         body = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(body, dict):
         return None

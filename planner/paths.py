@@ -1,4 +1,4 @@
-"""Where files are: the shipped presets, and the user's own config and state."""
+"""Folders of the shipped presets and of the user's config and state, and writing a file whole."""
 
 from __future__ import annotations
 

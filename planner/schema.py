@@ -1,4 +1,4 @@
-"""Turns parsed TOML or JSON into structs, strictly, and names every fault instead of the first one."""
+"""Strict conversion of parsed TOML or JSON into structs, which names every fault instead of the first one."""
 
 from __future__ import annotations
 
@@ -124,6 +124,11 @@ def _shown(value: object) -> str:
 
 def _join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
+
+
+def toml_files(folder: Path) -> list[Path]:
+    """The TOML files of a folder and the folders in it, by file name."""
+    return sorted((path for path in folder.rglob("*.toml") if path.is_file()), key=lambda path: path.name)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import re
 import textwrap
 from collections.abc import Iterator
 
+from planner.engine.advice.advice import Action, Advice, RightSizing
 from planner.engine.advice.diagnosis import Zone
-from planner.engine.advice.rightsizing import Action, Advice, RightSizing
 from planner.units import duration_text, percent_text, usd_text
 
 LABEL, ACTION = 15, 27

@@ -177,7 +177,7 @@ def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: 
         if not sys.stdin.isatty():
             raise click.UsageError(f"{counted(len(found))} would be removed; say so with --yes.")
         click.confirm(f"Remove {counted(len(found))}?", abort=True, err=True)
-    print(f"{counted(session.store.remove_measurements(found))} removed")
+    print(f"{counted(session.store.remove(found))} removed")
     return ExitCode.ANSWERED
 
 

@@ -88,9 +88,7 @@ def plan(
     try:
         workload = session.workload(fields_of(chosen.workload, changes), where)
         most = top or (None if form else DEFAULT_ROWS)
-        found = session.plan(workload, basis=basis, top=most)
-        if any(row.rank is None and not row.here for row in found.rows):
-            found = session.plan(workload, basis=basis, top=most, hints=True)
+        found = session.plan(workload, basis=basis, top=most, hints=True)
     except UserError as wrong:
         raise name_sources(wrong, settings, gpus, where) from wrong
     if emit:
@@ -126,16 +124,13 @@ def _detailed(
 
 def _emit(session: Session, form: Form, name: str, workload: Workload, found: Plan) -> int:
     """The row that ranks first as a job, on stdout."""
-    from planner.engine.explain.candidate import job_of
-
     row = next((row for row in found.rows if row.rank), None)
     if row is None:
         print("nothing in the plan fits: there is no job to write", file=sys.stderr)
         return ExitCode.NOTHING_FOUND
-    architecture = session.architecture(workload.model)
     gpu = session.part_named(row.gpu) or session.gpus.find(row.gpu)
     hub_id = session.models.hub_id(workload.model)
-    sys.stdout.write(written(form, name, row, job_of(workload, architecture, row), gpu, hub_id))
+    sys.stdout.write(written(form, name, row, session.job(workload, row), gpu, hub_id))
     return ExitCode.ANSWERED
 
 

@@ -26,7 +26,7 @@ KINDS = {"train": "own training steps", "gemm": "own matrix products", "copy": "
 
 def own_comparisons(session: Session) -> tuple[list[Comparison], Counter[str]]:
     """Every solid point of the store beside its prediction, and how many points were left out, by reason."""
-    from planner.engine.estimate.benchmark_point import foreseen, request_of
+    from planner.engine.estimate.benchmark_point import predicted_figure, request_of
 
     found, left_out = list[Comparison](), Counter[str]()
     ceilings: dict[str, Ceilings] = {}
@@ -39,7 +39,7 @@ def own_comparisons(session: Session) -> tuple[list[Comparison], Counter[str]]:
             left_out[f"status {point.status}"] += 1
             continue
         known = ceilings.setdefault(gpu.name, ceilings_of(gpu, session.ceiling_records))
-        figure = foreseen(point, gpu, known, session.architecture) if point.kind in KINDS else None
+        figure = predicted_figure(point, gpu, known, session.architecture) if point.kind in KINDS else None
         refused = point.kind == "train" and request_of(point, gpu.name) is not None
         if figure is not None or refused:
             found.append(_comparison(KINDS[point.kind], point, figure))

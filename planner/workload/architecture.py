@@ -1,4 +1,4 @@
-"""A transformer, decoder or encoder, as the sizes that decide its memory and time.
+"""The sizes of a transformer, decoder or encoder, that decide its memory and time.
 
 Symbols: L layers · h width · q = heads·head_dim · k = kv_heads·head_dim · f feed-forward width · V vocabulary · E experts.
 "Matrix" parameters take part in matrix products; "vector" parameters (norms, biases) do not.
@@ -74,7 +74,7 @@ class Architecture:
     output_matrix: int = 0
     """Projection between the last layer and the head."""
     cached_per_token: int
-    """Elements one layer keeps per token in the KV cache: 2k, or the latent of MLA."""
+    """Elements that one layer keeps per token in the KV cache: 2k, or the latent of MLA."""
 
     qk_norm: bool = False
     dropout: bool = False
@@ -106,9 +106,9 @@ class Architecture:
     mtp_layers: int = 0
     """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
     left_out: tuple[str, ...] = ()
-    """What the config describes besides and is not counted: 'vision_config', 'num_nextn_predict_layers', …"""
+    """Parts of the config that are not counted: 'vision_config', 'num_nextn_predict_layers', …"""
     companions: tuple[Architecture, ...] = ()
-    """Of the further models a workload holds, in its order."""
+    """Architectures of the workload's further models, in its order."""
 
     @property
     def query(self) -> int:
@@ -196,7 +196,7 @@ class Architecture:
 
     @cached_property
     def active_matrix(self) -> int:
-        """Matrix parameters one token is multiplied with, head (tied or not) included, input embedding not."""
+        """Matrix parameters that one token is multiplied with, with the head (tied or not) and without the input embedding."""
         attention = self.layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix

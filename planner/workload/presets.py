@@ -1,12 +1,10 @@
-"""The shelves of named things: models (`presets/models/`) and workloads (shipped, and the user's own)."""
+"""Workloads by name: those of `presets/workloads/`, and the user's own."""
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,114 +12,13 @@ import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
 from planner.paths import write_whole
-from planner.schema import read_struct, read_toml
-from planner.workload.huggingface.hub import NotFetched, config_address, fetched_config, is_hub_id
+from planner.schema import read_struct, read_toml, toml_files
+from planner.workload.models import is_path
 from planner.workload.tasks import Workload
 
 Origin = Literal["shipped", "user", "file"]
 
-_PATHS = ("/", "./", "../", "~")
-"""What a model's text starts with when it can only be a path."""
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.IGNORECASE)
-
-
-class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model: its Hugging Face style config and where that comes from."""
-
-    name: str
-    title: str
-    aliases: tuple[str, ...] = ()
-    """Hugging Face ids and other spellings."""
-    source: str
-    retrieved: dt.date
-    note: str = ""
-    config: dict[str, Any]
-
-
-class ModelShelf:
-    """Models by name, alias, path of a config.json or id of the hub; files are read when they are asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._read: dict[str, Model] = {}
-        self._not_fetched: dict[str, str] = {}
-
-    def names(self) -> tuple[str, ...]:
-        """Canonical names, sorted."""
-        return tuple(self._paths)
-
-    def find(self, name: str) -> Model:
-        """The model called exactly `name` (letter case does not matter); raises `UserError` with the nearest names."""
-        folded = name.strip().casefold()
-        canonical = folded if folded in self._paths else self._aliases.get(folded)
-        if canonical is None:
-            near = nearest_names(name, (*self._paths, *self._spellings))
-            raise UserError(
-                Problem(
-                    "",
-                    "model",
-                    f"{name!r} is not a known model; a path to a config.json or an id of the Hugging Face hub works too.",
-                    near,
-                )
-            )
-        return self._model(canonical)
-
-    def config(self, name: str) -> dict[str, Any]:
-        """The config of a model: its name or alias here, else a config.json or a directory that holds one, else an id of the hub.
-
-        Raises `UserError`; one for a model that cannot be fetched says where to get the file and what to do with it.
-        """
-        folded, path = name.strip().casefold(), Path(name).expanduser()
-        explicit = folded.endswith((".json", "/")) or folded.startswith(_PATHS)
-        if not explicit and (folded in self._paths or folded in self._aliases):
-            return self.find(name).config
-        if explicit or path.exists():
-            return _read_json_object(path / "config.json" if path.is_dir() else path)
-        return self._from_hub(name.strip()) if is_hub_id(name.strip()) else self.find(name).config
-
-    def hub_id(self, name: object) -> str:
-        """Of the Hugging Face hub; '' for a file, a config, or a name that says none."""
-        if not isinstance(name, str):
-            return ""
-        if is_hub_id(name.strip()):
-            return name.strip()
-        try:
-            return next((alias for alias in self.find(name).aliases if is_hub_id(alias)), "")
-        except UserError:  # the path of a file
-            return ""
-
-    def _from_hub(self, name: str) -> dict[str, Any]:
-        """Asked once: a stream of requests for one unknown model does not wait for the network at every line."""
-        if name not in self._not_fetched:
-            try:
-                return _read_json_object(fetched_config(name))
-            except NotFetched as error:
-                self._not_fetched[name] = str(error)
-        text = (
-            f"{name!r} is not in the catalogue, and {self._not_fetched[name]}. Give the path of its config.json instead: "
-            f"curl -L -o config.json {config_address(name)}"
-        )
-        raise UserError(Problem("", "model", text, nearest_names(name, (*self._paths, *self._spellings))))
-
-    @cached_property
-    def _paths(self) -> dict[str, Path]:
-        return {path.stem: path for path in sorted(self._folder.glob("*.toml"))}
-
-    @cached_property
-    def _aliases(self) -> dict[str, str]:
-        """Folded alias -> canonical name; needs every file."""
-        return {alias.casefold(): name for name in self._paths for alias in self._model(name).aliases}
-
-    @property
-    def _spellings(self) -> tuple[str, ...]:
-        return tuple(alias for name in self._paths for alias in self._model(name).aliases)
-
-    def _model(self, canonical: str) -> Model:
-        if canonical not in self._read:
-            path = self._paths[canonical]
-            self._read[canonical] = read_struct(Model, read_toml(path), str(path))
-        return self._read[canonical]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +32,7 @@ class Preset:
 
 
 class PresetShelf:
-    """Workload presets: `shipped/*.toml`, and the user's in `user/presets/`, which win over shipped ones of the same name."""
+    """Workload presets: the shipped ones, and the user's in `user/presets/`, which win over shipped ones of the same name."""
 
     def __init__(self, shipped: Path, user: Path) -> None:
         self._shipped = shipped
@@ -143,13 +40,13 @@ class PresetShelf:
 
     def names(self) -> tuple[str, ...]:
         """Every name, sorted; no file is opened, so a broken one does no harm here."""
-        return tuple(sorted({path.stem for folder in (self._shipped, self._user) for path in folder.glob("*.toml")}))
+        return tuple(sorted({path.stem for folder in (self._shipped, self._user) for path in toml_files(folder)}))
 
     def load(self, name: str | Path) -> Preset:
         """The preset called `name`, or the .toml file at that path; raises `UserError` with every problem."""
         path, origin = self._locate(name)
         workload = read_workload(read_toml(path), str(path))
-        if isinstance(workload.model, str) and (workload.model.endswith((".json", "/")) or workload.model.startswith(_PATHS)):
+        if isinstance(workload.model, str) and is_path(workload.model):
             beside = path.parent / Path(workload.model).expanduser()
             if beside.exists():
                 workload = msgspec.structs.replace(workload, model=str(beside))
@@ -181,8 +78,7 @@ class PresetShelf:
             return Path(given).expanduser(), "file"
         folders: tuple[tuple[Path, Origin], ...] = ((self._user, "user"), (self._shipped, "shipped"))
         for folder, origin in folders:
-            path = folder / f"{given}.toml"
-            if path.is_file():
+            if path := next((path for path in toml_files(folder) if path.stem == given), None):
                 return path, origin
         near = nearest_names(given, self.names())
         raise UserError(Problem("", "preset", f"{given!r} is not a known preset; a path to a .toml file works too.", near))
@@ -191,15 +87,6 @@ class PresetShelf:
 def read_workload(data: Mapping[str, Any], where: str) -> Workload:
     """`data` as a workload; raises `UserError` with one problem per fault."""
     return read_struct(Workload, data, where)
-
-
-def _read_json_object(path: Path) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except OSError as error:
-        raise UserError(Problem(str(path), "model", f"cannot be read: {error.strerror}.")) from None
-    except msgspec.DecodeError as error:
-        raise UserError(Problem(str(path), "model", f"is not a JSON object: {error}.")) from None
 
 
 def _stated(struct: msgspec.Struct) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is to be run: the wire form of a workload, as presets, `--set`, the form and `estimate` spell it.
+"""The fields of a workload and their accepted values, as presets, `--set`, the form and `estimate` spell them.
 
 One `Workload` describes the job without hardware (a preset file is exactly this); a `Request` adds the GPU and the
 layout (a line of `estimate` is exactly this). Absent means "choose for me": the engine fills it in and says so.
@@ -7,9 +7,11 @@ Field names and accepted values are a public contract.
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
+
+from planner.workload.optimizers import OPTIMIZERS
 
 TaskName = Literal["train", "finetune", "generate", "serve", "prefill"]
 Dtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4"]
@@ -17,7 +19,6 @@ KvDtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
 WeightDtype = str
 """A name of `weights.FORMATS`."""
 Recipe = Literal["fp32", "amp", "mixed", "bf16"]
-Optimizer = Literal["adamw", "adamw-8bit", "paged-adamw-8bit", "adafactor", "sgd", "sgd-momentum", "muon", "none"]
 Sharding = Literal["none", "zero1", "zero2", "zero3", "hsdp"]
 Offload = Literal["none", "optimizer", "parameters", "activations"]
 Checkpointing = Literal["none", "selective", "full"]
@@ -25,6 +26,12 @@ Attention = Literal["flash", "eager"]
 Loss = Literal["full", "chunked", "fused"]
 Objective = Literal["cheapest", "fastest", "flop-per-usd", "fewest-gpus"]
 Market = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
+
+if TYPE_CHECKING:
+    Optimizer = str
+else:
+    Optimizer = Literal[tuple(OPTIMIZERS)]
+"""A name of `optimizers.OPTIMIZERS`."""
 
 LATENCY_TARGETS = tuple(f"{share}_{of}_s" for share in ("p50", "p95", "p99") for of in ("request", "ttft", "tpot"))
 """Names of `Targets` that limit a percentile of a latency."""
@@ -62,10 +69,10 @@ class Companion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     weight_dtype: WeightDtype = "bf16"
     """Storage format of frozen weights; a critic follows the recipe."""
     acceptance: float | None = None
-    """Of a draft: how likely a token it proposes is accepted where those before it were, from 0 to 1. Absent: its memory counts, its
+    """For a draft: the chance, from 0 to 1, that a proposed token is accepted where those before it were. Absent: its memory counts, its
     passes are not timed."""
     draft_tokens: int | None = None
-    """Of a draft with an acceptance: tokens it proposes for each pass of the model; absent: 4."""
+    """For a draft with an acceptance: tokens it proposes for each pass of the model; absent: 4."""
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,15 +83,32 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     p95: float | None = None
 
 
+class LatencyLimit(NamedTuple):
+    """The most that a percentile of a latency may be."""
+
+    name: str
+    """One of `LATENCY_TARGETS`."""
+    share: str
+    """'p50', 'p95' or 'p99'."""
+    latency: str
+    """'request', 'ttft' or 'tpot'."""
+    seconds: float
+
+    @property
+    def column(self) -> str:
+        """The name of the column of predicted seconds that is limited."""
+        return f"{self.latency}_{self.share}_s"
+
+
 class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an answer has to meet to count as a solution."""
+    """Limits that an answer has to meet to count as a solution."""
 
     deadline_h: float | None = None
     """The whole job has to end within this many hours."""
     budget_usd: float | None = None
     """The whole job may cost this much; for a service, a month of it."""
     p50_request_s: float | None = None
-    """Of a whole request, as p95 and p99; `ttft`: of its first token; `tpot`: of the time between its tokens."""
+    """Percentile of the time of a whole request (`request`), to its first token (`ttft`), or between its tokens (`tpot`)."""
     p50_ttft_s: float | None = None
     p50_tpot_s: float | None = None
     p95_request_s: float | None = None
@@ -97,6 +121,15 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Extra request rate to stand, as a fraction (0.2: 20 %)."""
     headroom: float | None = None
     """Fraction of usable memory to leave free; absent: 0.1 in a search, 0 for a candidate given in full."""
+
+    def latency_limits(self) -> list[LatencyLimit]:
+        """The percentiles of latencies that are limited."""
+        limits = []
+        for name in LATENCY_TARGETS:
+            if (seconds := getattr(self, name)) is not None:
+                share, latency, _ = name.split("_")
+                limits.append(LatencyLimit(name, share, latency, seconds))
+        return limits
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -138,7 +171,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dataset_tokens: float | None = None
     """Tokens of the training set; with `epochs` instead of `train_tokens`."""
     epochs: float | None = None
-    """How often the training set is gone through."""
+    """Passes over the training set."""
 
     batch: int | None = None
     input_tokens: int | Lengths | None = None
@@ -150,12 +183,12 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     concurrency: int | Literal["max"] | None = None
     request_rate_per_s: float | None = None
     arrival_variation: float | None = None
-    """Of a request rate, standard deviation ÷ mean of the time between requests. 1, or absent: Poisson; 3: in bursts; 0: evenly."""
+    """For a request rate: standard deviation ÷ mean of the time between requests. 1, or absent: Poisson; 3: in bursts; 0: evenly."""
     batch_window_s: float | None = None
-    """Of a request rate: how long a front end gathers requests before it hands them to the engine together."""
+    """For a request rate: how long a front end gathers requests before it hands them to the engine together."""
 
     disaggregated: bool | None = None
-    """Of a service: some replicas only read prompts and hand their cache to the others, which only decode."""
+    """For a service: some replicas only read prompts and send their cache to the others, which only decode."""
 
     engine: str | None = None
     """'vllm', 'transformers', …, with an optional '@version'."""
@@ -174,7 +207,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def tokens_to_train(self) -> float | None:
-        """Of the whole job: as given, or of all epochs; None where it is not said."""
+        """Tokens of the whole job, as given or over all epochs; None where neither is given."""
         if self.train_tokens is None and self.epochs and self.dataset_tokens:
             return self.epochs * self.dataset_tokens
         return self.train_tokens
@@ -198,4 +231,4 @@ class Request(Workload, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     ep: int | None = None
     virtual_stages: int | None = None
     prefill_replicas: int | None = None
-    """Of the dp replicas of a disaggregated service, those that only read prompts; absent: what serves the most."""
+    """How many of the dp replicas of a disaggregated service only read prompts; absent: the number that serves the most."""

@@ -33,10 +33,11 @@ from planner.engine.memory import memory_of
 from planner.engine.performance.operators.chip import chip_of
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.prefill_decode.request_latency import ROUNDS
-from planner.engine.performance.simulation.arrivals import Length, Load, traffic_of
-from planner.engine.performance.simulation.continuous_batching import run
-from planner.engine.performance.simulation.iteration_time import pace_of
-from planner.engine.performance.simulation.replicas import rules_of
+from planner.engine.performance.simulation.batching_rules import batching_rules
+from planner.engine.performance.simulation.continuous_batching import run_batches
+from planner.engine.performance.simulation.iteration_time import iteration_time
+from planner.engine.performance.simulation.load import Load, token_lengths
+from planner.engine.performance.simulation.traffic import traffic_of
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
 
@@ -46,28 +47,28 @@ TRIED = np.arange(1.0, 10.01, 0.25)
 
 @dataclass(frozen=True)
 class Loop:
-    """One published mean time, and the replica it is of."""
+    """One published mean time, and the replica it was measured on."""
 
     source: str
     engine: Engine
     clients: int
-    """Of one replica."""
+    """Clients of one replica."""
     table: Table
     measured_s: float
 
     def first_token_s(self, together: float) -> float:
-        """Predicted with that many prompts together."""
+        """Predicted time to first token with that many prompts together."""
         engine = replace(self.table.engine, prompts_together=np.array([together]))
         return float(serve_of(replace(self.table, engine=engine), continuous=True).ttft_s[0])
 
     @cached_property
     def line(self) -> tuple[float, float, float]:
-        """(seconds with one prompt together, more of each further one, the most there can be): it is linear up to there."""
+        """(seconds with one prompt together, seconds more for each further one, the most there can be); linear up to there."""
         one, two, most = (self.first_token_s(together) for together in (1.0, 2.0, 1e9))
         return one, two - one, 1 + (most - one) / (two - one) if two > one else 1.0
 
     def error(self, together: float | None = None) -> float:
-        """Of the logarithm; with the engine's own number if none is given."""
+        """ln(predicted ÷ measured); with the engine's own number if none is given."""
         one, more, most = self.line
         given = self.engine.prompts_together if together is None else together
         return math.log(one + more * (min(given, most) - 1)) - math.log(self.measured_s)
@@ -75,12 +76,11 @@ class Loop:
     def simulated_s(self) -> float:
         """Mean over all requests when every client starts at once and sends `ROUNDS`, one after the other."""
         job = self.table.job
-        lengths = (Length(mean=float(tokens[0])) for tokens in (job.input_tokens, job.output_tokens))
-        load = Load(inputs=next(lengths), outputs=next(lengths), arrivals="closed", concurrency=self.clients)
-        count = int(ROUNDS) * self.clients
-        rules = rules_of(self.table, np.broadcast_to(memory_of(self.table).max_sequences, 1))
-        traffic = traffic_of([load], [0], count + 1)
-        trace = run(pace_of(self.table), rules, traffic, warm=np.array([0]), measured=np.array([count]), count_gaps=False)
+        inputs, outputs = (token_lengths([None], [float(tokens[0])]) for tokens in (job.input_tokens, job.output_tokens))
+        zero, clients, count = np.zeros(1), np.array([float(self.clients)]), int(ROUNDS) * self.clients
+        rules = batching_rules(self.table, np.broadcast_to(memory_of(self.table).max_sequences, 1))
+        traffic = traffic_of(Load(zero, clients, inputs, outputs, zero, zero, zero), [0], count + 1)
+        trace = run_batches(iteration_time(self.table), rules, traffic, warm=np.array([0]), measured=np.array([count]))
         return float((trace.first_s - trace.sent_s)[0, :count].mean())
 
 
@@ -111,18 +111,18 @@ def _loop(session: Session, one: Experiment, answer: Answer, measured_s: float) 
 
 
 def errors(of: Iterable[Loop], together: float | None = None) -> Floats:
-    """Of each loop."""
+    """Logarithmic error of each loop."""
     return np.array([loop.error(together) for loop in of])
 
 
 def best(of: Sequence[Loop]) -> float:
-    """The number of least loss."""
+    """The number with the least loss."""
     return float(min(TRIED, key=lambda together: loss(errors(of, float(together)))))
 
 
-def words(found: Floats) -> str:
+def error_text(logarithmic: Floats) -> str:
     """'n 357, median 22 %, p90 80 %, signed -9 %' of logarithmic errors."""
-    share = np.expm1(found)
+    share = np.expm1(logarithmic)
     size = np.abs(share)
     return f"n {size.size:3}, median {np.median(size):.1%}, p90 {np.quantile(size, 0.9):.0%}, signed {np.median(share):+.1%}"
 
@@ -130,20 +130,20 @@ def words(found: Floats) -> str:
 def report(name: str, of: Sequence[Loop]) -> Iterator[str]:
     """The fit of these loops, and without each of their sources."""
     fitted = best(of)
-    yield f"{name}: {fitted:.2f}; {words(errors(of, fitted))}; as shipped {words(errors(of))}"
+    yield f"{name}: {fitted:.2f}; {error_text(errors(of, fitted))}; as shipped {error_text(errors(of))}"
     sources = sorted({loop.source for loop in of})
     for source in sources if len(sources) > 1 else ():
         rest, own = ([loop for loop in of if (loop.source == source) == wanted] for wanted in (False, True))
         without = best(rest)
-        yield f"  without {source}: {without:.2f}; it then has {words(errors(own, without))}"
+        yield f"  without {source}: {without:.2f}; it then has {error_text(errors(own, without))}"
 
 
 def compared(name: str, of: Sequence[Loop]) -> Iterator[str]:
     """The simulation of the same loops."""
-    told = np.log([loop.simulated_s() for loop in of])
+    simulated = np.log([loop.simulated_s() for loop in of])
     measured = np.log([loop.measured_s for loop in of])
-    yield f"{name}, simulated: {words(told - measured)}; the formula {words(errors(of))},"
-    yield f"  against the simulation {words(errors(of) + measured - told)}"
+    yield f"{name}, simulated: {error_text(simulated - measured)}; the formula {error_text(errors(of))},"
+    yield f"  against the simulation {error_text(errors(of) + measured - simulated)}"
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from bench.protocol import Bye, Hello, Plan, Point, Result, encode
 from planner.hardware.measurements.store import Store
 from planner.observe.benchmark.events import BenchRequest, Event, Finished, PointDone
 from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
-from planner.observe.benchmark.journal import adopt_journals, journal_path
+from planner.observe.benchmark.journal import journal_path, recover_journals
 from planner.observe.benchmark.process import BenchRun
 
 pytestmark = pytest.mark.usefixtures("torch_here")
@@ -59,7 +59,7 @@ def planner_process(state: Path, *arguments: str, **options: object) -> subproce
 def wait_for(state: Path, most_s: float = 60) -> None:
     """Until the store holds a measurement."""
     until = time.monotonic() + most_s
-    path = state / "measurements.sqlite3"
+    path = state / "measurements.jsonl"
     while time.monotonic() < until:
         if path.exists() and len(Store.open(state)):
             return
@@ -117,7 +117,7 @@ def test_a_planner_killed_leaves_a_worker_that_goes_on_and_what_it_did(tmp_path:
     planner.wait()
     assert all_gone(tmp_path, 90)
     store = Store.open(tmp_path)
-    adopt_journals(tmp_path, store)
+    recover_journals(tmp_path, store)
     assert len(store) > before
 
 
@@ -141,7 +141,7 @@ def test_a_terminal_that_is_closed_leaves_a_worker_that_goes_on(tmp_path: Path) 
     os.close(theirs)
     os.set_blocking(ours, False)
     until = time.monotonic() + 60
-    while not (tmp_path / "measurements.sqlite3").exists() or not len(Store.open(tmp_path)):
+    while not (tmp_path / "measurements.jsonl").exists() or not len(Store.open(tmp_path)):
         with contextlib.suppress(BlockingIOError):
             os.read(ours, 65536)
         assert time.monotonic() < until
@@ -151,7 +151,7 @@ def test_a_terminal_that_is_closed_leaves_a_worker_that_goes_on(tmp_path: Path) 
     before = len(Store.open(tmp_path))
     assert all_gone(tmp_path, 90)
     store = Store.open(tmp_path)
-    adopt_journals(tmp_path, store)
+    recover_journals(tmp_path, store)
     assert len(store) > before
     assert not list((tmp_path / "runs").glob("*.part.jsonl"))
 
@@ -174,7 +174,6 @@ async def test_a_full_disk_costs_neither_the_run_nor_what_was_there(small_disk: 
     store = Store.open(small_disk)
     first = BenchRun(BenchRequest(state=small_disk, suite="smoke", device="cpu"), store)
     assert isinstance([event async for event in first.events()][-1], Finished)
-    store.close()
     with contextlib.suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
         while True:
             filler.write(b"\0" * 1024)
@@ -187,7 +186,6 @@ async def test_a_full_disk_costs_neither_the_run_nor_what_was_there(small_disk: 
     assert sum(isinstance(event, PointDone) for event in heard) == 3
     assert len(store) == 6
     assert any("memory only" in warning for warning in store.warnings)
-    store.close()
     (small_disk / "filler").unlink()
     assert {one.run for one in Store.open(small_disk).all()} == {first.run}
 
@@ -231,11 +229,14 @@ def test_a_damaged_journal_gives_what_is_whole_in_it(tmp_path: Path) -> None:
 
     a, b, c, d = map(result, points)
     damaged = encode(hello) + encode(Plan(suite="quick", points=tuple(points))) + a + b[:40] + b"\x00\xff\xfe" * 50 + b"\n"
-    damaged += c + b"[1, 2]\n" + d[:-20]
+    damaged += c + b"[1, 2]\n" + b"[" * 200_000 + b"\n"
+    for wrong in (b'"parameters":5', b'"parameters":{"a":' * 3000 + b"1" + b"}" * 3000, b'"detail":"\\ud800"', b'"samples_s":7'):
+        damaged += d.replace(b'"parameters":{}', wrong).replace(b'"detail":""', wrong if b"detail" in wrong else b'"detail":""')
+    damaged += d[:-20]
     journal_path(tmp_path, "20260101T000000Z-abcdef").write_bytes(damaged)
     journal_path(tmp_path, "20260102T000000Z-abcdef").write_bytes(b"\x00" * 3000)
     store = Store.open(tmp_path)
-    assert adopt_journals(tmp_path, store) == 2
+    assert recover_journals(tmp_path, store) == 2
     assert {one.point for one in store.all()} == {"gemm/a", "gemm/c"}
     assert store.runs()[0].state == "failed"
     assert not list((tmp_path / "runs").glob("*.part.jsonl"))

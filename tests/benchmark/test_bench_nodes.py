@@ -51,7 +51,7 @@ def test_what_two_nodes_do_together_is_kept_by_the_first(tmp_path: Path) -> None
     nodes = [node(number, port, tmp_path / f"node-{number}") for number in range(2)]
     said = [one.communicate(timeout=240) for one in nodes]
     assert [one.returncode for one in nodes] == [0, 0], said
-    store = Store.open(tmp_path / "node-0" / "measurements.sqlite3")
+    store = Store.open(tmp_path / "node-0")
     found = store.all()
     assert [one.point for one in found] == [f"collective/{op}/2/2-nodes" for op in OPERATIONS]
     for one in found:
@@ -61,7 +61,7 @@ def test_what_two_nodes_do_together_is_kept_by_the_first(tmp_path: Path) -> None
         assert one.value > 0
         assert len(one.parameters["series"]) == 3
     assert [run.state for run in store.runs()] == ["finished"]
-    assert not (tmp_path / "node-1" / "measurements.sqlite3").exists()
+    assert not (tmp_path / "node-1" / "measurements.jsonl").exists()
     lines = [json.loads(line) for line in said[0][0].splitlines() if line.startswith("{")]
     assert [line["point"] for line in lines] == [one.point for one in found]
     assert said[1][0] == ""

@@ -32,9 +32,9 @@ from planner.observe.benchmark.events import (
     WorkerRestarted,
 )
 from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
-from planner.observe.benchmark.journal import adopt_journals, journal_path
+from planner.observe.benchmark.journal import journal_path, recover_journals
 from planner.observe.benchmark.process import BenchRun
-from planner.observe.benchmark.restart import MOST_RESTARTS, Ledger, ended
+from planner.observe.benchmark.progress import MOST_RESTARTS, RunProgress, how_ended
 
 PATCH = """
 import importlib.abc, importlib.util, sys
@@ -279,35 +279,36 @@ def result(point: str, **changes: object) -> Result:
 
 
 def test_the_next_worker_is_told_where_the_run_stands() -> None:
-    ledger = Ledger()
-    assert ledger.arguments(5.0) == []
-    ledger.hear(Plan(suite="quick", points=POINTS))
-    assert not ledger.may_restart
+    progress = RunProgress()
+    assert progress.arguments(5.0) == []
+    progress.follow(Plan(suite="quick", points=POINTS))
+    assert not progress.may_restart
     for message in (Start(point="a"), result("a", round=1, rounds=2), Start(point="b"), result("b", value=None, status="oom")):
-        ledger.hear(message)
-    ledger.hear(Skip(point="c", reason="too slow"))
-    ledger.hear(Start(point="d"))
-    assert (ledger.open, ledger.may_restart, ledger.through) == ("d", True, False)
-    ledger.hear(result("d", value=None, status="error"))
-    ledger.restart()
-    assert not ledger.may_restart
-    assert ledger.arguments(61.25) == [
+        progress.follow(message)
+    progress.follow(Skip(point="c", reason="too slow"))
+    progress.follow(Start(point="d"))
+    assert progress.open_point is not None
+    assert (progress.open_point.id, progress.may_restart, progress.through) == ("d", True, False)
+    progress.follow(result("d", value=None, status="error"))
+    progress.restart()
+    assert not progress.may_restart
+    assert progress.arguments(61.25) == [
         *("--elapsed-s", "61.2"),
         *("--done", "a"),
         *("--never", "b", "c", "d"),
         *("--too-large", "b"),
     ]
-    assert list(ledger.lasting) == ["a"]
-    ledger.hear(Start(point="a"))
-    ledger.hear(result("a", round=2, rounds=2))
-    assert ledger.through
-    assert not ledger.lasting
+    assert list(progress.lasting) == ["a"]
+    progress.follow(Start(point="a"))
+    progress.follow(result("a", round=2, rounds=2))
+    assert progress.through
+    assert not progress.lasting
 
 
 def test_an_end_has_a_name() -> None:
-    assert ended(-9) == ("worker-killed", "the worker was killed (signal 9)")
-    assert ended(-7) == ("crashed", "the worker crashed (signal 7, SIGBUS)")
-    assert ended(3) == ("crashed", "the worker crashed (exit status 3)")
+    assert how_ended(-9) == ("worker-killed", "the worker was killed (signal 9)")
+    assert how_ended(-7) == ("crashed", "the worker crashed (signal 7, SIGBUS)")
+    assert how_ended(3) == ("crashed", "the worker crashed (exit status 3)")
 
 
 def test_a_point_open_at_the_end_of_a_journal_is_marked(tmp_path: Path) -> None:
@@ -315,7 +316,7 @@ def test_a_point_open_at_the_end_of_a_journal_is_marked(tmp_path: Path) -> None:
     messages = (hello, Plan(suite="quick", points=POINTS), Start(point="a"), result("a"), Start(point="b"))
     journal_path(tmp_path, "20260101T000000Z-abcdef").write_bytes(b"".join(encode(message) for message in messages))
     store = Store.open(tmp_path)
-    assert adopt_journals(tmp_path, store) == 2
+    assert recover_journals(tmp_path, store) == 2
     assert {one.point: one.status for one in store.all()} == {"a": "ok", "b": "error"}
     assert "no planner left" in next(one.detail for one in store.all() if one.point == "b")
 

@@ -28,15 +28,16 @@ from planner.observe.benchmark.events import (
     WorkerRestarted,
 )
 from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter
-from planner.observe.benchmark.journal import RunLock, adopt_journals, journal_path
+from planner.observe.benchmark.journal import journal_path, recover_journals
+from planner.observe.benchmark.lock import RunLock
 from planner.observe.benchmark.process import BenchRun
-from planner.observe.benchmark.restart import MOST_RESTARTS
+from planner.observe.benchmark.progress import MOST_RESTARTS
 from planner.observe.host import cpu_name
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "measurements.sqlite3")
+    return Store.open(tmp_path)
 
 
 def bench(tmp_path: Path, store: Store, **changes: object) -> BenchRun:
@@ -101,7 +102,7 @@ async def test_a_run_ends_in_the_store(tmp_path: Path, store: Store) -> None:
     last = heard[-1]
     assert isinstance(last, Finished)
     assert (last.state, last.kept) == ("finished", 3)
-    again = Store.open(tmp_path / "measurements.sqlite3")
+    again = Store.open(tmp_path)
     assert again.latest(cpu_name(), started.fingerprint, suite="smoke") == tuple(event.measurement for event in done)
     assert again.latest() == ()
     (kept,) = again.runs()
@@ -131,7 +132,7 @@ async def test_workers_killed_again_and_again_leave_what_they_measured(tmp_path:
     assert last.state == "worker-killed"
     assert "killed (signal 9)" in last.message
     assert f"{last.kept} results kept" in last.message
-    kept = Store.open(tmp_path / "measurements.sqlite3").all()
+    kept = Store.open(tmp_path).all()
     assert len(kept) == last.kept
     assert sum(one.value is not None for one in kept) >= 1 + MOST_RESTARTS
     assert store.runs()[0].state == "failed"
@@ -334,11 +335,11 @@ def test_what_a_cut_off_planner_left_is_adopted(tmp_path: Path, store: Store) ->
     journal = journal_path(tmp_path, "20260101T000000Z-abcdef")
     messages = (hello, Plan(suite="quick", points=(point,)), result, newer, Bye(reason="finished"))
     journal.write_bytes(b"".join(encode(message) for message in messages) + b'{"type":"resu')
-    assert adopt_journals(tmp_path, store, {"NVIDIA X": "X 80GB"}.get) == 1
+    assert recover_journals(tmp_path, store, {"NVIDIA X": "X 80GB"}.get) == 1
     (found,) = store.latest("X 80GB")
     assert (found.point, found.run, found.suite) == (point.id, "20260101T000000Z-abcdef", "quick")
     assert store.runs()[0].started_at == "2026-01-01T00:00:00Z"
-    assert adopt_journals(tmp_path, store) == 0
+    assert recover_journals(tmp_path, store) == 0
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["20260101T000000Z-abcdef.jsonl"]
 
 
@@ -362,9 +363,9 @@ def test_a_worker_outlives_a_planner_that_is_killed(tmp_path: Path) -> None:
             if line.strip() == "PointStarted":
                 planner.kill()
                 break
-    store = Store.open(tmp_path / "measurements.sqlite3")
+    store = Store.open(tmp_path)
     deadline = time.monotonic() + 60
-    while adopt_journals(tmp_path, store) == 0 and time.monotonic() < deadline:
+    while recover_journals(tmp_path, store) == 0 and time.monotonic() < deadline:
         time.sleep(0.1)
     assert len(store) == 3
 

@@ -1,4 +1,4 @@
-"""What is kept an eye on while a worker measures, by a clock of the test's own."""
+"""Checks while a worker measures, by a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import time
 import pytest
 
 from bench.protocol import Bye, Point, Result, Start
-from planner.observe.benchmark.watch import Polling, Watch
+from planner.observe.benchmark.watch import HangWatch, PollRate
 
 
 def test_a_point_far_over_its_time_is_hung(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     point = Point(id="p", kind="gemm", label="GEMM", device="cpu", expected_s=1, cap_s=5)
-    watch = Watch(10.0)
+    watch = HangWatch(10.0)
     assert watch.left_s() == 120
-    watch.hear(Start(point="p"), {"p": point})
+    watch.note(Start(point="p"), {"p": point})
     assert watch.left_s() == 10
     now[0] += 39
     from bench.protocol import Heartbeat
 
-    watch.hear(Heartbeat(elapsed_s=39), {"p": point})
+    watch.note(Heartbeat(elapsed_s=39), {"p": point})
     assert watch.left_s() == 1
     assert watch.complaint == "GEMM did not end"
 
@@ -29,7 +29,7 @@ def test_a_point_far_over_its_time_is_hung(monkeypatch: pytest.MonkeyPatch) -> N
 def test_how_often_the_device_was_read_beside_a_point_is_kept_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now, count = [100.0], [7]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    polling = Polling(lambda: count[0])
+    polling = PollRate(lambda: count[0])
     point = Result(
         point="p",
         kind="gemm",
@@ -43,9 +43,9 @@ def test_how_often_the_device_was_read_beside_a_point_is_kept_with_it(monkeypatc
         telemetry={"readings": 2},
     )
     now[0], count[0] = 103.0, 30
-    assert polling.noted(Bye(reason="finished")) == Bye(reason="finished")
-    polling.noted(Start(point="p"))
+    assert polling.added_to(Bye(reason="finished")) == Bye(reason="finished")
+    polling.added_to(Start(point="p"))
     now[0], count[0] = 107.0, 40
-    told = polling.noted(point)
+    told = polling.added_to(point)
     assert isinstance(told, Result)
     assert told.telemetry == {"readings": 2, "poll_hz": 2.5}

@@ -16,7 +16,6 @@ from repository import RunPlanner
 
 from planner.cli.emit.running import Form, written
 from planner.engine.answers.plan import PlanRow
-from planner.engine.explain.candidate import job_of
 from planner.errors import UserError
 
 SERVICE, TRAINING = "llama-3.1-70b-chat-service", "llama-3.1-8b-pretrain"
@@ -36,7 +35,7 @@ def first(preset: str, gpu: str, layout: dict[str, Any], **changes: Any) -> tupl
     assert row.answer.layout is not None
     changed = msgspec.structs.replace(row.answer, layout=msgspec.structs.replace(row.answer.layout, **layout))
     row = msgspec.structs.replace(row, rank=1, answer=changed)
-    return row, job_of(asked, session().architecture(asked.model), row), session().gpus.find(gpu)
+    return row, session().job(asked, row), session().gpus.find(gpu)
 
 
 def service(form: Form, layout: dict[str, Any], *, gpu: str = "H100 SXM5 80GB", hub: str = HUB, **changes: Any) -> str:

@@ -174,7 +174,7 @@ def test_own_measurements_against_the_vendors_figures(run_planner: RunPlanner, t
         }
         return Measurement(point=name, kind=kind, suite="quick", run="r", **fields | more)  # type: ignore[arg-type]  # test helper
 
-    store = Store.open(tmp_path / "state" / "measurements.sqlite3")
+    store = Store.open(tmp_path / "state")
     flop = 2.0 * 8192**3
     shape: dict[str, Any] = {"flop": flop, "bytes": 3.0 * 2 * 8192**2, "dtype": "bf16"}
     step: dict[str, Any] = {"model": "qwen3-0.6b", "batch": 8, "sequence": 2048, "recipe": "amp"}
@@ -183,7 +183,6 @@ def test_own_measurements_against_the_vendors_figures(run_planner: RunPlanner, t
     store.add(point("copy/1g", "copy", value=2.8e12, bytes=2e9))
     store.add(point("train/x", "train", value=3e14, flop=5.6e13, dtype="bf16", parameters=step))
     store.add(point("launch/eager", "launch", value=4e-6))
-    store.close()
     done = run_planner("--state", str(tmp_path / "state"), "validate", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -7,7 +7,7 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,20 @@ import pytest
 from engine_sample import ask, ask_all, candidate, chip, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulation_sample import load_of, mean_in_flight, recorded_cache, recorded_traces, repeated, rules_of, simulate, simulated
 
 from planner.engine.answers.answer import Answer
-from planner.engine.columns import Floats, LayoutColumns, Table
+from planner.engine.columns import Floats, Table
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.forward_pass import forward
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.prefill_decode.speculative_decoding import tokens_per_round
-from planner.engine.performance.simulation import replica_state as lanes
-from planner.engine.performance.simulation.arrivals import Length, Load, traffic_of
-from planner.engine.performance.simulation.continuous_batching import run
-from planner.engine.performance.simulation.draft_rounds import Drafting, rounds_of, tokens_out
-from planner.engine.performance.simulation.iteration_time import KNOTS, constant_pace, pace_of
-from planner.engine.performance.simulation.replicas import Demand, settled
-from planner.engine.performance.simulation.replicas import simulate as serve_replicas
-from planner.engine.performance.simulation.trace import Rules
+from planner.engine.performance.simulation.draft_rounds import DraftRounds, rounds_of, tokens_out
+from planner.engine.performance.simulation.iteration_time import KNOTS, constant_time, iteration_time
+from planner.engine.performance.simulation.load import Load
+from planner.engine.performance.simulation.replica_state import ReplicaState
+from planner.engine.performance.simulation.replicas import steady_state
+from planner.engine.performance.simulation.traffic import Traffic, traffic_of
 from planner.workload.tasks import Companion, Lengths
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,10 +44,10 @@ def drafted(**more: Any) -> dict[str, Any]:
     return {"companions": [Companion(**DRAFT | more)]}
 
 
-def luck(proposed: float, acceptance: float, count: int = 1) -> Drafting:
-    """Of `count` lanes whose rounds take no time."""
+def timeless(proposed: float, acceptance: float, count: int = 1) -> DraftRounds:
+    """Rounds of `count` runs that take no time."""
     none = np.zeros((count, KNOTS.size))
-    return Drafting(np.full(count, proposed), np.full(count, acceptance), none, none, none)
+    return DraftRounds(np.full(count, proposed), np.full(count, acceptance), none, none, none)
 
 
 # --- tokens of a round ----------------------------------------------------------------------------------------------------
@@ -88,63 +87,64 @@ def one_after_the_other(tokens: int, seed: int, request: int, proposed: int, acc
 )
 def test_rounds_are_those_until_all_tokens_are_out(tokens: list[list[int]], seed: int, proposed: int, acceptance: float) -> None:
     seeds = np.arange(seed, seed + len(tokens))
-    found = rounds_of(np.array(tokens, dtype=np.float64), seeds, luck(float(proposed), acceptance, len(tokens)))
-    for lane, own in enumerate(tokens):
-        want = [one_after_the_other(count, seed + lane, request, proposed, acceptance) for request, count in enumerate(own)]
-        assert found[lane].tolist() == want
+    found = rounds_of(np.array(tokens, dtype=np.float64), seeds, timeless(float(proposed), acceptance, len(tokens)))
+    for run, own in enumerate(tokens):
+        want = [one_after_the_other(count, seed + run, request, proposed, acceptance) for request, count in enumerate(own)]
+        assert found[run].tolist() == want
 
 
 def test_long_answers_take_as_many_rounds_as_the_formula_says() -> None:
     tokens = np.full((8, 50), 1000.0)
     for proposed, acceptance in ((4.0, 0.8), (2.0, 0.5), (8.0, 0.9), (6.0, 0.1)):
-        rounds = rounds_of(tokens, np.arange(8), luck(proposed, acceptance, 8))
+        rounds = rounds_of(tokens, np.arange(8), timeless(proposed, acceptance, 8))
         mean = tokens_per_round(np.array([proposed]), np.array([acceptance]))[0]
         assert tokens.sum() / rounds.sum() == pytest.approx(mean, rel=0.01)
-    assert (rounds_of(tokens, np.arange(8), luck(4.0, 1.0, 8)) == 200).all()
-    assert (rounds_of(tokens, np.arange(8), luck(4.0, 0.0, 8)) == 1000).all()
+    assert (rounds_of(tokens, np.arange(8), timeless(4.0, 1.0, 8)) == 200).all()
+    assert (rounds_of(tokens, np.arange(8), timeless(4.0, 0.0, 8)) == 1000).all()
 
 
 def test_the_luck_of_a_request_is_its_own() -> None:
     """Whatever stands beside it, how many requests there are, and how long they are."""
     tokens = np.random.default_rng(1).integers(1, 400, (4, 30)).astype(np.float64)
     seeds = np.array([3, 4, 3, 9])
-    draft = Drafting(np.array([4.0, 4.0, 2.0, 4.0]), np.array([0.8, 0.8, 0.8, 0.6]), *(np.zeros((4, 1)) for _ in range(3)))
+    draft = DraftRounds(np.array([4.0, 4.0, 2.0, 4.0]), np.array([0.8, 0.8, 0.8, 0.6]), *(np.zeros((4, 1)) for _ in range(3)))
     together = rounds_of(tokens, seeds, draft)
-    for lane in range(4):
-        one = np.array([lane])
-        assert (rounds_of(tokens[one, :7], seeds[one], draft.take(one)) == together[lane, :7]).all()
+    for run in range(4):
+        one = np.array([run])
+        assert (rounds_of(tokens[one, :7], seeds[one], draft.take(one)) == together[run, :7]).all()
 
 
 # --- time of a round ------------------------------------------------------------------------------------------------------
 
 
-def rules_of(**given_: Any) -> Rules:
-    plain = {"budget": math.inf, "sequences": 64.0, "capacity": math.inf, "reserve": False, "mixed": True} | given_
-    return Rules(**{name: np.full(1, value) for name, value in plain.items()})
+def in_rounds(load: Load, requests: int, draft: DraftRounds) -> Traffic:
+    traffic = traffic_of(load, [0], requests)
+    return replace(traffic, rounds=rounds_of(traffic.decoded_tokens, np.zeros(1, dtype=np.int64), draft))
 
 
 def test_an_answer_by_hand() -> None:
-    """Its prompt in 1.25 s, of which the draft takes 0.25; 13 more tokens, four a round, in 4 rounds of 0.5 s; then the next."""
+    """Its prompt in 1.25 s, of which the draft takes 0.25; 13 more tokens, four a round, in 4 rounds of 0.5 s; then the next.
+
+    The cache, which grows by 13/4 tokens with each round, adds 1 ms for each of its tokens.
+    """
     prompt, rest = np.full((1, KNOTS.size), 0.25), np.full((1, KNOTS.size), 0.5)
-    draft = Drafting(np.array([3.0]), np.array([1.0]), round_s=rest, side_s=rest / 2, prompt_s=prompt)
-    pace = replace(constant_pace(1, prefill_s=0.1), draft=draft)
-    traffic = traffic_of([Load(inputs=Length(mean=10), outputs=Length(mean=14), arrivals="closed", concurrency=1)], [0], 6)
-    traffic = replace(traffic, rounds=rounds_of(traffic.still_to_come, np.zeros(1, dtype=np.int64), draft))
-    trace = run(pace, rules_of(), traffic, warm=np.array([0]), measured=np.array([4]))
-    request_s = 1.25 + 4 * 0.5
+    draft = DraftRounds(np.array([3.0]), np.array([1.0]), round_s=rest, side_s=rest / 2, prompt_s=prompt)
+    time = replace(constant_time(1, prefill_s=0.1, cached_s=1e-3), draft=draft)
+    trace = simulate(time, rules_of(1), in_rounds(load_of(inputs=10, outputs=14, concurrency=1), 6, draft), measured=4)
+    request_s = 1.25 + 4 * 0.5 + sum(11 + 13 / 4 * n for n in range(4)) * 1e-3
     assert trace.first_s[0, :4].tolist() == pytest.approx([request_s * n + 1.25 for n in range(4)])
     assert trace.end_s[0, :4].tolist() == pytest.approx([request_s * (n + 1) for n in range(4)])
-    assert trace.cached_tokens[0] == pytest.approx((11 * 1.25 + sum(11 + 13 / 4 * n for n in range(4)) * 0.5) / request_s)
 
 
 def test_prompts_beside_rounds_by_hand() -> None:
     """One sequence decodes while the prompt of another is read: 5 + 4 rows of a second each, and what the draft takes for both."""
     rising = KNOTS[None, :]
-    draft = Drafting(np.array([3.0]), np.array([1.0]), round_s=4 * rising + 10, side_s=10 * rising / rising, prompt_s=100 * rising)
-    pace = replace(constant_pace(1), rows_s=rising, draft=draft)
-    traffic = traffic_of([Load(inputs=Length(mean=5), outputs=Length(mean=101), arrivals="fixed", rate_per_s=1 / 700)], [0], 4)
-    traffic = replace(traffic, rounds=rounds_of(traffic.still_to_come, np.zeros(1, dtype=np.int64), draft))
-    trace = run(pace, rules_of(), traffic, warm=np.array([0]), measured=np.array([2]))
+    draft = DraftRounds(
+        np.array([3.0]), np.array([1.0]), round_s=4 * rising + 10, side_s=10 * rising / rising, prompt_s=100 * rising
+    )
+    time = replace(constant_time(1), rows_s=rising, draft=draft)
+    load = load_of(inputs=5, outputs=101, variation=0.0, rate_per_s=1 / 700)
+    trace = simulate(time, rules_of(1), in_rounds(load, 4, draft), measured=2)
     prompt_s, round_s = 5 + 500.0, 14.0
     assert trace.first_s[0, 0] == pytest.approx(prompt_s)
     begins = prompt_s + math.ceil((700 - prompt_s) / round_s) * round_s
@@ -164,27 +164,21 @@ def table_of(*, sequences: float = 16.0, companions: list[Companion] | None = No
 def test_a_round_takes_what_its_passes_take() -> None:
     """Four passes of the draft and one of the model over five tokens of each of eight sequences."""
     table, plain = table_of(), table_of(companions=[])
-    pace = pace_of(table)
-    assert pace.draft is not None
+    time = iteration_time(table)
+    assert time.draft is not None
     eight, middle = np.full(1, 8.0), np.full(1, 600.0)
     checked = forward(plain, eight * 5, middle, np.full(1, 5.0), head_rows=eight * 5)
-    side_s = pace.draft.side_s[0, KNOTS.tolist().index(8.0)]
-    whole = pace.draft.round_s[0, KNOTS.tolist().index(8.0)] + (pace.sequence_s[0] + pace.cached_s[0] * 600) * 8
+    side_s = time.draft.side_s[0, KNOTS.tolist().index(8.0)]
+    whole = time.draft.round_s[0, KNOTS.tolist().index(8.0)] + (time.sequence_s[0] + time.cached_s[0] * 600) * 8
     closed = serve_of(table_of(sequences=8.0), continuous=True).step_s[0] * tokens_per_round(np.full(1, 4.0), np.full(1, 0.8))[0]
-    assert whole + pace.host_s[0] == pytest.approx(closed, rel=0.005)
+    assert whole + time.host_s[0] == pytest.approx(closed, rel=0.005)
     assert whole - side_s > checked.total[0] * 0.99
-
-
-def demand_at(rates: list[float], clients: float = 0.0) -> Demand:
-    rows = len(rates)
-    lengths = [Length(mean=500)] * rows, [Length(mean=200)] * rows
-    return Demand(np.array(rates), np.full(rows, clients), *lengths, np.zeros(rows), np.ones(rows), np.zeros(rows))
 
 
 def test_one_client_takes_the_sum_of_the_passes() -> None:
     """The last round of an answer may yield more than it needs: a little less than half a round more than the formula."""
     table = table_of(sequences=1.0)
-    found = serve_replicas(table, np.full(1, 400.0), demand_at([0.0], clients=1.0), measured=200)
+    found = simulated(table, 400.0, load_of(inputs=500, concurrency=1), measured=200)
     one = serve_of(table, continuous=True)
     want = one.prefill_s[0] + 199 * one.step_s[0]
     assert want < found.request_s.mean[0] < 1.02 * want
@@ -195,7 +189,7 @@ def test_one_client_takes_the_sum_of_the_passes() -> None:
 @pytest.mark.parametrize("clients", [4, 32])
 def test_at_saturation_it_serves_what_the_closed_form_says(engine: str, clients: int) -> None:
     table = table_of(sequences=float(clients), engine=engine)
-    found = serve_replicas(table, np.full(1, 400.0), demand_at([0.0], clients=float(clients)))
+    found = simulated(table, 400.0, load_of(inputs=500, concurrency=clients))
     ratio = found.requests_per_s[0] / serve_of(table, continuous=True).requests_per_s[0]
     assert 0.95 < ratio < (1.05 if engine == "sglang" else 1.1)
 
@@ -203,24 +197,28 @@ def test_at_saturation_it_serves_what_the_closed_form_says(engine: str, clients:
 @pytest.mark.parametrize("rate", [2.0, 8.0])
 def test_littles_law_and_the_closed_form_hold_under_a_rate(rate: float) -> None:
     table = table_of()
-    found = serve_replicas(table, np.full(1, 400.0), demand_at([rate]), seeds=32, measured=200, count_gaps=True)
+    load = load_of(inputs=500, rate_per_s=rate)
+    with recorded_traces() as traces:
+        found = simulated(table, 400.0, load, seeds=32, measured=200)
     stay = found.request_s.mean[0] - found.wait_s.mean[0]
-    assert found.in_flight[0] == pytest.approx(found.requests_per_s[0] * stay, rel=0.03)
-    pace = pace_of(table)
-    steady, keeps_up = settled(pace, rules_of(sequences=512.0), demand_at([rate]))
+    (trace,) = traces
+    assert mean_in_flight(*trace) == pytest.approx(found.requests_per_s[0] * stay, rel=0.03)
+    steady, keeps_up = steady_state(iteration_time(table), rules_of(1, sequences=512.0), load)
     assert keeps_up[0]
-    assert found.in_flight[0] == pytest.approx(steady[0], rel=0.05)
+    assert mean_in_flight(*trace) == pytest.approx(steady[0], rel=0.05)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
 def test_a_cache_that_fills_turns_requests_out_and_loses_none(engine: str) -> None:
     """Answers of many lengths in a cache for six of the mean; one client whose longest answers fill all of it."""
-    loop = replace(demand_at([0.0], clients=6.0), outputs=[Length(mean=200, p95=600)])
-    found = serve_replicas(table_of(engine=engine), np.full(1, 6.0), loop, count_gaps=True)
-    assert 6 * 350 < found.cached_tokens[0] <= 6 * 700 * (1 + 1e-9)
-    assert (found.preempted[0] > 0) == (engine != "tensorrt-llm")
+    loop = load_of(inputs=500, outputs=Lengths(mean=200, p95=600), concurrency=6)
+    with recorded_traces() as traces, recorded_cache() as cache:
+        found = simulated(table_of(engine=engine), 6.0, loop)
+    held = np.concatenate(cache)
+    assert 6 * 350 < held.mean() < held.max() <= 6 * 700 * (1 + 1e-9)
+    assert (traces[0][0].preemptions.sum() > 0) == (engine != "tensorrt-llm")
     assert np.isfinite(found.request_s.p99[0])
-    alone = serve_replicas(table_of(engine=engine), np.full(1, 1.0), replace(loop, concurrency=np.ones(1)))
+    alone = simulated(table_of(engine=engine), 1.0, replace(loop, concurrency=np.ones(1)))
     assert np.isfinite(alone.request_s.p99[0]), "who fills the whole cache is admitted to an empty one"
 
 
@@ -228,7 +226,7 @@ def test_a_cache_that_fills_turns_requests_out_and_loses_none(engine: str) -> No
 
 
 def test_rows_with_and_without_drafts_do_not_change_each_other() -> None:
-    assert pace_of(table_of(companions=[])).draft is None
+    assert iteration_time(table_of(companions=[])).draft is None
     load = {"request_rate_per_s": 3.0}
     long = {"output_tokens": Lengths(mean=200, p50=150, p95=500)}
     requests = [
@@ -248,18 +246,18 @@ def test_rows_with_and_without_drafts_do_not_change_each_other() -> None:
 
 
 def test_what_no_draft_is_in_costs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lanes without drafts know nothing of rounds, also beside others that have them."""
+    """Runs without drafts know nothing of rounds, also beside others that have them."""
     seen = []
-    plain = lanes.Lanes._tables
+    plain = ReplicaState.__init__
 
-    def looked(self: lanes.Lanes) -> None:
-        plain(self)
-        seen.append((self.pace.lanes, self.drafting, self.per_step is None, self.side_s.shape[1]))
+    def recording(self: ReplicaState, *given_: Any) -> None:
+        plain(self, *given_)
+        seen.append((self.number.size, self.tables.draft_s is None, self.requests.per_iteration is None))
 
-    monkeypatch.setattr(lanes.Lanes, "_tables", looked)
+    monkeypatch.setattr(ReplicaState, "__init__", recording)
     load = SERVICE | {"request_rate_per_s": 3.0}
     ask_all(load, load | drafted(), load)
-    assert seen == [(8, False, True, 1), (4, True, False, seen[1][3])]
+    assert seen == [(8, True, True), (4, False, False)]
 
 
 def p95(**more: Any) -> float:
@@ -311,14 +309,9 @@ def test_the_program_answers_lines_with_drafts(tmp_path: Path) -> None:
     assert times[3] < times[1] < times[0]
 
 
-def five_layouts(table: Table) -> Table:
-    layout = LayoutColumns(**{item.name: np.repeat(getattr(table.layout, item.name), 5) for item in fields(LayoutColumns)})
-    return replace(table, layout=layout)
-
-
 def test_latency_grows_with_the_rate_until_it_cannot_keep_up() -> None:
-    rates = [1.0, 4.0, 10.0, 20.0, 400.0]
-    found = serve_replicas(five_layouts(table_of()), np.full(5, 400.0), demand_at(rates))
+    rates = np.array([1.0, 4.0, 10.0, 20.0, 400.0])
+    found = simulated(repeated(table_of(), 5), 400.0, replace(load_of(5, inputs=500), rate_per_s=rates))
     p95s: Floats = found.request_s.p95[:4]
     assert (np.diff(p95s) > 0).all()
     assert found.saturated.tolist() == [False] * 4 + [True]

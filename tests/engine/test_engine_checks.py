@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from engine_sample import ask, ask_all, memory, plan, solutions
 
+from planner.engine.job.engines import ENGINES, find_engine
 from planner.errors import UserError
 
 Q = {"model": "qwen3-8b", "gpu": "H100-SXM-80GB"}
@@ -165,3 +167,29 @@ def test_the_length_of_a_job_is_said_once_and_whole(fields: dict[str, Any], key:
     with pytest.raises(UserError) as caught:
         ask(**{"model": "gpt2", "gpu": "L4", "task": "train"} | fields)
     assert any(problem.key == key and words in problem.message for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_engine_runs_what_it_says_it_runs(name: str) -> None:
+    releases = ENGINES[name]
+    assert releases[0].since == ()
+    assert all(earlier.since < later.since for earlier, later in pairwise(releases))
+    for record in releases:
+        asked = name if not record.since else f"{name}@{'.'.join(map(str, record.since))}"
+        assert find_engine(asked) == record
+        if record.generates:
+            served = ask(**Q, task="serve", engine=asked, concurrency=4, input_tokens=100, output_tokens=20)
+            assert served.fits
+        if record.trains:
+            trained = ask(model="qwen3-0.6b", gpu="H100-SXM-80GB", task="train", engine=asked, micro_batch=1, sequence=128)
+            assert trained.fits
+        else:
+            with pytest.raises(UserError, match="does not train"):
+                ask(model="qwen3-0.6b", gpu="H100-SXM-80GB", task="train", engine=asked)
+
+
+@pytest.mark.parametrize("name", [name for name, records in ENGINES.items() if records[0].compute_capability > (0, 0)])
+def test_an_engine_asked_for_bars_older_parts(name: str) -> None:
+    older = ask(model="llama-3.2-1b", gpu="P100 PCIe 16GB", task="generate", engine=name, dtype="fp16")
+    least = ".".join(map(str, ENGINES[name][0].compute_capability))
+    assert older.reason == f"{ENGINES[name][0].label} needs compute capability {least}; it has 6.0"

@@ -106,7 +106,6 @@ def test_nothing_is_said_where_nothing_can_be(session: Session, changes: dict[st
 def test_validate_tells_the_running_error(run_planner: RunPlanner, session: Session, tmp_path: Path) -> None:
     found = session.log_prediction(point("train"))
     assert found is not None
-    session.store.close()
     done = run_planner("--state", str(tmp_path / "state"), "validate", "--json")
     assert done.returncode == 0, done.stderr
     (score,) = [one for one in json.loads(done.stdout)["own"] if one["kind"] == "predicted before it was measured"]

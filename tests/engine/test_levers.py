@@ -12,7 +12,7 @@ from engine_sample import session, solutions
 
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.plan import Plan
-from planner.engine.levers.changes import changes_of, together
+from planner.engine.levers.changes import changes_of, combined
 from planner.workload.tasks import Workload
 
 CASES: dict[str, dict[str, Any]] = {
@@ -163,7 +163,7 @@ def test_what_misses_a_target_is_not_told_to_save_memory() -> None:
 
 def test_changes_combined_cost_the_dearest_of_them() -> None:
     changes = {next(iter(change.keys)): change for change in changes_of(asked("plain data parallelism"))}
-    both = together([changes["optimizer"], changes["max_gpus"]])
+    both = combined([changes["optimizer"], changes["max_gpus"]])
     assert (both.costs, both.keys) == ("hardware", changes["optimizer"].keys | changes["max_gpus"].keys)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.units import GIB
+from planner.workload.optimizers import OPTIMIZERS
 from planner.workload.weights import FORMATS
 
 H100 = {"gpu": "H100-SXM-80GB"}
@@ -38,6 +39,15 @@ def training(**fields: Any) -> dict[str, float]:
 def test_bytes_of_state_per_parameter(recipe: str, optimizer: str, per_parameter: float) -> None:
     found = training(recipe=recipe, optimizer=optimizer)
     assert found["weights"] + found["gradients"] + found["optimizer"] == exact(per_parameter * LLAMA_8B, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_is_accepted_and_costs_what_it_says(name: str) -> None:
+    one, a = OPTIMIZERS[name], architecture("llama-3.1-8b")
+    assert one.source
+    found = training(recipe="bf16", optimizer=name)
+    assert found["optimizer"] == exact(one.state_bytes(2.0, a) * LLAMA_8B, rel=1e-12)
+    assert found["gradients"] == exact(2 * LLAMA_8B * one.updates)
 
 
 def test_state_by_kind() -> None:
@@ -348,7 +358,7 @@ TRAINING = st.fixed_dictionaries(
     {
         "task": st.sampled_from(["train", "finetune"]),
         "recipe": st.sampled_from(["fp32", "amp", "mixed", "bf16"]),
-        "optimizer": st.sampled_from(["adamw", "adamw-8bit", "adafactor", "sgd", "sgd-momentum", "muon", "none"]),
+        "optimizer": st.sampled_from(list(OPTIMIZERS)),
         "sharding": st.sampled_from(["none", "zero1", "zero2", "zero3", "hsdp"]),
         "offload": st.sampled_from(["none", "optimizer", "parameters", "activations"]),
         "checkpointing": st.sampled_from(["none", "selective", "full"]),

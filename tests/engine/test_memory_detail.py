@@ -15,7 +15,7 @@ from planned_sample import PRESETS, TASKS, asked
 
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import PlanRow
-from planner.engine.explain.candidate import candidate_of, job_of
+from planner.engine.explain.candidate import candidate_of
 from planner.engine.memory import terms_of
 from planner.engine.memory.detail import cell, formula_text, number_text
 from planner.engine.memory.terms import Term
@@ -116,7 +116,7 @@ def worked_out(found: Term) -> float:
 def test_formulas_give_the_bytes_they_stand_for(preset: str, task: str) -> None:
     of, found = asked(preset, task)
     for row in [row for row in found.rows if row.answer.memory_bytes and not row.here][::12]:
-        job = job_of(of, session().architecture(of.model), row)
+        job = session().job(of, row)
         chip = session().ceilings_cache.chips("spec")(session().gpus.find(row.gpu), job.dtype, job.stored)
         assert chip is not None
         assert row.answer.layout is not None

@@ -14,9 +14,9 @@ from repository import ROOT
 from rightsizing_sample import H100, action, cheapest, dollars, h100, sized, window
 from telemetry_sample import WINDOWS, snapshot_of
 
+from planner.engine.advice.advice import Advice
 from planner.engine.advice.diagnosis import judge, zones_of
 from planner.engine.advice.ownership import Owning, break_even
-from planner.engine.advice.rightsizing import Advice
 from planner.errors import UserError
 from planner.observe.snapshot import DeviceSnapshot
 from planner.observe.telemetry.window import observe

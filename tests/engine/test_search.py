@@ -14,33 +14,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.engine.columns import added
-from planner.engine.evaluate.evaluation import Candidates
-from planner.engine.explain.candidate import PLAN_HEADROOM
-from planner.engine.job.resolve import resolve
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.supply import Supply
+from planner.engine.evaluate.task import Task
 from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.memory.peak_moments import moments_of
 from planner.engine.memory.training import peak_of, terms_at
 from planner.engine.performance.training import step_of
+from planner.engine.search.deployment import Deployments
 from planner.engine.search.layouts import Layouts, enumerate_layouts
 from planner.engine.search.memory_screen import screen
-from planner.engine.search.node_types import sites_for
-from planner.engine.search.rows import Evaluation
+from planner.engine.search.node_types import node_types_for
 from planner.engine.search.selection import NO_FASTER, choose
 from planner.workload.tasks import Workload
 
 
-def posed(asked: Workload) -> tuple[Any, ...]:
-    """Job, sites and chips of every part that can run it."""
-    s = session()
-    job = resolve(asked, s.architecture_of(asked), headroom=PLAN_HEADROOM)
-    sites = sites_for(asked, s.gpus.all, s.offers, s.machine.devices, {}, set(), asked.max_gpus or 64)
-    found = [(site, s.ceilings_cache.chips("spec")(site.gpu, job.dtype, job.stored)) for site in sites]
-    return job, [site for site, chip in found if chip], [chip for _, chip in found if chip]
+def prepared(asked: Workload) -> tuple[Any, ...]:
+    """Job, node types and chips of every part that can run it."""
+    s, find_chip = session(), session().ceilings_cache.chips("spec")
+    job = Task(asked, s.architecture_of(asked)).job()
+    nodes = node_types_for(asked, Supply(s.gpus.all, s.gpus.find, s.offers, s.machine.devices, {}, find_chip, find_chip))
+    found = [(node, find_chip(node.gpu, job.dtype, job.stored)) for node in nodes]
+    return job, [node for node, chip in found if chip], [chip for _, chip in found if chip]
 
 
 def everywhere(layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
-    """Site and way of every candidate."""
-    return np.repeat(np.arange(len(layouts.of_site)), [own.size for own in layouts.of_site]), np.concatenate(layouts.of_site)
+    """Node type and layout of every candidate."""
+    return np.repeat(np.arange(len(layouts.of_node)), [own.size for own in layouts.of_node]), np.concatenate(layouts.of_node)
 
 
 @pytest.mark.parametrize(
@@ -54,19 +54,19 @@ def everywhere(layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
     ],
 )
 def test_candidates_screened_are_those_one_by_one_with_the_same_memory(preset: str, change: dict[str, Any]) -> None:
-    job, sites, chips = posed(workload(preset, **{"dtype": "bf16"} | change))
+    job, nodes, chips = prepared(workload(preset, **{"dtype": "bf16"} | change))
     chips[3] = replace(chips[3], context_bytes=5e8, allocator_slack=0.2)  # as if measured
-    layouts = enumerate_layouts(job, sites)
-    assert layouts.ways.gpus.size < layouts.candidates / 3
-    site, way = everywhere(layouts)
-    every = memory_of(Candidates([job], np.zeros_like(site), chips, site, layouts.columns(site, way)).table())
-    filled, begins = every.total / every.usable, np.cumsum([0, *(own.size for own in layouts.of_site)])
+    layouts = enumerate_layouts(job, nodes)
+    assert layouts.distinct.gpus.size < layouts.candidates / 3
+    node, layout = everywhere(layouts)
+    every = memory_of(Candidates([job], np.zeros_like(node), chips, node, layouts.columns(node, layout)).table())
+    filled, begins = every.total / every.usable, np.cumsum([0, *(own.size for own in layouts.of_node)])
     keep = every.fits.copy()
     for begin, end in pairwise(begins):
         keep[begin + filled[begin:end].tolist().index(filled[begin:end].min())] = True
-    found = screen([job], np.zeros(len(sites), dtype=np.int64), chips, layouts)
-    np.testing.assert_array_equal(found.site_index, site[keep])
-    np.testing.assert_array_equal(found.way_index, way[keep])
+    found = screen([job], np.zeros(len(nodes), dtype=np.int64), chips, layouts)
+    np.testing.assert_array_equal(found.node_index, node[keep])
+    np.testing.assert_array_equal(found.layout_index, layout[keep])
     assert found.fit == np.count_nonzero(every.fits)
     for name in MemoryColumns.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(found.memory, name), getattr(every, name)[keep], err_msg=name)
@@ -82,12 +82,12 @@ def test_candidates_screened_are_those_one_by_one_with_the_same_memory(preset: s
     ],
 )
 def test_steps_whose_passes_are_timed_once_take_what_each_takes(preset: str, change: dict[str, Any]) -> None:
-    job, sites, chips = posed(workload(preset, **{"dtype": "bf16"} | change))
-    layouts = enumerate_layouts(job, sites)
-    site, way = everywhere(layouts)
-    alike = layouts.alike(site, way)
-    assert np.unique(alike).size < site.size or layouts.ways.gpus.size == 1
-    table = Candidates([job], np.zeros_like(site), chips, site, layouts.columns(site, way)).table()
+    job, nodes, chips = prepared(workload(preset, **{"dtype": "bf16"} | change))
+    layouts = enumerate_layouts(job, nodes)
+    node, layout = everywhere(layouts)
+    alike = layouts.pass_group(node, layout)
+    assert np.unique(alike).size < node.size or layouts.distinct.gpus.size == 1
+    table = Candidates([job], np.zeros_like(node), chips, node, layouts.columns(node, layout)).table()
     once, each = step_of(table, alike), step_of(table)
     for name in ("step_s", "tokens", "compute_bound", "model_flop"):
         np.testing.assert_array_equal(getattr(once, name), getattr(each, name), err_msg=name)
@@ -96,26 +96,26 @@ def test_steps_whose_passes_are_timed_once_take_what_each_takes(preset: str, cha
 
 
 def test_the_peak_of_a_step_is_its_fullest_moment() -> None:
-    job, sites, chips = posed(workload("llama-3.1-405b-pretrain", dtype="bf16", max_gpus=1024))
-    layouts = enumerate_layouts(job, sites)
-    site, way = everywhere(layouts)
-    t = Candidates([job], np.zeros_like(site), chips, site, layouts.columns(site, way)).table()
+    job, nodes, chips = prepared(workload("llama-3.1-405b-pretrain", dtype="bf16", max_gpus=1024))
+    layouts = enumerate_layouts(job, nodes)
+    node, layout = everywhere(layouts)
+    t = Candidates([job], np.zeros_like(node), chips, node, layouts.columns(node, layout)).table()
     sums = [np.broadcast_to(added(term.bytes for term in terms_at(t, moment)), (t.rows,)) for moment in moments_of(t)]
     assert len({int(moment) for moment in np.argmax(sums, axis=0)}) > 1
     np.testing.assert_array_equal(added(term.bytes for term in terms_at(t, peak_of(t))), np.max(sums, axis=0))
 
 
-def test_ways_are_spread_over_the_gpus_they_name() -> None:
-    job, sites, _ = posed(workload("llama-3.1-405b-pretrain", dtype="bf16"))
-    found = enumerate_layouts(job, sites)
-    site, way = everywhere(found)
-    s, per_node = found.columns(site, way), np.array([site.per_node for site in sites])[site]
+def test_layouts_are_spread_over_the_gpus_they_name() -> None:
+    job, nodes, _ = prepared(workload("llama-3.1-405b-pretrain", dtype="bf16"))
+    found = enumerate_layouts(job, nodes)
+    node, layout = everywhere(found)
+    s, per_node = found.columns(node, layout), np.array([each.per_node for each in nodes])[node]
     np.testing.assert_array_equal(s.gpus, s.tp * s.pp * s.dp)
     np.testing.assert_array_equal(s.gpus_per_node, np.minimum(per_node, s.gpus))
-    most = np.array([site.most if site.largest else min(site.most, site.per_node) for site in sites])[site]
+    most = np.array([each.most if each.largest else min(each.most, each.per_node) for each in nodes])[node]
     assert (s.gpus <= most).all()
-    rows = {(int(place), *way) for place, way in zip(site, zip(*vars(s).values(), strict=True), strict=True)}
-    assert len(rows) == site.size
+    rows = {(int(place), *columns) for place, columns in zip(node, zip(*vars(s).values(), strict=True), strict=True)}
+    assert len(rows) == node.size
 
 
 def one_by_one(
@@ -150,12 +150,16 @@ def test_rows_are_chosen_as_one_by_one(candidates: list[tuple[str, float, int, f
     gpus, counts, tiers, keys, rates = (list(column) for column in zip(*candidates, strict=True))
     key, tier = np.array(keys), np.array(tiers)
     names = sorted(set(gpus))
-    outcome = SimpleNamespace(meets=tier == 0, score=key, overshoot=key, gpus=np.array(counts), tokens_per_s=np.array(rates))
     memory = SimpleNamespace(fits=tier < 2, total=key, usable=np.ones(key.size))
-    v = SimpleNamespace(
+    d = SimpleNamespace(
         evaluated=SimpleNamespace(memory=memory),
-        outcome=outcome,
-        site_index=np.array([names.index(name) for name in gpus]),
-        sites=[SimpleNamespace(gpu=SimpleNamespace(name=name), here=False) for name in names],
+        node_index=np.array([names.index(name) for name in gpus]),
+        node_types=[SimpleNamespace(gpu=SimpleNamespace(name=name), here=False) for name in names],
+        meets=tier == 0,
+        score=key,
+        overshoot=key,
+        gpus=np.array(counts),
+        tokens_per_s=np.array(rates),
     )
-    assert choose(cast("Evaluation", v)) == one_by_one(gpus, counts, tiers, keys, rates)
+    chosen = [(choice.row, choice.best) for choice in choose(cast("Deployments", d))]
+    assert chosen == one_by_one(gpus, counts, tiers, keys, rates)

@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulation_sample import demand_at, load_of, rules_of, simulate, summary, table_of
+from simulation_sample import (
+    load_of,
+    mean_in_flight,
+    recorded_cache,
+    repeated,
+    rules_of,
+    simulate,
+    simulated,
+    table_of,
+    traced,
+)
 
-from planner.engine.columns import Floats, LayoutColumns
+from planner.engine.columns import Floats
 from planner.engine.performance.operators.forward_pass import forward
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.simulation import replicas as replica
-from planner.engine.performance.simulation.arrivals import Length, Load, gathered, traffic_of
-from planner.engine.performance.simulation.iteration_time import between, constant_pace, pace_of
-from planner.engine.performance.simulation.replicas import Demand, settled, share_of
-from planner.engine.performance.simulation.replicas import simulate as serve_replicas
+from planner.engine.performance.simulation.iteration_time import between, constant_time, iteration_time
+from planner.engine.performance.simulation.load import thinned_variation, token_lengths
+from planner.engine.performance.simulation.replicas import steady_state
+from planner.engine.performance.simulation.rows import joined
 from planner.engine.performance.simulation.summary import Summary, summarise
+from planner.engine.performance.simulation.traffic import batch_arrivals, traffic_of
+from planner.workload.tasks import Lengths
+
+TOKENS_PER_S = 1e9
+"""Prompt tokens of a replica that serves one request at a time: whole numbers of them stand for any time."""
 
 # --- queues whose answer is known -----------------------------------------------------------------------------------------
 
 
-def one_at_a_time(service: Floats, rate_per_s: float, lanes: int, requests: int) -> tuple[Summary, float]:
+def one_at_a_time(service: Floats, rate_per_s: float, runs: int, requests: int) -> tuple[Summary, float]:
     """A replica that serves one request at a time, in `service` seconds each; (figures, requests/s that arrived while measured)."""
     warm, tail = requests // 8, service.shape[1] - requests - requests // 8
-    load = Load(inputs=Length(mean=1), outputs=Length(mean=1), rate_per_s=rate_per_s)
-    traffic = traffic_of([load] * lanes, list(range(lanes)), warm + requests + tail)
+    traffic = traffic_of(load_of(runs, inputs=1, outputs=1, rate_per_s=rate_per_s), range(runs), warm + requests + tail)
     tokens = traffic.input_tokens.copy()
-    tokens[:, :-1] = service
-    pace, rules = constant_pace(lanes, prefill_s=1.0), rules_of(lanes, sequences=1.0)
-    asked = replace(traffic, input_tokens=tokens, fresh_tokens=tokens)
-    trace = simulate(pace, rules, asked, warm=warm, measured=requests)
-    found = summarise(trace, warm=np.full(lanes, warm), measured=np.full(lanes, requests), group=np.zeros(lanes, dtype=np.int64))
+    tokens[:, :-1] = np.ceil(service * TOKENS_PER_S)
+    trace = simulate(
+        constant_time(runs, prefill_s=1 / TOKENS_PER_S),
+        rules_of(runs, sequences=1.0),
+        replace(traffic, input_tokens=tokens),
+        warm=warm,
+        measured=requests,
+    )
+    found = summarise(trace, warm=np.full(runs, warm), measured=requests, row=np.zeros(runs, dtype=np.int64))
     return found, rate_per_s
 
 
@@ -40,10 +58,10 @@ def one_at_a_time(service: Floats, rate_per_s: float, lanes: int, requests: int)
 @pytest.mark.parametrize("kind", ["fixed", "exponential"])
 def test_one_at_a_time_waits_as_pollaczek_and_khinchine_say(kind: str, use: float) -> None:
     """Mean wait λ·E[S²] / (2·(1 - ρ)): M/D/1 and M/M/1."""
-    lanes, requests = 256, 1600
-    shape = (lanes, requests + requests // 8 + 2)
+    runs, requests = 256, 1600
+    shape = (runs, requests + requests // 8 + 2)
     service = np.full(shape, 1.0) if kind == "fixed" else np.random.default_rng(3).standard_exponential(shape)
-    found, rate = one_at_a_time(service, use, lanes, requests)
+    found, rate = one_at_a_time(service, use, runs, requests)
     want = rate * float((service**2).mean()) / (2 * (1 - rate * float(service.mean())))
     assert found.wait_s.mean[0] == pytest.approx(want, rel=0.03)
     assert found.utilisation[0] == pytest.approx(use, rel=0.01), "busy exactly as long as there is work"
@@ -64,44 +82,38 @@ def test_more_than_can_be_served_is_seen() -> None:
 
 def test_one_client_takes_the_sum_of_the_passes() -> None:
     table = table_of(sequences=1.0)
-    found = summary(pace_of(table), rules_of(1, budget=8192.0), [load_of(arrivals="closed", concurrency=1)], requests=5, warm=1)
+    found, trace = traced(iteration_time(table), rules_of(1, budget=8192.0), load_of(concurrency=1), requests=5, warm=1)
     one = serve_of(table, continuous=True)
     want = one.prefill_s[0] + 199 * one.step_s[0]
     assert found.request_s.mean[0] == pytest.approx(want, rel=0.01)
     assert found.request_s.p99[0] == pytest.approx(found.request_s.p50[0], rel=1e-12), "every request is alike"
     assert found.utilisation[0] == pytest.approx(1.0)
-    assert found.in_flight[0] == pytest.approx(1.0)
+    assert mean_in_flight(trace, np.array([1]), np.array([5])) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b", "gemma-2-9b", "gpt2-xl"])
 @pytest.mark.parametrize("tp", [1.0, 4.0])
-def test_the_pace_is_that_of_a_pass(model: str, tp: float) -> None:
+def test_an_iteration_takes_what_its_pass_takes(model: str, tp: float) -> None:
     """At most 3 % from `forward`, for decoding and for prompts, on and between the knots."""
     table = table_of(model=model, layout={"tp": tp})
-    pace, lane = pace_of(table), np.zeros(1, dtype=np.int64)
+    time = iteration_time(table)
     for count in (1, 3, 7, 20, 45, 90, 200, 500):
         for context in (601, 700, 800):
             rows, one = np.array([float(count)]), np.ones(1)
             want = forward(table, rows, np.array([float(context)]), one, head_rows=rows).total + table.engine.host_sequence_s * rows
             got = (
-                between(pace.rows_s, rows, lane)
-                + between(pace.head_s, rows, lane)
-                + pace.sequence_s * rows
-                + pace.cached_s * rows * context
-                + pace.decode_latency_s
+                between(time.rows_s, rows)
+                + between(time.head_s, rows)
+                + time.sequence_s * rows
+                + time.cached_s * rows * context
+                + time.decode_latency_s
             )
             assert got == pytest.approx(want, rel=0.03), (count, context)
     for tokens in (300, 600):
         rows = np.array([float(tokens)])
         want = forward(table, rows, rows / 2, rows, head_rows=np.ones(1)).total
         pairs = tokens**2 / 2
-        got = (
-            between(pace.rows_s, rows, lane)
-            + pace.head_s[:, 0]
-            + pace.prompt_s * rows
-            + pace.pair_s * pairs
-            + pace.prompt_latency_s
-        )
+        got = between(time.rows_s, rows) + time.head_s[:, 0] + time.prompt_s * rows + time.pair_s * pairs + time.prompt_latency_s
         assert got == pytest.approx(want, rel=0.03), tokens
 
 
@@ -111,62 +123,61 @@ def test_at_saturation_it_serves_what_the_closed_form_says(engine: str, clients:
     """And up to a tenth more where prompts share passes with running sequences, which then read the weights once for both."""
     table = table_of(sequences=float(clients), engine=engine)
     rules = rules_of(1, budget=8192.0, sequences=float(clients), mixed=engine != "sglang")
-    load = load_of(arrivals="closed", concurrency=clients)
-    found = summary(pace_of(table), rules, [load], requests=clients * 8, warm=clients * 3, tail=clients)
+    load = load_of(concurrency=clients)
+    found, _ = traced(iteration_time(table), rules, load, requests=clients * 8, warm=clients * 3, tail=clients)
     ratio = found.requests_per_s[0] / serve_of(table, continuous=True).requests_per_s[0]
     assert 0.97 < ratio < (1.05 if engine == "sglang" else 1.1)
 
 
 def test_littles_law_and_the_closed_form_hold_under_a_rate() -> None:
     table = table_of()
-    lanes = 32
-    pace = pace_of(table).take(np.zeros(lanes, dtype=np.int64))
-    demand = Demand(np.array([8.0]), np.zeros(1), [Length(mean=600)], [Length(mean=200)], np.zeros(1), np.ones(1), np.zeros(1))
-    steady, keeps_up = settled(pace_of(table), rules_of(1, budget=8192.0), demand)
-    found = summary(
-        pace,
-        rules_of(lanes, budget=8192.0, sequences=512.0),
-        [load_of(rate_per_s=8.0, in_flight=15)] * lanes,
+    runs = 32
+    time = iteration_time(table)
+    steady, keeps_up = steady_state(time, rules_of(1, budget=8192.0), load_of(rate_per_s=8.0))
+    found, trace = traced(
+        time.take(np.zeros(runs, dtype=np.int64)),
+        rules_of(runs, budget=8192.0, sequences=512.0),
+        load_of(runs, rate_per_s=8.0),
         requests=300,
         warm=60,
         tail=90,
+        in_flight=15,
     )
     stay = found.request_s.mean[0] - found.wait_s.mean[0]
-    assert found.in_flight[0] == pytest.approx(found.requests_per_s[0] * stay, rel=0.03)
+    in_flight = mean_in_flight(trace, np.full(runs, 60), np.full(runs, 300))
+    assert in_flight == pytest.approx(found.requests_per_s[0] * stay, rel=0.03)
     assert keeps_up[0]
-    assert found.in_flight[0] == pytest.approx(steady[0], rel=0.05)
+    assert in_flight == pytest.approx(steady[0], rel=0.05)
 
 
 def test_a_cache_bounds_what_is_in_flight() -> None:
-    load = load_of(arrivals="closed", concurrency=20)
+    load = load_of(concurrency=20)
     for reserve in (True, False):
         rules = rules_of(1, budget=8192.0, capacity=4000.0, reserve=reserve)
-        found = summary(pace_of(table_of()), rules, [load], requests=60, warm=40, tail=30)
-        assert found.cached_tokens[0] <= 4000 * (1 + 1e-9)
-        assert found.in_flight[0] <= (5 if reserve else 6.7)
+        with recorded_cache() as cache:
+            found, trace = traced(iteration_time(table_of()), rules, load, requests=60, warm=40, tail=30)
+        assert 3000 < np.concatenate(cache).max() <= 4000
+        assert mean_in_flight(trace, np.array([40]), np.array([60])) <= (5 if reserve else 6.7)
         assert found.wait_s.mean[0] > found.tpot_s.mean[0] * 200, "most of the clients wait for a place"
-        assert (found.preempted[0] > 0) != reserve
+        assert (trace.preemptions[0] > 0) != reserve
 
 
 def test_a_seed_says_it_all_and_neighbours_do_not_matter() -> None:
     table = table_of()
-    pace, rules = pace_of(table), rules_of(1, budget=8192.0, capacity=30000.0)
-    alone = simulate(pace, rules, traffic_of([load_of(rate_per_s=20.0)], [7], 60, np.array([60])))
-    loads = [load_of(rate_per_s=3.0), load_of(rate_per_s=20.0), load_of(arrivals="closed", concurrency=30, turnaround_s=0.01)]
-    three = np.zeros(3, dtype=np.int64)
-    traffic = traffic_of(loads, [1, 7, 2], 90, np.array([90, 60, 90]))
-    among = simulate(pace.take(three), rules_of(3, budget=8192.0, capacity=30000.0), traffic, measured=58)
+    time, rules, load = iteration_time(table), rules_of(1, budget=8192.0, capacity=30000.0), load_of(rate_per_s=20.0)
+    alone = simulate(time, rules, traffic_of(load, [7], 60, most=np.array([60])))
+    three = joined([load_of(rate_per_s=3.0), load, load_of(concurrency=30)])
+    traffic = traffic_of(three, [1, 7, 2], 90, most=np.array([90, 60, 90]))
+    among = simulate(time.take(np.zeros(3, dtype=np.int64)), rules_of(3, budget=8192.0, capacity=30000.0), traffic, measured=58)
     np.testing.assert_array_equal(among.end_s[1, :58], alone.end_s[0, :58])
-    again = simulate(pace, rules, traffic_of([load_of(rate_per_s=20.0)], [7], 60, np.array([60])))
+    again = simulate(time, rules, traffic_of(load, [7], 60, most=np.array([60])))
     np.testing.assert_array_equal(alone.end_s, again.end_s)
-    assert (alone.end_s != simulate(pace, rules, traffic_of([load_of(rate_per_s=20.0)], [8], 60, np.array([60]))).end_s).any()
+    assert (alone.end_s != simulate(time, rules, traffic_of(load, [8], 60, most=np.array([60]))).end_s).any()
 
 
 def test_latency_grows_with_the_rate_until_it_cannot_keep_up() -> None:
-    rates = [1.0, 4.0, 10.0, 20.0, 400.0]
-    one = table_of()
-    five = LayoutColumns(**{item.name: np.repeat(getattr(one.layout, item.name), 5) for item in fields(LayoutColumns)})
-    found = serve_replicas(replace(one, layout=five), np.full(5, 400.0), demand_at(rates))
+    rates = np.array([1.0, 4.0, 10.0, 20.0, 400.0])
+    found = simulated(repeated(table_of(), 5), 400.0, replace(load_of(5), rate_per_s=rates))
     for latency in (found.ttft_s, found.tpot_s, found.request_s):
         assert (np.diff(latency.p95[:4]) > 0).all()
         assert (latency.p50 <= latency.p95).all()
@@ -177,19 +188,19 @@ def test_latency_grows_with_the_rate_until_it_cannot_keep_up() -> None:
 
 def test_bursts_wait_longer_than_poisson_and_poisson_longer_than_an_even_stream() -> None:
     table = table_of()
-    p95 = [serve_replicas(table, np.full(1, 400.0), demand_at([12.0], variation=c)).ttft_s.p95[0] for c in (0.0, 1.0, 3.0)]
+    p95 = [simulated(table, 400.0, load_of(rate_per_s=12.0, variation=c)).ttft_s.p95[0] for c in (0.0, 1.0, 3.0)]
     assert p95[0] < p95[1] < p95[2]
-    assert share_of(3.0, np.array([1.0, 8.0, 1e9])) == pytest.approx([3.0, math.sqrt(2.0), 1.0])
-    assert share_of(1.0, np.array([1.0, 8.0])) == pytest.approx([1.0, 1.0])
+    assert thinned_variation(3.0, np.array([1.0, 8.0, 1e9])) == pytest.approx([3.0, math.sqrt(2.0), 1.0])
+    assert thinned_variation(1.0, np.array([1.0, 8.0])) == pytest.approx([1.0, 1.0])
 
 
 def test_load_goes_on_until_the_last_measured_request_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a closed loop with a long tail of outputs, four times as many requests behind the measured ones change nothing."""
     table = table_of()
-    loop = replace(demand_at([0.0]), concurrency=np.full(1, 40.0), outputs=[Length(mean=200, p95=450)])
-    found = serve_replicas(table, np.full(1, 400.0), loop, measured=60)
+    loop = load_of(concurrency=40, outputs=Lengths(mean=200, p95=450))
+    found = simulated(table, 400.0, loop, measured=60)
     monkeypatch.setattr(replica, "WHOLE_TAIL", 4 * replica.WHOLE_TAIL)
-    more = serve_replicas(table, np.full(1, 400.0), loop, measured=60)
+    more = simulated(table, 400.0, loop, measured=60)
     for latency in ("ttft_s", "tpot_s", "request_s"):
         for part in ("mean", "p50", "p95", "p99"):
             assert getattr(getattr(found, latency), part)[0] == pytest.approx(getattr(getattr(more, latency), part)[0], rel=0.02)
@@ -197,25 +208,25 @@ def test_load_goes_on_until_the_last_measured_request_has_ended(monkeypatch: pyt
 
 def test_a_window_gathers_and_costs_its_wait() -> None:
     sent = np.array([[0.0, 0.01, 0.049, 0.06, 0.2]])
-    assert gathered(sent, np.array([0.05])).tolist() == [pytest.approx([0.05, 0.05, 0.05, 0.11, 0.25])]
+    assert batch_arrivals(sent, np.array([0.05])).tolist() == [pytest.approx([0.05, 0.05, 0.05, 0.11, 0.25])]
     table = table_of()
-    plain, window = (serve_replicas(table, np.full(1, 400.0), demand_at([6.0], window_s=w)) for w in (0.0, 0.05))
+    plain, window = (simulated(table, 400.0, load_of(rate_per_s=6.0, window_s=w)) for w in (0.0, 0.05))
     assert plain.ttft_s.mean[0] + 0.02 < window.ttft_s.mean[0] < plain.ttft_s.mean[0] + 0.09
 
 
 @pytest.mark.parametrize(
-    ("length", "mean", "p95"),
+    ("given_", "mean", "p95"),
     [
-        (Length(mean=1200, p50=900, p95=3500), 1200, 3500 * 1200 / (900 * math.exp((math.log(3500 / 900) / 1.6449) ** 2 / 2))),
-        (Length(mean=300, p95=700), 300, 700),
-        (Length(mean=300, p50=250), 300, 250 * math.exp(1.6449 * math.sqrt(2 * math.log(300 / 250)))),
-        (Length(mean=500, spread=0.2), 500, 590),
-        (Length(mean=64), 64, 64),
+        (Lengths(mean=1200, p50=900, p95=3500), 1200, 3500 * 1200 / (900 * math.exp((math.log(3500 / 900) / 1.6449) ** 2 / 2))),
+        (Lengths(mean=300, p95=700), 300, 700),
+        (Lengths(mean=300, p50=250), 300, 250 * math.exp(1.6449 * math.sqrt(2 * math.log(300 / 250)))),
+        (Lengths(mean=64), 64, 64),
+        (64, 64, 64),
     ],
 )
-def test_lengths_have_the_mean_and_the_tail_that_were_asked_for(length: Length, mean: float, p95: float) -> None:
-    stream = np.random.default_rng(0)
-    drawn = length.tokens(stream.standard_normal(200_000), stream.random(200_000))
+def test_lengths_have_the_mean_and_the_tail_that_were_asked_for(given_: int | Lengths, mean: float, p95: float) -> None:
+    normal = np.random.default_rng(0).standard_normal((1, 200_000))
+    drawn = token_lengths([given_], [64]).draw(normal, np.zeros(1, dtype=np.int64))
     assert drawn.min() >= 1
     assert (drawn == np.floor(drawn)).all()
     assert drawn.mean() == pytest.approx(mean, rel=0.01)
@@ -223,18 +234,18 @@ def test_lengths_have_the_mean_and_the_tail_that_were_asked_for(length: Length, 
 
 
 def test_a_request_longer_than_the_cache_is_cut_or_refused() -> None:
-    traffic = traffic_of([load_of(rate_per_s=1.0)], [0], 8)
+    time, traffic = iteration_time(table_of()), traffic_of(load_of(rate_per_s=1.0), [0], 8)
     with pytest.raises(ValueError, match="longer than the cache"):
-        simulate(pace_of(table_of()), rules_of(1, capacity=700.0), traffic)
+        simulate(time, rules_of(1, capacity=700.0), traffic)
     cut = traffic.fitted(np.array([700.0]))
     assert (cut.input_tokens + cut.output_tokens).max() == 700
-    assert not np.isnan(simulate(pace_of(table_of()), rules_of(1, capacity=700.0), cut).end_s[:, :-1]).any()
+    assert not np.isnan(simulate(time, rules_of(1, capacity=700.0), cut).end_s[:, :-1]).any()
     with pytest.raises(ValueError, match="not above 0"):
-        traffic_of([load_of(rate_per_s=0.0)], [0], 8)
+        traffic_of(load_of(rate_per_s=0.0), [0], 8)
 
 
 def test_a_request_has_to_follow_the_measured_ones() -> None:
-    traffic = traffic_of([load_of(rate_per_s=1.0)], [0], 10)
-    simulate(constant_pace(1, step_s=0.01), rules_of(1), traffic, warm=2, measured=7)
+    traffic = traffic_of(load_of(rate_per_s=1.0), [0], 10)
+    simulate(constant_time(1, step_s=0.01), rules_of(1), traffic, warm=2, measured=7)
     with pytest.raises(ValueError, match="no request comes after"):
-        simulate(constant_pace(1, step_s=0.01), rules_of(1), traffic, warm=2, measured=8)
+        simulate(constant_time(1, step_s=0.01), rules_of(1), traffic, warm=2, measured=8)

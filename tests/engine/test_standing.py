@@ -7,8 +7,7 @@ import pytest
 from engine_sample import plan, workload
 
 from planner.engine.answers.figure import Figure
-from planner.engine.explain.answer import capped
-from planner.engine.search.rows import ranked
+from planner.engine.search.ranking import ranked
 from planner.present.cells import spread_text
 from planner.units import bytes_text
 
@@ -69,4 +68,4 @@ def test_what_has_no_price_says_that_it_comes_after_what_has_one(objective: str,
 )  # fmt: skip
 def test_the_range_of_a_share_does_not_reach_beyond_all(value: float, text: str) -> None:
     factor = 1.2 if value < 1 else 1.2 / 0.87
-    assert spread_text(capped(Figure(value, value / factor, value * factor, "spec"), 1.0)) == text
+    assert spread_text(Figure(value, value / factor, value * factor, "spec").capped(1.0)) == text

@@ -22,9 +22,9 @@ from bench.study import Wish, steps
 from bench.study import depth_of as bench_depth
 from planner.engine.answers.study import StudyAnswer, StudyCurve, story
 from planner.engine.study.crossovers import leads_of
+from planner.engine.study.measured_sizes import shape_of
 from planner.engine.study.price_sets import price_set, price_set_names
-from planner.engine.study.run import shape_of
-from planner.engine.study.sizes import DEPTH_LAWS, WIDTHS, Study, depth_of, sizes_of, study_config
+from planner.engine.study.sizes import DEPTH_LAWS, WIDTHS, Study, depth_of, sizes_of
 from planner.engine.study.upper_envelope import highest, reach
 from planner.errors import UserError
 from planner.hardware.ceilings.ceilings import Ceiling, TrainPoint
@@ -32,6 +32,7 @@ from planner.hardware.measurements.measurement import Measurement
 from planner.present.study_svg import study_svg
 from planner.session import Session
 from planner.workload.huggingface.config import read_architecture
+from planner.workload.study_models import study_config
 
 
 @pytest.fixture(scope="module")

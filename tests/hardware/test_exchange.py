@@ -247,7 +247,7 @@ def test_predictions_are_kept_beside_what_came_out(tmp_path: Path) -> None:
     assert one.error == pytest.approx(0.2)
     assert one.low <= one.measured <= one.high
     store.add(measured("train/a", run="r"))
-    store.remove_measurements(store.all())
+    store.remove(store.all())
     assert store.predictions() == ()
 
 
@@ -260,7 +260,6 @@ def test_the_command_line_passes_on_takes_in_and_forgets(run_planner: RunPlanner
     store.add(
         measured("copy/memory", kind="copy", dtype=None, value=3e12, low=None, high=None, flop=None, detail=f"{Path.home()}/x")
     )
-    store.close()
     assert run_planner("measurements", "export", "--out", "mine.json").returncode == 0
     text = (tmp_path / "mine.json").read_text()
     for private in (socket.gethostname(), getpass.getuser(), str(Path.home()), str(tmp_path)):
@@ -302,7 +301,6 @@ def test_the_ceilings_in_use_say_what_measuring_changed(run_planner: RunPlanner)
     assert lines["compute bf16"]["low"] < lines["compute bf16"]["value"] < lines["compute bf16"]["high"] < 1.3 * 989e12
     store = Store.open(state_folder())
     store.add(measured(value=640e12, low=None, high=None))
-    store.close()
     after = json.loads(run_planner("ceilings", "h100 sxm5 80gb", "--json").stdout)
     line = next(line for line in after["lines"] if line["name"] == "compute bf16")
     assert (line["basis"], line["before"]) == ("measured", lines["compute bf16"]["value"])

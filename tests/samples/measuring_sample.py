@@ -26,7 +26,7 @@ class MeasuredSession(SampleSession):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.store = Store.open(folder / "state" / "measurements.sqlite3")
+        self.store = Store.open(folder / "state")
         self.gpus = GpuCatalogue(())
         self.machine = SimpleNamespace(gpus=(), devices=())
 

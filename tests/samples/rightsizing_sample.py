@@ -7,8 +7,8 @@ from typing import Any
 
 from telemetry_sample import WINDOWS
 
+from planner.engine.advice.advice import Action, RightSizing
 from planner.engine.advice.observation import Observed
-from planner.engine.advice.rightsizing import Action, RightSizing
 from planner.observe.telemetry.recording import read_recording
 from planner.observe.telemetry.window import observe
 from planner.session import Session

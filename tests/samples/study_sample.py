@@ -8,7 +8,6 @@ import msgspec
 
 from planner.engine.answers.figure import Basis, Figure
 from planner.engine.answers.study import Axis, StudyAnswer, StudyCurve, StudyPoint
-from planner.engine.search.cost import scaled
 from planner.engine.study.crossovers import leading_price, leads_of, pairs_of
 from planner.engine.study.sizes import Study
 
@@ -44,7 +43,7 @@ def sample_curve(
         if size > most:
             points.append(msgspec.structs.replace(bare, reason="does not fit: 31.1 GiB needed, 23.3 GiB usable, 7.8 GiB short"))
             continue
-        per_usd = scaled(speed, 3600 / usd_per_h) if usd_per_h else None
+        per_usd = speed.scaled(3600 / usd_per_h) if usd_per_h else None
         points.append(msgspec.structs.replace(bare, flop_per_s=speed, flop_per_usd=per_usd))
     measured_points = sum(gpu == name for name, _ in MEASURED)
     price = "runpod 1x, secure" if usd_per_h else f"runpod-secure has no price for {gpu}"

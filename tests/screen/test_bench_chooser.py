@@ -124,7 +124,7 @@ def test_a_model_is_named_once(run_planner: RunPlanner) -> None:
 def test_the_worker_is_told_every_product_once() -> None:
     from planner.paths import presets_folder
     from planner.workload.huggingface.config import read_architecture
-    from planner.workload.presets import ModelShelf
+    from planner.workload.models import ModelShelf
 
     told = product_options(read_architecture(ModelShelf(presets_folder() / "models").config("llama-3.1-8b")))
     assert told[0] == "--shapes"

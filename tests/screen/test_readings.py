@@ -33,7 +33,7 @@ from widgets.panes.ranking.columns import ORDER_WORDS, columns_for, fit_columns
 from widgets.panes.ranking.pane import latencies
 from widgets.panes.tabs import Tabs
 from widgets.panes.workload.choice import Choice
-from widgets.panes.workload.fields import ENGINES, TRAINERS, fields_for
+from widgets.panes.workload.fields import SERVERS, TRAINERS, fields_for
 from widgets.screens.picker import Item
 from widgets.screens.why import Page, explain
 
@@ -161,7 +161,7 @@ def test_a_long_layout_is_whole_where_there_is_room() -> None:
 def test_what_the_form_offers_is_what_the_engine_has() -> None:
     names = {name for name in engines.ENGINES if name != "generic"}
     assert set(TRAINERS) == {name for name in names if engines.ENGINES[name][0].trains}
-    assert set(ENGINES) | set(TRAINERS) == names
+    assert set(SERVERS) | set(TRAINERS) == names
 
 
 @pytest.mark.parametrize("task", ["train", "finetune", "generate", "serve", "prefill"])

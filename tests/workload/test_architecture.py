@@ -14,7 +14,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.matrices import adapter_parameters
-from planner.workload.presets import ModelShelf
+from planner.workload.models import ModelShelf
 from planner.workload.tasks import LORA_TARGETS, Lora
 
 MODELS = ModelShelf(presets_folder() / "models")

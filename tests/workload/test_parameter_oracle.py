@@ -15,7 +15,7 @@ from planner.paths import presets_folder
 from planner.workload.huggingface.config import TEXT_PART, read_architecture
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.matrices import matrices
-from planner.workload.presets import ModelShelf
+from planner.workload.models import ModelShelf
 
 torch = pytest.importorskip("torch")
 

@@ -12,7 +12,8 @@ from repository import ROOT, RunPlanner
 
 from planner.errors import UserError
 from planner.paths import presets_folder
-from planner.workload.presets import ModelShelf, PresetShelf
+from planner.workload.models import ModelShelf
+from planner.workload.presets import PresetShelf
 from planner.workload.tasks import Lengths, Lora, Targets, Workload
 
 WORKLOADS = presets_folder() / "workloads"
@@ -81,7 +82,7 @@ def offline(tmp_path: Path, model: str, *, library: bool = True) -> subprocess.C
     code = (
         "import sys\n" + ("" if library else "sys.modules['huggingface_hub'] = None\n") + "from planner.errors import UserError\n"
         "from planner.paths import presets_folder\n"
-        "from planner.workload.presets import ModelShelf\n"
+        "from planner.workload.models import ModelShelf\n"
         "try:\n"
         "    print(ModelShelf(presets_folder() / 'models').config(sys.argv[1])['hidden_size'])\n"
         "except UserError as error:\n"

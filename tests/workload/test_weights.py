@@ -9,7 +9,7 @@ from planner.workload import gguf
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.matrices import matrices
-from planner.workload.presets import ModelShelf
+from planner.workload.models import ModelShelf
 from planner.workload.weights import FORMATS, StoredWeights
 
 MODELS = ModelShelf(presets_folder() / "models")

@@ -18,8 +18,8 @@ from widgets.screens.overlay import TextOverlay
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from planner.engine.advice.advice import Action, Advice, RightSizing
     from planner.engine.advice.diagnosis import Zone
-    from planner.engine.advice.rightsizing import Action, Advice, RightSizing
     from planner.observe.snapshot import Snapshot
     from planner.session import Session
     from widgets.base_app import BaseApp

@@ -1,4 +1,4 @@
-"""`gpu-planner plan --emit`: what the plan ranks first, as a job: ranks of a training program, or a service of vLLM."""
+"""`gpu-planner plan --emit`: what the plan ranks first, as a job: ranks of a training program, or a service."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from planner.cli.emit import manifests, nodes, vllm
+from planner.cli.emit import manifests, nodes
 from planner.cli.emit.measuring import on_every_node, slurm_directives
 from planner.cli.emit.names import accelerators, site_name
+from planner.cli.emit.services import service_of, written_engines
+from planner.cli.emit.spread import spread_of
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from planner.engine.answers.layout import LayoutAnswer
     from planner.engine.answers.plan import PlanRow
@@ -48,6 +50,8 @@ class Running:
     installed: tuple[str, ...]
     """What pip installs there."""
     image: str
+    server: str = ""
+    """Engine of a service."""
     port: int | None = None
     """Of a service."""
     limit_s: float | None = None
@@ -105,20 +109,41 @@ def _layout_text(layout: LayoutAnswer, job: Job) -> str:
 def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str) -> Running:
     layout = row.answer.layout
     assert layout is not None
-    if reasons := list(vllm.left_out(job, layout, hub_id)):
+    service = service_of(job.engine.name)
+    if reasons := [*_left_out(job, layout), *(service.left_out(job, layout, hub_id) if service else ())]:
         raise _not_written("; ".join(reasons))
-    spread = vllm.spread_of(job, layout)
+    assert service is not None  # `_left_out` has said so
+    spread = spread_of(job, layout)
     if spread is None:
         replica = layout.tp * layout.pp
         raise _not_written(
             f"{layout.dp} replicas over nodes, each of {replica} GPUs over several itself, or GPUs that do not fill their nodes; "
             "of services over nodes one replica is written (targets or max_gpus that leave dp = 1)"
         )
-    told = (*_heading(name, row, gpu), *vllm.notes(job))
-    lines = tuple(vllm.lines(job, row, spread, hub_id))
-    image = vllm.IMAGES.get(gpu.vendor, "")
-    installed = (vllm.PACKAGE,) if gpu.vendor == "NVIDIA" else ()
-    return Running(name, told, gpu, spread.gpus, spread.nodes, spread.replicas, lines, installed, image, port=vllm.PORT)
+    told = (*_heading(name, row, gpu), *service.notes(job))
+    lines = tuple(service.lines(job, row, spread, hub_id))
+    image = service.IMAGES.get(gpu.vendor, "")
+    installed = (service.INSTALLED,) if gpu.vendor == "NVIDIA" else ()
+    server = job.engine.label
+    return Running(
+        name, told, gpu, spread.gpus, spread.nodes, spread.replicas, lines, installed, image, server=server, port=service.PORT
+    )
+
+
+def _left_out(job: Job, layout: LayoutAnswer) -> Iterator[str]:
+    """What of a service is not written for any engine; each a sentence without its end."""
+    asked = job.workload
+    if job.task != "serve":
+        yield f"the task {job.task!r} is no service (jobs are written of train, finetune and serve)"
+    if service_of(job.engine.name) is None:
+        yield f"the engine is {job.engine.name}; of engines, {', '.join(written_engines())} is written"
+    if layout.prefill_replicas:
+        yield "replicas that only read prompts are not written"
+    for name, given in (("companions", asked.companions), ("adapters", asked.adapters)):
+        if given:
+            yield f"{name} are not written"
+    if asked.offload not in {None, "none"}:
+        yield f"offload = {asked.offload!r} is not written"
 
 
 def _not_written(why: str) -> UserError:
@@ -167,7 +192,7 @@ def _installing(run: Running, folder: str) -> list[str]:
     """Lines of shell; raises `UserError` where pip's package is of another vendor's GPUs."""
     if not run.installed:
         raise _not_written(
-            f"vLLM as pip installs it is for GPUs of NVIDIA, not of {run.gpu.vendor}; kubernetes has an image for AMD"
+            f"{run.server} as pip installs it is for GPUs of NVIDIA, not of {run.gpu.vendor}; kubernetes has an image for AMD"
         )
     extra = [f"if [ -f requirements.txt ]; then {folder}/bin/pip install --quiet --requirement requirements.txt; fi"]
     install = f"{folder}/bin/pip install --quiet {shlex.join(run.installed)}"
@@ -206,7 +231,7 @@ def _limit(seconds: float | None) -> str | None:
 def _kubernetes(run: Running) -> str:
     several, served = run.nodes > 1, run.port is not None
     if served and not run.image:
-        raise _not_written(f"no image of vLLM for GPUs of {run.gpu.vendor} is known")
+        raise _not_written(f"no image of {run.server} for GPUs of {run.gpu.vendor} is known")
     rank = '"${HOSTNAME##*-}"' if served else '"$JOB_COMPLETION_INDEX"'
     peers = f"{run.name}-peers" if served else run.name
     who: Sequence[str] = nodes.kubernetes(run.name, run.nodes, rank, peers) if several else ()

@@ -1,4 +1,4 @@
-"""Which cheaper GPU would do what is done now: by the engine where the workload is known, else by what was seen to be needed."""
+"""Cheaper GPUs that would do the same work: by the engine where the workload is known, else by what was observed to be needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from planner.engine.advice.observation import Observed
+from planner.engine.advice.observation import MARGIN, Observed
 from planner.engine.advice.prices import Quote
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
@@ -16,8 +16,6 @@ from planner.hardware.catalogue.gpus import Gpu
 from planner.units import bytes_text, si_text
 from planner.workload.tasks import Request, Workload
 
-MARGIN = 1.1
-"""Kept on top of what was seen."""
 SM_ROOM = 0.85
 """Share of the multiprocessors' cycles a job may come to fill."""
 LEAST_GAIN = 0.02
@@ -82,7 +80,7 @@ def unmet(need: Need, gpu: Gpu, chip: Chip) -> str | None:
         ("FP32", need.vector_flop_per_s, single),
         ("multiprocessors", need.sm_hz, gpu.sm_count * (gpu.boost_clock_hz or 0.0) * SM_ROOM if gpu.sm_count else None),
     )
-    return next((name for name, asked, there in has if asked is not None and (there is None or there < asked)), None)
+    return next((name for name, needed, there in has if needed is not None and (there is None or there < needed)), None)
 
 
 def cheaper_by_needs(
@@ -127,17 +125,17 @@ def cheaper_by_engine(
         return [], str(here.problems[0])
     if not here.fits or here.tokens_per_s is None:
         return [], f"it does not run on one {now.name}: {here.reason or 'its speed is not known'}"
-    asked = observed_tokens_per_s or here.tokens_per_s.value
+    wanted = observed_tokens_per_s or here.tokens_per_s.value
     found = []
     for (gpu, quote), answer in zip(cheaper, others, strict=True):
         rate = None if isinstance(answer, UserError) else answer.tokens_per_s
-        if isinstance(answer, UserError) or not answer.fits or rate is None or rate.value < asked:
+        if isinstance(answer, UserError) or not answer.fits or rate is None or rate.value < wanted:
             continue
         memory = answer.memory_bytes
         checks = [f"fits: {bytes_text(memory.total.value)} of {bytes_text(memory.capacity)}"] if memory else ["fits"]
-        surely = "all of its range" if rate.low >= asked else "its range begins below"
+        surely = "all of its range" if rate.low >= wanted else "its range begins below"
         checks.append(
-            f"{si_text(rate.value)} tokens/s ({si_text(rate.low)} to {si_text(rate.high)}) for the {si_text(asked)} there are: {surely}"
+            f"{si_text(rate.value)} tokens/s ({si_text(rate.low)} to {si_text(rate.high)}) for the {si_text(wanted)} there are: {surely}"
         )
         found.append(Candidate(gpu=gpu.name, quote=quote, checked_by="engine", checks=checks + caveats(gpu), tokens_per_s=rate))
     return sorted(found, key=lambda one: (one.quote.usd_per_h, one.gpu)), here

@@ -1,4 +1,4 @@
-"""What concerns several GPUs: their jobs on fewer, as slices where the part can be cut, else side by side."""
+"""Jobs of several GPUs on fewer: as MIG slices where the part can be cut, else side by side."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.engine.advice.actions import slice_need
+from planner.engine.advice.advice import Action, Saving
+from planner.engine.advice.case import Case
 from planner.engine.advice.diagnosis import SM_HIGH
-from planner.engine.advice.mig_slices import Profile, SliceNeed, pack, profiles_of, smallest_for
+from planner.engine.advice.mig_slices import Profile, SliceNeed, pack, profiles_of, slice_need, smallest_for
 from planner.engine.advice.observation import Observed
-from planner.engine.advice.rightsizing import Action, Case, Saving
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import HOURS_PER_MONTH
 
@@ -26,7 +26,7 @@ class _Job:
     need: SliceNeed
 
 
-def together(cases: Sequence[Case]) -> list[Action]:
+def consolidations(cases: Sequence[Case]) -> list[Action]:
     """Consolidation, for each kind of GPU of which more than one was seen at work."""
     kinds: dict[str, list[Case]] = defaultdict(list)
     for case in cases:

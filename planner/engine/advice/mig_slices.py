@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from planner.engine.advice.observation import MARGIN
 from planner.hardware.catalogue.gpus import Gpu
 
 SM_SHARE_OF_SLICE = 0.12
@@ -20,6 +21,8 @@ STARTS = {(1, 1): (0, 1, 2, 3, 4, 5, 6), (1, 2): (0, 2, 4, 6), (2, 2): (0, 2, 4)
 STARTS_OF_FOUR = {(1, 1): (0, 1, 2, 3), (2, 2): (0, 2), (4, 4): (0,)}
 USABLE_OF_SLICE = 0.975
 """Of the profile's label: 9.75 GiB of 1g.10gb, 19.62 of 1g.20gb, 39.5 of 3g.40gb (`nvidia-smi mig -lgip` on an H100)."""
+SLICE_SM_MARGIN = 1.2
+"""A slice is narrower than the GPU the job was seen on: kernels that filled it for a moment take longer."""
 _NAME = re.compile(r"(\d+)g\.(\d+)gb")
 
 
@@ -60,6 +63,11 @@ def profiles_of(gpu: Gpu) -> tuple[Profile, ...]:
             usable = gpu.memory_bytes * (memory / slots) * USABLE_OF_SLICE
             profiles.append(Profile(name, compute, memory, starts[compute, memory], sm_share, memory / slots, usable))
     return tuple(sorted(profiles, key=lambda profile: (profile.memory_slices, profile.compute_slices)))
+
+
+def slice_need(sm_active: float | None, dram_bandwidth: float | None, memory_bytes: float) -> SliceNeed:
+    """What a job seen on a whole GPU needs of a slice."""
+    return SliceNeed((sm_active or 0.0) * SLICE_SM_MARGIN, (dram_bandwidth or 0.0) * MARGIN, memory_bytes * MARGIN)
 
 
 def smallest_for(need: SliceNeed, profiles: Sequence[Profile]) -> Profile | None:

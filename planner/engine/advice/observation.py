@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+MARGIN = 1.1
+"""Factor on top of what was seen to be used, for what another GPU or a slice has to have."""
+
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One GPU over a window. Shares are of 0 to 1; what was not seen is None, with its reason in `reasons`.

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from planner.engine.search.node_types import check_providers
+from planner.engine.evaluate.supply import cheapest_single_gpus
 from planner.hardware.prices.offers import Offer
 from planner.workload.tasks import Market
-
-FIELDS: Mapping[Market, str] = {
-    "on-demand": "on_demand_usd_per_h",
-    "spot": "spot_usd_per_h",
-    "reserved-1y": "reserved_1y_usd_per_h",
-    "reserved-3y": "reserved_3y_usd_per_h",
-}
 
 
 class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,20 +32,14 @@ class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.usd_per_h:.2f} $/h ({self.provider}{'' if self.provider == 'you' else f', {self.market}'}{share})"
 
 
-def quotes(offers: Iterable[Offer], market: Market = "on-demand", providers: Sequence[str] = ()) -> dict[str, Quote]:
+def quotes(offers: Sequence[Offer], market: Market = "on-demand", providers: Sequence[str] = ()) -> dict[str, Quote]:
     """GPU -> its cheapest offer of a single GPU, or where there is none the cheapest share of a larger instance.
 
     `providers` restricts the offers (empty: all); raises `UserError` for one that has none.
     """
-    offers = list(offers)
-    check_providers(providers, {offer.provider for offer in offers})
-    found: dict[str, Quote] = {}
-    for offer in offers:
-        price = getattr(offer, FIELDS[market])
-        if price is None or (providers and offer.provider not in providers):
-            continue
-        quote = Quote(
-            usd_per_h=price / offer.gpus,
+    return {
+        gpu: Quote(
+            usd_per_h=price,
             market=market,
             provider=offer.provider,
             instance=offer.instance,
@@ -61,7 +48,5 @@ def quotes(offers: Iterable[Offer], market: Market = "on-demand", providers: Seq
             source=offer.source,
             whole=offer.gpus,
         )
-        known = found.get(offer.gpu)
-        if known is None or (quote.whole > 1, quote.usd_per_h) < (known.whole > 1, known.usd_per_h):
-            found[offer.gpu] = quote
-    return found
+        for gpu, (price, offer) in cheapest_single_gpus(offers, market, providers).items()
+    }

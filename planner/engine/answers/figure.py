@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
 from planner.hardware.ceilings.ceilings import Basis
 
-__all__ = ["Basis", "Figure", "Percentiles"]
+__all__ = ["BASES", "Basis", "Figure", "Percentiles", "weakest"]
+
+BASES: tuple[Basis, ...] = get_args(Basis)
+"""Weakest to strongest."""
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -17,6 +22,23 @@ class Figure(msgspec.Struct, frozen=True):
     high: float
     basis: Basis
 
+    @classmethod
+    def exact(cls, value: float, basis: Basis = "spec") -> Figure:
+        """A figure without a range."""
+        return cls(value, value, value, basis)
+
+    def scaled(self, factor: float) -> Figure:
+        """The figure times `factor`."""
+        return Figure(self.value * factor, self.low * factor, self.high * factor, self.basis)
+
+    def inverse(self, numerator: float) -> Figure:
+        """`numerator` divided by the figure; the ends of the range change places."""
+        return Figure(numerator / self.value, numerator / self.high, numerator / self.low, self.basis)
+
+    def capped(self, most: float) -> Figure:
+        """The figure where nothing can be above `most`."""
+        return Figure(min(self.value, most), min(self.low, most), min(self.high, most), self.basis)
+
 
 class Percentiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A latency over requests."""
@@ -25,3 +47,8 @@ class Percentiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     p50: Figure | None = None
     p95: Figure | None = None
     p99: Figure | None = None
+
+
+def weakest(*bases: Basis) -> Basis:
+    """The weakest of `bases`; 'spec' of none."""
+    return min(bases, key=BASES.index, default="spec")

@@ -12,7 +12,7 @@ import planner
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
 from planner.engine.estimate.estimate import estimate
-from planner.engine.evaluate.measured_steps import model_of_step, with_measured_steps
+from planner.engine.evaluate.measured_steps import with_measured_steps
 from planner.engine.performance.operators.chip import Chip, chip_of
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
@@ -20,6 +20,7 @@ from planner.hardware.ceilings.ceilings import Ceilings
 from planner.hardware.ceilings.measured import Product, spread_of
 from planner.hardware.measurements.measurement import Measurement, Prediction
 from planner.workload.architecture import Architecture
+from planner.workload.study_models import model_of_point
 from planner.workload.tasks import Request
 
 Architectures = Callable[[str | dict[str, Any]], Architecture]
@@ -27,8 +28,8 @@ STREAMS = ("copy", "triad", "read", "gemv")
 
 
 def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Prediction | None:
-    """`foreseen` beside what was measured, to be kept; None where there is neither."""
-    figure = foreseen(point, gpu, ceilings, architecture) if point.value else None
+    """The prediction for `point` beside what was measured, to be kept; None where there is neither."""
+    figure = predicted_figure(point, gpu, ceilings, architecture) if point.value else None
     if figure is None or not point.value:
         return None
     return Prediction(
@@ -46,7 +47,7 @@ def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Arch
     )
 
 
-def foreseen(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Figure | None:
+def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Figure | None:
     """The prediction for `point` on `gpu` by `ceilings`; None for what the planner has no formula for, or cannot name."""
     if point.kind == "gemm":
         return _product(point, ceilings)
@@ -62,14 +63,11 @@ def foreseen(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Arc
     except UserError:  # a model that this catalogue does not have
         return None
 
-    def look_up(part: Gpu, dtype: str, stored: str) -> Chip | None:
+    def find_chip(part: Gpu, dtype: str, stored: str) -> Chip | None:
         chip = chip_of(part, ceilings, dtype, stored)
         return with_measured_steps(chip, ceilings.train_points, architecture) if chip and ceilings.train_points else chip
 
-    def read(asked: Request) -> Architecture:
-        return architecture(asked.model)
-
-    (answer,) = estimate([request], lambda _: gpu, read, look_up)
+    (answer,) = estimate([request], lambda _: gpu, lambda given: architecture(given.model), find_chip)
     return _figure(point, answer) if isinstance(answer, Answer) else None
 
 
@@ -77,7 +75,7 @@ def request_of(point: Measurement, gpu: str) -> Request | None:
     """The point as a candidate to be evaluated; None where it does not say enough of itself."""
     given = point.parameters
     try:
-        model = model_of_step(given)
+        model = model_of_point(given)
     except KeyError:
         return None
     fields: dict[str, Any] = {"model": model, "gpu": gpu, "gpus": 1}
@@ -106,12 +104,12 @@ def request_of(point: Measurement, gpu: str) -> Request | None:
 def _figure(point: Measurement, answer: Answer) -> Figure | None:
     """The answer in the unit of the point."""
     if point.kind == "decode":
-        one, batch = answer.decode_tokens_per_s, float(point.parameters["batch"])
-        return Figure(one.value * batch, one.low * batch, one.high * batch, one.basis) if one else None
+        rate = answer.decode_tokens_per_s
+        return rate.scaled(float(point.parameters["batch"])) if rate else None
     seconds = answer.prefill_s if point.kind == "prefill" else answer.step_s
     if seconds is None or not point.flop:
         return None
-    return Figure(point.flop / seconds.value, point.flop / seconds.high, point.flop / seconds.low, seconds.basis)
+    return seconds.inverse(point.flop)
 
 
 def _product(point: Measurement, ceilings: Ceilings) -> Figure | None:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from planner.engine.columns import LayoutColumns
-from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.evaluate.candidates import Candidates
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.training import step_of
-from planner.engine.study.sizes import study_config
 from planner.errors import UserError
 from planner.hardware.ceilings.ceilings import TrainPoint
 from planner.workload.architecture import Architecture
+from planner.workload.study_models import model_of_point
 from planner.workload.tasks import Recipe, Workload
 
 TRANSFER_SPREAD = 0.25
@@ -36,15 +36,6 @@ def with_measured_steps(
     return replace(chip, train_factor=factor, train_spread=TRANSFER_SPREAD)
 
 
-def model_of_step(given: dict[str, object]) -> str | dict[str, Any]:
-    """The model of a step: by its shape where the point states that, else by its name. Raises `KeyError`."""
-    width, depth, vocabulary = (given.get(name) for name in ("width", "depth", "vocabulary"))
-    ours = str(given["model"]).startswith("qwen3-study-")
-    if ours and isinstance(width, int) and isinstance(depth, int) and isinstance(vocabulary, int):
-        return study_config(width, depth, vocabulary)
-    return str(given["model"])
-
-
 def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str, Any]], Architecture]) -> float | None:
     """Measured ÷ predicted seconds of one step; None when the point is of another dtype or not described."""
     given = point.parameters
@@ -58,7 +49,7 @@ def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str
     ):
         return None
     try:
-        model = architecture(model_of_step(given))
+        model = architecture(model_of_point(given))
     except (UserError, KeyError):
         return None
     workload = Workload(

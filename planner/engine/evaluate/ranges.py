@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
+from planner.engine.evaluate.candidates import Candidates
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.training import StepColumns
@@ -30,17 +31,35 @@ def formulas_share(chip: Chip) -> float:
     return MEASURED_SHARE if chip.basis == "measured" else 1.0
 
 
-def network_spread(t: Table, step: StepColumns | None, serve: ServeColumns | None) -> Floats:
+def seconds_of(timed: StepColumns | ServeColumns) -> Floats:
+    """Seconds of one step, or of one request."""
+    return timed.step_s if isinstance(timed, StepColumns) else timed.request_s
+
+
+def time_spread(candidates: Candidates, t: Table, timed: StepColumns | ServeColumns) -> Floats:
+    """Half width of the logarithm of every time: of the formulas, of the ceilings that bind, of carried-over steps, of the network."""
+    seconds = seconds_of(timed)
+    share = np.clip(timed.compute_bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
+    left = np.array([formulas_share(chip) for chip in candidates.chips])[candidates.chip_index]
+    parts = (
+        np.array([MODEL_SPREAD[job.task] for job in candidates.jobs])[candidates.job_index] * left,
+        share * t.chip.flop_spread,
+        (1 - share) * t.chip.bandwidth_spread,
+        t.chip.train_spread * t.job.train,
+        network_spread(t, timed),
+    )
+    return np.sqrt(added(np.broadcast_to(part, (t.rows,)) ** 2 for part in parts))
+
+
+def network_spread(t: Table, timed: StepColumns | ServeColumns) -> Floats:
     """What the network between nodes adds to the spread of a step's or a request's time; nothing inside a node or where it was measured.
 
     In training it is what the step waits for exchanges among replicas and stages, in inference the tensor parallelism over nodes.
     """
-    s = t.layout
-    if step:
-        apart, spent_s, seconds = s.gpus > s.gpus_per_node, added(step.exposed.values()), step.step_s
-    elif serve:
-        apart, spent_s, seconds = s.tp * s.cp > s.gpus_per_node, serve.by_class["communication"], serve.request_s
+    s, seconds = t.layout, seconds_of(timed)
+    if isinstance(timed, StepColumns):
+        apart, spent_s = s.gpus > s.gpus_per_node, added(timed.exposed.values())
     else:
-        return np.zeros(1)
+        apart, spent_s = s.tp * s.cp > s.gpus_per_node, timed.by_class["communication"]
     share = np.where(apart & (t.chip.measured_nodes_few == 0), spent_s / np.where(seconds > 0, seconds, 1.0), 0.0)
     return NETWORK_SPREAD * np.minimum(share, 1.0)

@@ -19,7 +19,7 @@ from planner.engine.job.job import Job
 from planner.engine.memory import MemoryColumns
 from planner.engine.performance.operators.chip import Chip, measured_between
 from planner.engine.performance.prefill_decode.generation import ServeColumns
-from planner.engine.performance.simulation.queueing import Queue
+from planner.engine.performance.simulation.summary import Queue
 from planner.units import bytes_text
 
 CLASS_WORDS = {
@@ -142,11 +142,6 @@ def longest_context(e: Evaluated, row: int, job: Job) -> int | None:
     return min(held, job.architecture.max_context) if job.architecture.max_context else held
 
 
-def capped(figure: Figure, most: float) -> Figure:
-    """`figure` where nothing can be above `most`."""
-    return Figure(min(figure.value, most), min(figure.low, most), min(figure.high, most), figure.basis)
-
-
 def _bottleneck(by_class: dict[str, float], compute_bound: float) -> str:
     """What takes most of the time; products count as compute or bandwidth by what binds them."""
     words: dict[str, float] = {}
@@ -172,7 +167,7 @@ def _train_figures(e: Evaluated, row: int, chip: Chip, layout: LayoutAnswer, fig
         "step_s": figure(seconds),
         "tokens_per_s": figure(rate),
         "tokens_per_s_per_gpu": figure(rate / layout.gpus),
-        "mfu": capped(figure(flop / seconds / (chip.peak_flop_per_s * layout.gpus)), 1.0),
+        "mfu": figure(flop / seconds / (chip.peak_flop_per_s * layout.gpus)).capped(1.0),
         "energy_j_per_token": _Scale(figure.factor * 1.3, "spec")(watts / rate) if np.isfinite(watts) else None,
         "seconds_by_class": by_class,
     }
@@ -219,7 +214,7 @@ def _serve_figures(e: Evaluated, row: int, job: Job, chip: Chip, layout: LayoutA
         del result["ttft_s"]
     elif e.queue is not None and e.queue.measured(row):
         result["wait_s"] = _percentiles(e.queue, "wait", row, first)
-        result["utilisation"] = capped(figure(float(e.queue.utilisation[row])), 1.0)
+        result["utilisation"] = figure(float(e.queue.utilisation[row])).capped(1.0)
     return result | {
         "tpot_s": _percentiles(s, "tpot", row, stream) if tpot > 0 else None,
         "request_s": None if endless else _percentiles(s, "request", row, figure),

@@ -9,28 +9,23 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MemoryDetail, MemoryItem
 from planner.engine.answers.plan import PlanRow
 from planner.engine.columns import LayoutColumns
-from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.supply import Supply
+from planner.engine.evaluate.task import Task
 from planner.engine.job.job import Job
-from planner.engine.job.resolve import resolve
 from planner.engine.memory import memory_of
 from planner.engine.memory.detail import memory_items
 from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, STORAGE_FORMAT
-from planner.engine.performance.operators.chip import Chip, FindChip, fabric_of, link_of
+from planner.engine.performance.operators.chip import Chip, fabric_of, link_of
 from planner.engine.records.layout import Layout, spread
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import percent_text
-from planner.workload.architecture import Architecture
-from planner.workload.tasks import Workload
 from planner.workload.weights import FORMATS
 
-PLAN_HEADROOM = 0.1
-"""Left free for fragmentation when the workload does not say."""
 
-
-def job_of(workload: Workload, architecture: Architecture, row: PlanRow) -> Job:
-    """The job of `row`, a row of the plan for `workload`."""
-    dtype = workload.dtype or row.answer.assumed.get("dtype")
-    return resolve(msgspec.structs.replace(workload, dtype=dtype), architecture, headroom=PLAN_HEADROOM)
+def job_of(task: Task, row: PlanRow) -> Job:
+    """The job of `row`, a row of the plan for `task`."""
+    return task.job(row.answer.assumed.get("dtype"))
 
 
 def candidate_of(job: Job, chip: Chip, layout: LayoutAnswer, *, nvlink: bool | None = None) -> Candidates:
@@ -58,13 +53,10 @@ def _spread(job: Job, gpu: Gpu, layout: LayoutAnswer, nvlink: bool | None) -> La
     )
 
 
-def memory_detail(
-    workload: Workload, architecture: Architecture, row: PlanRow, gpu: Gpu, find_chip: FindChip
-) -> MemoryDetail | None:
-    """The memory of `row` item by item; None for a row whose memory is not known. `gpu` is the row's."""
-    layout = row.answer.layout
-    job = job_of(workload, architecture, row)
-    chip = find_chip(gpu, job.dtype, job.stored)
+def memory_detail(task: Task, row: PlanRow, supply: Supply) -> MemoryDetail | None:
+    """The memory of `row` of the plan for `task`, item by item; None for a row whose memory is not known."""
+    layout, job, gpu = row.answer.layout, job_of(task, row), supply.gpu_of(row)
+    chip = supply.chip(gpu, job.dtype, job.stored)
     if row.answer.memory_bytes is None or layout is None or chip is None:
         return None
     table = candidate_of(job, chip, layout).table()

@@ -13,22 +13,19 @@ _STORED: dict[str, tuple[tuple[int, int], str]] = {
     "int8": ((7, 5), "bitsandbytes 8-bit weights need compute capability 7.5"),
     "awq": ((7, 5), "AWQ kernels need compute capability 7.5"),
 }
-_ENGINES: dict[str, tuple[tuple[int, int], str]] = {
-    "vllm": ((7, 0), "vLLM needs compute capability 7.0"),
-    "sglang": ((7, 5), "SGLang needs compute capability 7.5"),
-    "tensorrt-llm": ((8, 0), "TensorRT-LLM needs compute capability 8.0"),
-}
-"""From the installation pages of the engines, and of bitsandbytes, as of 2026-08."""
+"""Storage format -> least compute capability, and the reason, from the documentation of each format as of 2026-08."""
 
 
-def barred(gpu: Gpu, job: Job) -> str | None:
+def unsupported_reason(gpu: Gpu, job: Job) -> str | None:
     """Why `gpu` cannot run `job`, or None. Only NVIDIA parts have a compute capability; others are not judged."""
     major, _, minor = (gpu.compute_capability or "").partition(".")
     if gpu.vendor != "NVIDIA" or not major.isdigit() or not minor.isdigit():
         return None
-    has = (int(major), int(minor))
-    engine = _ENGINES.get(job.engine.name) if "engine" not in job.assumed else None
-    for needed, text in filter(None, (_STORED.get(job.stored), engine)):
-        if has < needed:
+    needs = [_STORED[job.stored]] if job.stored in _STORED else []
+    if "engine" not in job.assumed:
+        least = job.engine.compute_capability
+        needs.append((least, f"{job.engine.label} needs compute capability {least[0]}.{least[1]}"))
+    for least, text in needs:
+        if (int(major), int(minor)) < least:
             return f"{text}; it has {gpu.compute_capability}"
     return None

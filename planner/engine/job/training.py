@@ -11,6 +11,7 @@ from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import adapter_parameters
+from planner.workload.optimizers import OPTIMIZERS
 from planner.workload.tasks import Workload
 
 RECIPES: dict[str, tuple[float, float, float, float]] = {
@@ -22,14 +23,10 @@ RECIPES: dict[str, tuple[float, float, float, float]] = {
 }
 
 
-EIGHT_BIT_STATE = 1 + 4 / 256
-"""bitsandbytes block-wise states: one byte, and an FP32 absmax a block of 256."""
-
-
 def training_numbers(workload: Workload, architecture: Architecture, choose: Chooser, problems: Problems) -> dict[str, float]:
     """Bytes per parameter of weights, gradients, states and copies, and what a step moves."""
     recipe = choose("recipe", "bf16" if workload.lora or workload.task == "finetune" else "mixed")
-    optimizer = choose("optimizer", "adamw")
+    optimizer = OPTIMIZERS[choose("optimizer", "adamw")]
     weight, gradient, master, cast = RECIPES[recipe]
     linear = other = weight
     packed, adapters, base = 0.0, 0.0, workload.lora.base if workload.lora else ""
@@ -42,8 +39,7 @@ def training_numbers(workload: Workload, architecture: Architecture, choose: Cho
         gradient, cast = (2.0 if sixteen else 4.0), 0.0
         master = gradient  # the adapters' own weights, which stand beside the frozen base
     width = 2.0 if recipe == "bf16" and workload.lora is None else 4.0
-    states, traffic = _optimizer(optimizer, width, architecture)
-    if optimizer == "none":
+    if not optimizer.updates:
         gradient, master, cast = 0.0, 0.0, 0.0
     return {
         "adapters": adapters,
@@ -58,8 +54,8 @@ def training_numbers(workload: Workload, architecture: Architecture, choose: Cho
         "gradient_bytes": gradient,
         "master_bytes": master,
         "cast_bytes": cast,
-        "state_bytes": states,
-        "state_traffic": traffic,
+        "state_bytes": optimizer.state_bytes(width, architecture),
+        "state_traffic": optimizer.step_traffic_bytes(width, architecture),
         "autocast": float(recipe == "amp"),
         "in_backward": float(bool(workload.optimizer_in_backward)),
         "offload_optimizer": float(choose("offload", "none") in {"optimizer", "parameters"}),
@@ -86,24 +82,5 @@ def footprint_of(
         rank=float(lora.rank if lora else 0),
         adapter_bytes=parts["gradient_bytes"] if lora else 2.0,
     )
-    optimizer = choose("optimizer", choose.assumed.get("optimizer"))
+    optimizer = OPTIMIZERS[choose("optimizer", choose.assumed.get("optimizer"))]
     return footprint(architecture, manner, recipe=recipe, optimizer=optimizer, loss=choose("loss", "full"))
-
-
-def _optimizer(name: str, width: float, architecture: Architecture) -> tuple[float, float]:
-    """(state bytes, bytes moved by one step) per trained parameter; `width`: bytes of a full state.
-
-    Muon keeps a momentum of the layers' matrices and leaves embedding and head to AdamW.
-    """
-    factored = width * (1 / architecture.width + 1 / max(1, architecture.ffn))
-    states = {
-        "adamw": 2 * width,
-        "adamw-8bit": 2 * EIGHT_BIT_STATE,
-        "paged-adamw-8bit": 2 * EIGHT_BIT_STATE,
-        "adafactor": factored,
-        "sgd": 0.0,
-        "sgd-momentum": width,
-        "muon": width * (1 + (architecture.embedding + architecture.head) / architecture.total),
-        "none": 0.0,
-    }[name]
-    return states, 0.0 if name == "none" else 2 * states + 3 * width

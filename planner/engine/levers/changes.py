@@ -9,7 +9,7 @@ from typing import Any, get_args
 import msgspec
 
 from planner.engine.answers.lever import LeverCost
-from planner.engine.search.layouts import DEFAULT_MOST_GPUS
+from planner.engine.search.node_types import DEFAULT_MOST_GPUS
 from planner.units import percent_text
 from planner.workload.tasks import Lengths, Lora, Sharding, Workload
 
@@ -39,17 +39,12 @@ class Change:
         return "adapters" if "lora" in self.keys else next(iter(self.keys))
 
 
-def together(changes: Sequence[Change]) -> Change:
+def combined(changes: Sequence[Change]) -> Change:
     """Several changes as one."""
     keys = {key: value for change in changes for key, value in change.keys.items()}
     kinds: tuple[LeverCost, ...] = get_args(LeverCost)
     dearest = max((change.costs for change in changes), key=kinds.index)
     return Change(keys, " + ".join(change.text for change in changes), dearest, sum(change.worth for change in changes))
-
-
-def changed(workload: Workload, keys: dict[str, Any]) -> Workload:
-    """`workload` with other values for `keys`."""
-    return msgspec.convert(msgspec.to_builtins(workload) | msgspec.to_builtins(keys), Workload)
 
 
 def changes_of(workload: Workload) -> list[Change]:

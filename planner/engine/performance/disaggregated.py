@@ -32,8 +32,8 @@ from planner.engine.memory.inference import kv_bytes_per_sequence
 from planner.engine.performance.operators.communication import between_two
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
 from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS
-from planner.engine.performance.simulation.queueing import Queue
-from planner.engine.performance.simulation.replicas import length_of, share_of
+from planner.engine.performance.simulation.load import sigma_of, thinned_variation
+from planner.engine.performance.simulation.summary import Queue
 
 SHARES = {"p50": (0.5, 0.0), "p95": (0.95, NORMAL_TAILS[0]), "p99": (0.99, NORMAL_TAILS[1])}
 """Percentile: its share, and the standard deviations to it."""
@@ -83,8 +83,8 @@ def asked_of(jobs: Sequence[Job], job_index: Rows) -> Asked:
         "rate_per_s": [job.request_rate_per_s * (1 + job.workload.targets.burst) for job in jobs],
         "concurrency": [job.concurrency or np.inf for job in jobs],
         "variation": variation,
-        "input_sigma": [length_of(job.workload.input_tokens, job.input_tokens).sigma for job in jobs],
-        "output_sigma": [length_of(job.workload.output_tokens, job.output_tokens).sigma for job in jobs],
+        "input_sigma": [sigma_of(job.workload.input_tokens) for job in jobs],
+        "output_sigma": [sigma_of(job.workload.output_tokens) for job in jobs],
     }
     return Asked(**{name: np.array(values, dtype=np.float64)[job_index] for name, values in columns.items()})
 
@@ -131,7 +131,7 @@ def pooled(t: Table, s: ServeColumns, asked: Asked) -> tuple[ServeColumns, Queue
 
 def spread_of(asked: Asked, prefill: Floats) -> Floats:
     """(c² + s²) ÷ 2 of what comes to one of so many replicas: 0.5 of equal prompts that come at random."""
-    found: Floats = (share_of(asked.variation, prefill) ** 2 + np.expm1(asked.input_sigma**2)) / 2
+    found: Floats = (thinned_variation(asked.variation, prefill) ** 2 + np.expm1(asked.input_sigma**2)) / 2
     return found
 
 

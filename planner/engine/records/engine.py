@@ -16,7 +16,7 @@ BARE_CONTEXT_BYTES = 0.5 * GIB
 class EngineNumbers(Generic[N]):
     """Numbers of one release of an engine (`Engine`), or columns of many; flags are 0 or 1."""
 
-    launches_per_layer: N
+    launches_per_layer: N = default(0.0)
     """Operators the host launches for one layer of one forward pass; 0: replayed as a CUDA graph."""
     launches_per_expert: N = default(0.0)
     """Further launches for each routed expert, whether a token goes to it or not."""
@@ -68,14 +68,14 @@ class EngineNumbers(Generic[N]):
     """Inputs of products below 16 bit are rounded by kernels of their own."""
     cache_block_tokens: N = default(1.0)
     """Tokens the cache is given out in."""
-    prefill_chunk: N
+    prefill_chunk: N = default(0.0)
     """Most prompt tokens in one forward pass; 0: the whole prompt of the whole batch."""
-    prompts_first: N
+    prompts_first: N = default(1.0)
     """Running sequences wait while prompts are computed; else both share an iteration."""
     prompts_together: N = default(3.5)
     """Where prompts share iterations: those that end up waiting for each other, one's own included, in a closed loop of requests of
     one length after its first round. Of 486 published loops of two engines, whose own are 3 and 3.75 (scripts/calibration/fit_first_token.py)."""
-    reserves_output: N
+    reserves_output: N = default(1.0)
     """A request is admitted only if the cache has room for its whole output."""
-    fused_elementwise: N
+    fused_elementwise: N = default(0.0)
     """Norms, rotary embedding and activation are fused kernels."""

@@ -1,7 +1,7 @@
-"""Every sensible way to spread one job, as the layout columns of a table.
+"""Every sensible layout of one job, as the layout columns of a table.
 
-A `Site` is somewhere the job could run: a GPU in nodes of a size, over a link. Each site is combined with degrees of
-parallelism, sharding stages, checkpointing and batch sizes that the architecture admits and the workload leaves open.
+Each node type is combined with the degrees of parallelism, sharding stages, checkpointing and batch sizes that the architecture
+admits and the workload leaves open.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from planner.engine.columns import Floats, LayoutColumns, Rows
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import fabric_of, link_of
 from planner.engine.records.layout import CHECKPOINTING, ZERO_STAGE
-from planner.hardware.catalogue.gpus import Gpu
-from planner.hardware.prices.offers import Offer
+from planner.engine.search.node_types import NodeType
 
 MOST_TENSOR_PARALLEL = 8
 PIPELINES = (1, 2, 4, 8, 16)
@@ -32,81 +31,51 @@ LARGE_MODEL_PARAMETERS = 10e9
 """Below this a pipeline over nodes is not worth its bubble; above it a few sequences fill the device."""
 LARGEST_MEMORY_BYTES = 300e9
 """More than any part of the catalogue has: counts whose share of the state is larger need not be looked at."""
-HOST_SHARE = 0.9
-"""Of a host's memory, for what is offloaded: the rest is the system's and the processes' own. An assumption."""
-DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
-
-
-@dataclass(frozen=True)
-class Site:
-    """A GPU in nodes of `per_node`; `most` of them can be had."""
-
-    gpu: Gpu
-    per_node: int
-    nvlink: bool | None
-    most: int
-    here: bool = False
-    usd_per_h: float = float("nan")
-    """Of `billed` GPUs; NaN: no offer in the asked market."""
-    billed: int = 1
-    """GPUs that are paid for together: a whole instance, or one."""
-    offer: Offer | None = None
-    dearer: tuple[tuple[float, Offer], ...] = ()
-    """(USD/h of one node, offer) of the same node elsewhere, cheapest first."""
-    largest: bool = True
-    """The largest node this GPU comes in: jobs over several nodes are only built from these."""
-
-    @property
-    def host_bytes_per_gpu(self) -> float:
-        """What a job may take of the offered instance's memory, for each of its GPUs; NaN where the offer does not say."""
-        if self.offer is None or self.offer.memory_bytes is None:
-            return float("nan")
-        return HOST_SHARE * self.offer.memory_bytes / self.offer.gpus
 
 
 @dataclass(frozen=True)
 class Layouts:
-    """The ways to spread a job at each site."""
+    """The layouts of a job on each node type. Index arrays of shape [rows] say of which node type and which layout each row is."""
 
-    ways: LayoutColumns
-    """Every different way once; what depends on the site is 0, `gpus_per_node` the most that it has use for."""
-    of_site: Sequence[Rows]
-    """Of each site those of `ways` there are."""
-    at_sites: dict[str, Floats]
-    """Name of a layout column -> what it is at each site; of `gpus_per_node`, what it is at most."""
+    distinct: LayoutColumns
+    """Every different layout once; what depends on the node type is 0, `gpus_per_node` the most that it has use for."""
+    of_node: Sequence[Rows]
+    """Of each node type, which of `distinct` it can have."""
+    node_columns: dict[str, Floats]
+    """Name of a layout column -> its value at each node type; of `gpus_per_node`, the most it is."""
 
     @property
     def candidates(self) -> int:
-        """How many there are at all sites together."""
-        return sum(own.size for own in self.of_site)
+        """How many layouts all node types have together."""
+        return sum(own.size for own in self.of_node)
 
-    def columns(self, site: Rows, way: Rows) -> LayoutColumns:
-        """Layout columns of a row for each pair of `site` and `way`."""
-        spread = self.spread(way)
-        placed = {name: values[site] for name, values in self.at_sites.items()}
-        placed["gpus_per_node"] = np.minimum(placed["gpus_per_node"], spread.gpus_per_node)
-        return replace(spread, **placed)
+    def without_node(self, layout_index: Rows) -> LayoutColumns:
+        """The layout columns of each row, without what depends on the node type."""
+        return LayoutColumns(**{name: getattr(self.distinct, name)[layout_index] for name in _NAMES})
 
-    def spread(self, way: Rows) -> LayoutColumns:
-        """Those of a row for each of `way`, wherever it is."""
-        return LayoutColumns(**{name: getattr(self.ways, name)[way] for name in _NAMES})
+    def columns(self, node_index: Rows, layout_index: Rows) -> LayoutColumns:
+        """The layout columns of each row."""
+        layout = self.without_node(layout_index)
+        placed = {name: values[node_index] for name, values in self.node_columns.items()}
+        placed["gpus_per_node"] = np.minimum(placed["gpus_per_node"], layout.gpus_per_node)
+        return replace(layout, **placed)
 
-    def alike(self, site: Rows, way: Rows) -> Rows:
-        """A number of each pair that is the same where site, tensor and pipeline degree and micro batch are."""
-        w = self.ways
-        pairs, pair = np.unique(w.tp * (1 + w.pp.max(initial=0)) + w.pp, return_inverse=True)
-        sizes, size = np.unique(w.micro_batch, return_inverse=True)
-        kind: Rows = pair * sizes.size + size
-        return site * (pairs.size * sizes.size) + kind[way]
+    def pass_group(self, node_index: Rows, layout_index: Rows) -> Rows:
+        """A number of each row that is the same where node type, tensor and pipeline degree and micro batch are."""
+        d = self.distinct
+        pairs, pair = np.unique(d.tp * (1 + d.pp.max(initial=0)) + d.pp, return_inverse=True)
+        sizes, size = np.unique(d.micro_batch, return_inverse=True)
+        group: Rows = pair * sizes.size + size
+        return node_index * (pairs.size * sizes.size) + group[layout_index]
 
 
 _NAMES = tuple(item.name for item in fields(LayoutColumns))
 _ONE = {"cp", "ep", "virtual_stages"}
-"""Columns that are 1 in all ways."""
+"""Columns that are 1 in all layouts."""
 
 
 class _Spread(NamedTuple):
-    """Ways that differ only in the choices `_CHOSEN`; names as of `LayoutColumns`."""
+    """Layouts that differ only in the columns `_CHOSEN`; names as of `LayoutColumns`."""
 
     gpus: float
     gpus_per_node: float
@@ -120,21 +89,21 @@ class _Spread(NamedTuple):
 _CHOSEN = ("zero", "checkpointing", "micro_batch")
 
 
-def enumerate_layouts(job: Job, sites: Sequence[Site]) -> Layouts:
-    """All candidates of `job` at all sites."""
-    ways = _Ways(job)
-    of_site = []
-    for site in sites:
-        most = site.most if site.largest or job.task == "serve" else min(site.most, site.per_node)
-        of_site.append(ways.among(site.per_node, most, several=site.largest and not site.here))
-    nvlink, link, fabric = _links(sites)
-    inside = np.array([min(site.per_node, site.most) for site in sites], dtype=np.float64)
-    at_sites = {"gpus_per_node": inside, "nvlink": nvlink, "link_bytes_per_s": link, "fabric_bytes_per_s": fabric}
-    return Layouts(ways.columns(), of_site, at_sites)
+def enumerate_layouts(job: Job, node_types: Sequence[NodeType]) -> Layouts:
+    """All candidates of `job` on all node types."""
+    catalogue = _Catalogue(job)
+    of_node = []
+    for node in node_types:
+        most = node.most if node.largest or job.task == "serve" else min(node.most, node.per_node)
+        of_node.append(catalogue.among(node.per_node, most, several=node.largest and not node.here))
+    nvlink, link, fabric = _links(node_types)
+    inside = np.array([min(node.per_node, node.most) for node in node_types], dtype=np.float64)
+    node_columns = {"gpus_per_node": inside, "nvlink": nvlink, "link_bytes_per_s": link, "fabric_bytes_per_s": fabric}
+    return Layouts(catalogue.columns(), of_node, node_columns)
 
 
-class _Ways:
-    """The different ways to spread a job, numbered as they are found; nodes of several sizes have most of them in common."""
+class _Catalogue:
+    """The different layouts of a job, numbered as they are found; nodes of several sizes have most of them in common."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -146,11 +115,11 @@ class _Ways:
 
     def among(self, per_node: int, most: int, *, several: bool) -> Rows:
         """Numbers of those over up to `most` GPUs in nodes of `per_node`; `several` nodes may hold one replica."""
-        place = per_node, most, several
-        if place not in self.known:
+        key = per_node, most, several
+        if key not in self.known:
             found = _training(self.job, per_node, most) if self.job.train else _inference(self.job, per_node, most, several=several)
-            self.known[place] = np.concatenate([self._numbered(spread) for spread in found])
-        return self.known[place]
+            self.known[key] = np.concatenate([self._numbered(spread) for spread in found])
+        return self.known[key]
 
     def _numbered(self, spread: _Spread) -> Rows:
         if spread not in self.numbers:
@@ -161,7 +130,7 @@ class _Ways:
         return self.numbers[spread]
 
     def columns(self) -> LayoutColumns:
-        """Of all of them."""
+        """The columns of all of them."""
         chosen = [self.choices[spread.dp] for spread in self.numbers]
         spreads = np.repeat(np.array([*self.numbers], dtype=np.float64).T, [len(rows) for rows in chosen], axis=1)
         columns = {name: np.full(self.count, 1.0 if name in _ONE else 0.0) for name in _NAMES}
@@ -170,12 +139,12 @@ class _Ways:
         return LayoutColumns(**columns)
 
 
-def _links(sites: Sequence[Site]) -> Floats:
-    """Of each site: 1 where NVLink joins its GPUs, bytes/s inside a node, bytes/s between nodes; shape [3, sites]."""
+def _links(node_types: Sequence[NodeType]) -> Floats:
+    """Of each node type: 1 where NVLink joins its GPUs, bytes/s inside a node, bytes/s between nodes; shape [3, node types]."""
     found = []
-    for site in sites:
-        link, link_rate = link_of(site.gpu, None, nvlink=site.nvlink)
-        found.append((float(link == "nvlink"), link_rate, fabric_of(site.gpu, None, site.per_node)[1]))
+    for node in node_types:
+        link, link_rate = link_of(node.gpu, None, nvlink=node.nvlink)
+        found.append((float(link == "nvlink"), link_rate, fabric_of(node.gpu, None, node.per_node)[1]))
     return np.array(found).reshape(-1, 3).T
 
 
@@ -232,8 +201,8 @@ def _stages(job: Job, dp: float) -> Iterable[float]:
     return (0.0, 3.0) if job.adapters else (1.0, 3.0)
 
 
-def _checkpointing(asked: str | None) -> Iterable[float]:
-    return (CHECKPOINTING[asked],) if asked else (0.0, 2.0)
+def _checkpointing(given: str | None) -> Iterable[float]:
+    return (CHECKPOINTING[given],) if given else (0.0, 2.0)
 
 
 def _micro_batches(job: Job, dp: float) -> Iterable[int]:

@@ -1,4 +1,4 @@
-"""Memory of all candidates at once: every different way on every different kind of device, each once."""
+"""Memory of all candidates at once: every different layout on every different kind of device is computed once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Rows
-from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.evaluate.candidates import Candidates
 from planner.engine.job.job import Job
 from planner.engine.memory import MemoryColumns, memory_of, usable_bytes
 from planner.engine.performance.operators.chip import Chip
@@ -17,47 +17,48 @@ from planner.engine.search.layouts import Layouts
 
 @dataclass(frozen=True)
 class Screened:
-    """Every candidate that fits, and of every site the one that fills its GPU least; shape [rows]."""
+    """Every candidate that fits, and of every node type the one that fills its GPU least; shape [rows]."""
 
-    site_index: Rows
-    way_index: Rows
+    node_index: Rows
+    layout_index: Rows
     memory: MemoryColumns
     fit: int
     """How many of all candidates fit."""
 
 
-def screen(jobs: Sequence[Job], site_job: Rows, chips: Sequence[Chip], layouts: Layouts) -> Screened:
-    """`layouts` by their memory; `site_job` and `chips` are those of each site."""
+def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts: Layouts) -> Screened:
+    """`layouts` by their memory; `job_index` and `chips` are those of each node type."""
     kinds: dict[tuple[object, ...], int] = {}
-    kind = [kinds.setdefault((int(job), *_deciding(chip)), len(kinds)) for job, chip in zip(site_job, chips, strict=True)]
-    needs, row = _needs(jobs, site_job, chips, layouts, kind)
-    usable = usable_bytes(Candidates(jobs, site_job, chips, np.arange(len(chips)), layouts.ways).table())
-    sites, kept, fit = [], [], 0
-    for site, own in enumerate(layouts.of_site):
-        total = needs.total[row[kind[site], own]]
-        keep = total <= usable[site]
-        fit += int(np.count_nonzero(keep))
-        keep[np.argmin(total / usable[site])] = True
-        kept.append(own[keep])
-        sites.append(np.full(kept[-1].size, site))
-    site_index, way_index = np.concatenate(sites), np.concatenate(kept)
-    memory = needs.at(row[np.array(kind)[site_index], way_index], usable[site_index])
-    return Screened(site_index, way_index, memory, fit)
+    kind = [kinds.setdefault((int(job), *_memory_key(chip)), len(kinds)) for job, chip in zip(job_index, chips, strict=True)]
+    needs, row = _needs(jobs, job_index, chips, layouts, kind)
+    usable = usable_bytes(Candidates(jobs, job_index, chips, np.arange(len(chips)), layouts.distinct).table())
+    sizes: Rows = np.array([own.size for own in layouts.of_node])
+    ends: Rows = np.cumsum(sizes)
+    node_index, layout_index = np.repeat(np.arange(sizes.size), sizes), np.concatenate(layouts.of_node)
+    row = row[np.array(kind)[node_index], layout_index]
+    total = needs.total[row]
+    keep = total <= usable[node_index]
+    fit = np.add.reduceat(keep, ends - sizes, dtype=np.int64)
+    for node in np.flatnonzero(fit == 0):
+        begin = ends[node] - sizes[node]
+        keep[begin + np.argmin(total[begin : ends[node]] / usable[node])] = True
+    node_index, layout_index = node_index[keep], layout_index[keep]
+    return Screened(node_index, layout_index, needs.at(row[keep], usable[node_index]), int(fit.sum()))
 
 
 def _needs(
-    jobs: Sequence[Job], site_job: Rows, chips: Sequence[Chip], layouts: Layouts, kind: Sequence[int]
+    jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts: Layouts, kind: Sequence[int]
 ) -> tuple[MemoryColumns, Rows]:
-    """Memory of every way there is on devices of each kind, and where in it that is: [kind, way]."""
-    there = np.zeros((max(kind) + 1, layouts.ways.gpus.size), dtype=bool)
-    for number, own in zip(kind, layouts.of_site, strict=True):
+    """Memory of every layout there is on devices of each kind, and which of its rows a kind and a layout have: [kind, layout]."""
+    there = np.zeros((max(kind) + 1, layouts.distinct.gpus.size), dtype=bool)
+    for number, own in zip(kind, layouts.of_node, strict=True):
         there[number, own] = True
-    of_kind, way = np.nonzero(there)
-    site = np.array([kind.index(number) for number in range(len(there))])[of_kind]  # any of the kind
-    needs = memory_of(Candidates(jobs, site_job[site], chips, site, layouts.spread(way)).table())
-    return needs, np.cumsum(there).reshape(there.shape) - 1
+    of_kind, layout_index = np.nonzero(there)
+    node_index = np.array([kind.index(number) for number in range(len(there))])[of_kind]  # any of the kind
+    candidates = Candidates(jobs, job_index[node_index], chips, node_index, layouts.without_node(layout_index))
+    return memory_of(candidates.table()), np.cumsum(there).reshape(there.shape) - 1
 
 
-def _deciding(chip: Chip) -> tuple[object, ...]:
+def _memory_key(chip: Chip) -> tuple[object, ...]:
     """All of a device that memory depends on, beside how much it has."""
     return str(chip.context_bytes), str(chip.allocator_slack), chip.is_cpu

@@ -1,91 +1,97 @@
-"""Where a job could run: every node that is offered for rent, every part of the catalogue, and this machine."""
+"""Where a job could run: every kind of node that is offered for rent, every part of the catalogue, and this machine."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from planner.engine.search.layouts import Site
-from planner.errors import Problems, nearest_names
+from planner.engine.evaluate.supply import PricedOffer, Supply, priced_offers
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
-from planner.workload.tasks import Market, Workload
+from planner.workload.tasks import Workload
 
-_PRICE_FIELD: dict[Market, str] = {
-    "on-demand": "on_demand_usd_per_h",
-    "spot": "spot_usd_per_h",
-    "reserved-1y": "reserved_1y_usd_per_h",
-    "reserved-3y": "reserved_3y_usd_per_h",
-}
 UNPRICED_NODE = 8
 """GPUs in a node of a part that nobody in the catalogue rents out."""
+HOST_SHARE = 0.9
+"""Of a host's memory, for what is offloaded: the rest is the system's and the processes' own. An assumption."""
+DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
+"""Where the search over counts ends when the workload does not say, by task."""
 
 
-def sites_for(
-    workload: Workload,
-    gpus: Sequence[Gpu],
-    offers: Iterable[Offer],
-    machine: Sequence[Gpu],
-    local_counts: Mapping[str, int],
-    considered: set[str],
-    most: int,
-) -> list[Site]:
-    """One site a GPU and node size, at its cheapest offer in the asked market; then the devices of this machine."""
-    by_node: dict[tuple[str, int], list[tuple[float, Offer]]] = defaultdict(list)
-    offers = list(offers)
-    check_providers(workload.providers, {offer.provider for offer in offers})
-    for offer in offers:
-        if workload.providers and offer.provider not in workload.providers:
-            continue
-        for size, price in _sizes(offer, workload.market):
-            by_node[offer.gpu, size].append((price, offer))
+@dataclass(frozen=True)
+class NodeType:
+    """A GPU in nodes of `per_node`; `most` of them can be had."""
+
+    gpu: Gpu
+    per_node: int
+    nvlink: bool | None
+    """As the offer says it; None: it does not, or there is none."""
+    most: int
+    here: bool = False
+    """A device of this machine."""
+    usd_per_h: float = float("nan")
+    """Of `billed` GPUs; NaN: no offer in the workload's market."""
+    billed: int = 1
+    """GPUs that are paid for together: a whole instance, or one."""
+    offer: Offer | None = None
+    dearer: tuple[PricedOffer, ...] = ()
+    """The same node at other providers, the cheapest first."""
+    largest: bool = True
+    """The largest node this GPU comes in: jobs over several nodes are only built from these."""
+
+    @property
+    def host_bytes_per_gpu(self) -> float:
+        """What a job may take of the offered instance's memory, for each of its GPUs; NaN where the offer does not say."""
+        if self.offer is None or self.offer.memory_bytes is None:
+            return float("nan")
+        return HOST_SHARE * self.offer.memory_bytes / self.offer.gpus
+
+
+def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
+    """One node type a GPU and node size, at its cheapest offer in the workload's market; then the devices of this machine.
+
+    Raises `UserError` for a GPU or a provider of the workload that nobody knows.
+    """
+    considered = {supply.find_gpu(name).name for name in workload.gpus_considered}
+    most = workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
+    by_node: dict[tuple[str, int], list[PricedOffer]] = defaultdict(list)
+    for price, offer in priced_offers(supply.offers, workload.market, workload.providers):
+        for size in _sizes(offer):
+            by_node[offer.gpu, size].append((price * size / offer.gpus, offer))
     sizes: dict[str, list[int]] = defaultdict(list)
     for name, size in by_node:
         sizes[name].append(size)
-    sites = []
-    for gpu in gpus:
+    found = []
+    for gpu in supply.gpus:
         if considered and gpu.name not in considered:
             continue
-        known = sorted(sizes[gpu.name]) or [UNPRICED_NODE]
+        known = sorted(sizes.get(gpu.name, [])) or [UNPRICED_NODE]
         for size in known:
-            choices = _choices(by_node.get((gpu.name, size), []), workload)
-            sites += [_site(gpu, size, found, workload, most, largest=size == known[-1]) for found in choices]
-    for gpu in machine:
+            alternatives = _alternatives(by_node.get((gpu.name, size), []), workload)
+            found += [_node_type(gpu, size, offers, workload, most, largest=size == known[-1]) for offers in alternatives]
+    for gpu in supply.machine:
         if not considered or gpu.name in considered:
-            count = min(local_counts.get(gpu.name, 1), most)
-            own = workload.price_usd_per_gpu_h or float("nan")
-            sites.append(Site(gpu, count, None, count, here=True, usd_per_h=own))
-    return sites
+            count = min(supply.local_counts.get(gpu.name, 1), most)
+            own_price = workload.price_usd_per_gpu_h or float("nan")
+            found.append(NodeType(gpu, count, None, count, here=True, usd_per_h=own_price))
+    return found
 
 
-def check_providers(asked: Sequence[str], known: set[str]) -> None:
-    """Raises `UserError` for a provider nobody has an offer of."""
-    problems = Problems()
-    for name in asked:
-        if name not in known:
-            problems.add(
-                "providers", f"{name!r} is not a known provider; known: {', '.join(sorted(known))}.", nearest_names(name, known)
-            )
-    problems.raise_if_any()
-
-
-def _sizes(offer: Offer, market: Market) -> Iterable[tuple[int, float]]:
-    """(GPUs of a node, USD/h of the node): the instance as it is, or every power of two up to the most of a per-GPU price."""
-    price = getattr(offer, _PRICE_FIELD[market])
-    if price is None:
-        return
+def _sizes(offer: Offer) -> Iterator[int]:
+    """GPUs of a node: those of the instance, or every power of two up to the most of a per-GPU price."""
     size = offer.gpus
     while size <= (offer.gpus_max or offer.gpus):
-        yield size, price * size / offer.gpus
+        yield size
         size *= 2
 
 
-def _choices(found: list[tuple[float, Offer]], workload: Workload) -> Iterable[list[tuple[float, Offer]]]:
+def _alternatives(offers: list[PricedOffer], workload: Workload) -> Iterator[list[PricedOffer]]:
     """All offers of a node, the cheapest first.
 
     For a job that is offloaded several times: from each host on that has more memory than any cheaper one.
     """
-    by_price = sorted(found, key=lambda item: (item[0], item[1].provider))
+    by_price = sorted(offers, key=lambda item: (item[0], item[1].provider))
     if workload.offload in {None, "none"} or not by_price:
         yield by_price
         return
@@ -96,13 +102,13 @@ def _choices(found: list[tuple[float, Offer]], workload: Workload) -> Iterable[l
             yield by_price[place:]
 
 
-def _site(gpu: Gpu, size: int, found: list[tuple[float, Offer]], workload: Workload, most: int, *, largest: bool) -> Site:
+def _node_type(gpu: Gpu, size: int, offers: Sequence[PricedOffer], workload: Workload, most: int, *, largest: bool) -> NodeType:
     if workload.price_usd_per_gpu_h is not None:
-        return Site(gpu, size, None, most, usd_per_h=workload.price_usd_per_gpu_h, largest=largest)
-    if not found:
-        return Site(gpu, size, None, most, largest=largest)
-    (price, offer), *dearer = found
-    return Site(
+        return NodeType(gpu, size, None, most, usd_per_h=workload.price_usd_per_gpu_h, largest=largest)
+    if not offers:
+        return NodeType(gpu, size, None, most, largest=largest)
+    (price, offer), *dearer = offers
+    return NodeType(
         gpu,
         size,
         offer.nvlink,
@@ -115,9 +121,9 @@ def _site(gpu: Gpu, size: int, found: list[tuple[float, Offer]], workload: Workl
     )
 
 
-def _other_providers(cheapest: Offer, dearer: list[tuple[float, Offer]]) -> tuple[tuple[float, Offer], ...]:
+def _other_providers(cheapest: Offer, dearer: Iterable[PricedOffer]) -> tuple[PricedOffer, ...]:
     """The cheapest offer of every other provider over the same kind of link."""
-    first: dict[str, tuple[float, Offer]] = {}
+    first: dict[str, PricedOffer] = {}
     for price, offer in dearer:
         if offer.provider != cheapest.provider and offer.nvlink == cheapest.nvlink:
             first.setdefault(offer.provider, (price, offer))

@@ -1,4 +1,4 @@
-"""How many replicas read prompts and how many decode, for the load a disaggregated service is asked."""
+"""How many replicas of a disaggregated service read prompts and how many decode, for its load."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from planner.engine.columns import Flags, Floats
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.performance.disaggregated import PoolRates, asked_of, pooled, rates_of
 from planner.engine.performance.prefill_decode.generation import ServeColumns
-from planner.engine.search.layouts import DEFAULT_MOST_GPUS
-from planner.workload.tasks import LATENCY_TARGETS, Workload
+from planner.engine.search.node_types import DEFAULT_MOST_GPUS
+from planner.workload.tasks import Workload
 
 BUSY = (0.95, 0.85, 0.75, 0.65, 0.5, 0.35, 0.2, 0.1)
 """Shares of time that replicas read prompts, the most first: fewer are tried where a first token has to come sooner."""
@@ -61,20 +61,19 @@ def _balanced(e: Evaluated, workload: Workload, r: PoolRates) -> tuple[Floats, F
 
 def _pooled(e: Evaluated, prefill: Floats, decode: Floats) -> Evaluated:
     """With so many replicas, at least one in each pool."""
-    assert e.serve is not None
     prefill, decode = (np.where(e.memory.fits, np.maximum(count, 1.0), 1.0) for count in (prefill, decode))
     layout, replicas = e.table.layout, prefill + decode
     layout = replace(layout, dp=replicas, prefill=prefill, gpus=layout.tp * layout.pp * replicas)
-    table = replace(e.table, layout=layout)
-    serve, queue = pooled(table, e.serve, asked_of(e.candidates.jobs, e.candidates.job_index))
-    return replace(e, candidates=replace(e.candidates, layout=layout), table=table, serve=serve, queue=queue)
+    e = e.with_layout(layout)
+    assert e.serve is not None
+    serve, queue = pooled(e.table, e.serve, asked_of(e.candidates.jobs, e.candidates.job_index))
+    return replace(e, serve=serve, queue=queue)
 
 
 def _meets(serve: ServeColumns, workload: Workload) -> Flags:
     """Whether the targets hold that depend on the wait for a first token."""
     good = np.ones(serve.ttft_s.shape, dtype=bool)
-    for name in LATENCY_TARGETS:
-        limit, (share, latency, _) = getattr(workload.targets, name), name.split("_")
-        if limit is not None and latency != "tpot":
-            good &= getattr(serve, f"{latency}_{share}_s") <= limit
+    for limit in workload.targets.latency_limits():
+        if limit.latency != "tpot":
+            good &= getattr(serve, limit.column) <= limit.seconds
     return good

@@ -1,36 +1,64 @@
-"""Which of the candidates become rows: the closest of every GPU, and the best of every GPU and count that is worth its price."""
+"""Which candidates become rows: the closest of every GPU, and the best of every GPU and count that is worth its price."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 import numpy as np
 
 from planner.engine.columns import Floats, Rows
-from planner.engine.search.rows import Evaluation
+from planner.engine.search.deployment import Deployments
+from planner.engine.search.node_types import NodeType
 
 NO_FASTER = 1.001
 """A candidate has to be this many times as fast as those of its GPU that cost no more, or it teaches nothing."""
 
 
-def choose(v: Evaluation) -> list[tuple[int, bool]]:
-    """(row, whether it is its GPU's best): the best candidate of every site and count of GPUs; of a GPU that is no solution anywhere, the closest one alone.
+class Choice(NamedTuple):
+    """A candidate that becomes a row of the plan."""
 
-    Among the sites of one GPU a count is kept once, where it is best. A candidate that costs no less and is no faster than
+    deployments: Deployments
+    row: int
+    best: bool
+    """Of all candidates on its GPU."""
+
+    @property
+    def node_type(self) -> NodeType:
+        """What it is on."""
+        return self.deployments.node_type(self.row)
+
+    @property
+    def fits(self) -> bool:
+        """Whether its memory is enough."""
+        return bool(self.deployments.evaluated.memory.fits[self.row])
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """What choices are sorted by: those that meet their targets first, then by score."""
+        return not self.deployments.meets[self.row], float(self.deployments.score[self.row])
+
+
+def choose(d: Deployments) -> list[Choice]:
+    """The best candidate of every node type and count of GPUs; of a GPU that is no solution anywhere, the closest one alone.
+
+    Among the node types of one GPU a count is kept once, where it is best. A candidate that costs no less and is no faster than
     another of the same GPU teaches nothing and is left out.
     """
-    o, e = v.outcome, v.evaluated
-    excess = e.memory.total / e.memory.usable
-    tier = np.where(o.meets, 0, np.where(e.memory.fits, 1, 2))
-    key = np.choose(tier, [o.score, o.overshoot, excess])
+    memory = d.evaluated.memory
+    tier = np.where(d.meets, 0, np.where(memory.fits, 1, 2))
+    key = np.choose(tier, [d.score, d.overshoot, memory.total / memory.usable])
     numbers: dict[tuple[str, bool], int] = {}
-    gpu = np.array([numbers.setdefault((site.gpu.name, site.here), len(numbers)) for site in v.sites])[v.site_index]
-    order = np.lexsort((key, tier))
-    order = order[_faster(gpu[order] * (o.gpus.max() + 1) + o.gpus[order], o.tokens_per_s[order])]
+    gpu = np.array([numbers.setdefault((node.gpu.name, node.here), len(numbers)) for node in d.node_types])[d.node_index]
+    solved = np.zeros(len(numbers), dtype=bool)
+    solved[gpu[d.meets]] = True
+    possible = np.flatnonzero(d.meets | ~solved[gpu])
+    order = possible[np.lexsort((key[possible], tier[possible]))]
+    order = order[_faster(gpu[order] * (d.gpus.max() + 1) + d.gpus[order], d.tokens_per_s[order])]
     kept: dict[int, list[int]] = defaultdict(list)
     rates: dict[int, list[float]] = defaultdict(list)
     seen: set[tuple[int, float]] = set()
-    columns = (order, gpu[order], o.gpus[order], tier[order], o.tokens_per_s[order])
+    columns = (order, gpu[order], d.gpus[order], tier[order], d.tokens_per_s[order])
     for row, part, count, missing, rate in zip(*(column.tolist() for column in columns), strict=True):
         if (part, count) in seen or (kept[part] and missing > 0):
             continue
@@ -39,7 +67,7 @@ def choose(v: Evaluation) -> list[tuple[int, bool]]:
         seen.add((part, count))
         kept[part].append(row)
         rates[part].append(rate)
-    return [(row, place == 0) for rows in kept.values() for place, row in enumerate(rows)]
+    return [Choice(d, row, place == 0) for rows in kept.values() for place, row in enumerate(rows)]
 
 
 def _faster(place: Floats, rate: Floats) -> Rows:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from planner.engine.answers.figure import Basis, Figure
+from planner.engine.answers.figure import Figure, weakest
 from planner.engine.answers.study import Crossover, Lead, StudyCurve, place_of
 from planner.engine.study.sizes import Study
 from planner.engine.study.upper_envelope import Change, highest, reach
 from planner.units import SECONDS_PER_HOUR
-
-WEAKEST: tuple[Basis, ...] = ("spec", "public", "transferred", "measured")
 
 
 def _line(curve: StudyCurve) -> list[float | None]:
@@ -63,7 +61,7 @@ def pairs_of(study: Study, curves: Sequence[StudyCurve]) -> list[Crossover]:
 
 
 def _crossover(study: Study, grid: Sequence[float], left: StudyCurve, right: StudyCurve, change: Change) -> Crossover:
-    basis = min((left.basis, right.basis), key=WEAKEST.index)
+    basis = weakest(left.basis, right.basis)
     if change.dropped:
         low, high = max(x for x in grid if x <= change.at), min(x for x in grid if x >= change.at)
         open_low = open_high = False
@@ -73,8 +71,8 @@ def _crossover(study: Study, grid: Sequence[float], left: StudyCurve, right: Stu
     place = Figure(math.exp(change.at), math.exp(low), math.exp(high), basis)
     parameters, tokens = (_parameters(study, (left, right), 0.0), _tokens(study, 0.0))
     return Crossover(
-        parameters=place if study.axis == "width" else Figure(parameters, parameters, parameters, basis),
-        tokens_per_step=place if study.axis == "batch" else Figure(tokens, tokens, tokens, basis),
+        parameters=place if study.axis == "width" else Figure.exact(parameters, basis),
+        tokens_per_step=place if study.axis == "batch" else Figure.exact(tokens, basis),
         left=left.gpu,
         right=right.gpu,
         cause="memory" if change.dropped else "price",

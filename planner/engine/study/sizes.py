@@ -1,10 +1,9 @@
-"""What the study of compute per dollar goes through: the depth law, the model at a width, the places along an axis."""
+"""What the study of compute per dollar goes through: the depth law and the places along an axis."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -15,7 +14,6 @@ WIDTHS = (256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5
 SEQUENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MOST_PARAMETERS = 8e9
 """Where a depth law makes wide models larger than any of the study's GPUs trains, they are left out."""
-HEAD_WIDTH = 128
 DEFAULT_GPUS = (("L4",), ("A100 80GB SXM", "A100 80GB PCIe"), ("H100 SXM5 80GB", "H100 PCIe"))
 """Of each, the first that the price set has."""
 DEFAULT_PRICES = "runpod-secure"
@@ -59,26 +57,6 @@ def depth_of(width: int, law: str) -> int:
         )
     right = 0.77 * math.log2(width) - 2.5
     return max(1, round(2**right if law == "log2" else right))
-
-
-def study_config(width: int, depth: int, vocabulary: int) -> dict[str, Any]:
-    """The model as a Hugging Face config."""
-    heads = max(2, width // HEAD_WIDTH)
-    return {
-        "model_type": "qwen3",
-        "hidden_size": width,
-        "num_hidden_layers": depth,
-        "num_attention_heads": heads,
-        "num_key_value_heads": heads // 2,
-        "head_dim": HEAD_WIDTH,
-        "intermediate_size": 3 * width,
-        "vocab_size": vocabulary,
-        "tie_word_embeddings": True,
-        "max_position_embeddings": 40960,
-        "attention_bias": False,
-        "hidden_act": "silu",
-        "torch_dtype": "float32",
-    }
 
 
 def sizes_of(study: Study) -> list[Size]:

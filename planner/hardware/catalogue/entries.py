@@ -7,18 +7,40 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from planner.errors import Problem, Problems, UserError, nearest_names
-from planner.schema import faults, read_toml
+from planner.schema import faults, read_toml, toml_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 
+def read_catalogue(
+    files: Iterable[Path], table: str, kind: type[S], faults_of: Callable[[Sequence[S], Path], Iterable[Problem]]
+) -> list[S]:
+    """The `[[table]]` entries of all `files` as `kind`; raises `UserError` with one problem per fault, over all files.
+
+    `faults_of`: what is wrong with the entries of one file whose fields have the right types.
+    """
+    problems: list[Problem] = []
+    entries: list[S] = []
+    for path in files:
+        try:
+            read = read_entries(path, table, kind)
+        except UserError as error:
+            problems += error.problems
+            continue
+        problems += faults_of(read, path)
+        entries += read
+    if problems:
+        raise UserError(problems)
+    return entries
+
+
 def catalogue_files(folder: Path) -> list[Path]:
-    """The TOML files of `folder`, by name; raises `UserError` when there are none."""
-    files = sorted(folder.glob("*.toml"))
+    """The TOML files of `folder` and the folders in it, by name; raises `UserError` when there are none."""
+    files = toml_files(folder)
     if not files:
         raise UserError(Problem(str(folder), "", "holds no catalogue (.toml files)."))
     return files

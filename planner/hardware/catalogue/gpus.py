@@ -13,7 +13,7 @@ import msgspec
 from planner.errors import Problem, UserError, nearest_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
@@ -128,24 +128,16 @@ def spellings(gpu: Gpu) -> tuple[str, ...]:
 
 def load_gpus(folder: Path) -> GpuCatalogue:
     """Every part of `folder/*.toml`; raises `UserError` with one problem per fault, over all files."""
-    from planner.hardware.catalogue.entries import catalogue_files, read_entries
+    from planner.hardware.catalogue.entries import catalogue_files, read_catalogue
 
-    problems: list[Problem] = []
-    gpus: list[Gpu] = []
     owners: dict[str, tuple[Path, Gpu]] = {}
-    for path in catalogue_files(folder):
-        try:
-            read = read_entries(path, "gpu", Gpu)
-        except UserError as error:
-            problems += error.problems
-            continue
-        for gpu in read:
-            problems += _faults_of_figures(gpu, path)
-            problems += _claim_spellings(gpu, path, owners)
-        gpus += read
-    if problems:
-        raise UserError(problems)
-    return GpuCatalogue(gpus)
+
+    def faults(gpus: Sequence[Gpu], path: Path) -> Iterator[Problem]:
+        for gpu in gpus:
+            yield from _faults_of_figures(gpu, path)
+            yield from _claim_spellings(gpu, path, owners)
+
+    return GpuCatalogue(read_catalogue(catalogue_files(folder), "gpu", Gpu, faults))
 
 
 def _faults_of_figures(gpu: Gpu, path: Path) -> Iterator[Problem]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.hardware.ceilings.ceilings import Ceiling, Ceilings, Collective
 from planner.hardware.ceilings.measured import MeasuredFigures, basis_of, figures_of
+from planner.hardware.ceilings.measured_attention import attention_of, cache_rate_of
+from planner.hardware.ceilings.measured_collectives import collectives_of, node_collectives_of, with_measured_collectives
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -61,16 +64,6 @@ def _with_parts(gpu: Gpu, found: Ceilings, own: Sequence[Measurement]) -> Ceilin
 
     Serving engines bring attention kernels of their own to a GPU, of which torch's tell nothing; a CPU has torch's alone.
     """
-    from dataclasses import replace
-
-    from planner.hardware.ceilings.measured_collectives import (
-        attention_of,
-        cache_rate_of,
-        collectives_of,
-        node_collectives_of,
-        with_measured_collectives,
-    )
-
     found = replace(
         found,
         collectives=with_measured_collectives(found.collectives, collectives_of(own, gpu)),
@@ -138,8 +131,6 @@ def _pair_spread(gpu: Gpu, dtype: str, near: str) -> float | None:
 
 
 def _with_measured(gpu: Gpu, prior: Ceilings, measured: MeasuredFigures) -> Ceilings:
-    from dataclasses import replace
-
     compute = overlaid(gpu, prior.compute_flop_per_s, measured.compute_flop_per_s)
     attention = {
         dtype: scaled(
@@ -187,8 +178,6 @@ def _adjusted_by_related(
     gpu: Gpu, prior: Ceilings, records: CeilingRecords, measurements: Sequence[Measurement], related: Iterable[Gpu]
 ) -> Ceilings:
     """`prior`, with the figures that only rest on the kind moved half as far as measured parts of that kind were off."""
-    from dataclasses import replace
-
     kind = records.kind_of(gpu)
     compute: dict[str, list[float]] = {}
     bandwidth: list[float] = []

@@ -102,7 +102,7 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigure
         dtype: _preferred([one for one in usable if one.kind == "gemm" and one.dtype == dtype])
         for dtype in sorted({one.dtype for one in usable if one.kind == "gemm" and one.dtype})
     }
-    products = {dtype: _products(found) for dtype, found in gemms.items()}
+    products = {dtype: products_of(found) for dtype, found in gemms.items()}
     knee = _fitted_knee(max(products.values(), key=len, default=[]), latency, rate, prior.knee)
     compute = {}
     for dtype, found in products.items():
@@ -141,6 +141,16 @@ def source_of(points: Sequence[Measurement], what: str) -> str:
     return f"benchmark: {what}" if basis_of(points) == "measured" else f"benchmark on another machine: {what}"
 
 
+def ceiling_from(point: Measurement, value: float, spread: float = 0.0) -> Ceiling:
+    """`value` as a ceiling that rests on one point; `spread` is what the formula adds to that of the point."""
+    return Ceiling(value, math.hypot(spread_of(point), spread), basis_of([point]), source_of([point], point.point))
+
+
+def products_of(points: Iterable[Measurement]) -> list[Product]:
+    """The points that say their FLOP, as products."""
+    return [Product(one.flop, one.bytes or 0.0, one.flop / one.value, spread_of(one)) for one in points if one.flop and one.value]
+
+
 def _preferred(points: Sequence[Measurement]) -> Sequence[Measurement]:
     """The undisturbed points, or all when there are none."""
     return [one for one in points if one.reliable] or points
@@ -149,10 +159,6 @@ def _preferred(points: Sequence[Measurement]) -> Sequence[Measurement]:
 def _counts(ceiling: Ceiling, prior: Ceiling | None, points: Iterable[Measurement]) -> bool:
     """Whether a measurement replaces `prior`: always when undisturbed, else where less was known without it."""
     return prior is None or any(one.reliable for one in points) or ceiling.spread < prior.spread
-
-
-def _products(points: Iterable[Measurement]) -> list[Product]:
-    return [Product(one.flop, one.bytes or 0.0, one.flop / one.value, spread_of(one)) for one in points if one.flop and one.value]
 
 
 def rate_of_products(
@@ -203,13 +209,13 @@ def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings
         if not one.value or not one.bytes or not one.dtype:
             continue
         seconds = max(one.bytes / one.value - latency.value, (1 - LATENCY_MOST) * one.bytes / one.value)
-        weights[one.dtype] = Ceiling(min(one.bytes / seconds, most), spread_of(one), basis_of([one]), source_of([one], one.point))
+        weights[one.dtype] = ceiling_from(one, min(one.bytes / seconds, most))
     if weights:
         best = max(weights.values(), key=lambda one: one.value)
         apart = DISAGREEMENT * abs(math.log(best.value / copy.value)) if copy and copy.value else ONE_KIND_SPREAD
         found = Ceiling(best.value, math.hypot(best.spread, apart), best.basis, best.source)
     elif copy and copy.value:
-        found = Ceiling(copy.value, math.hypot(spread_of(copy), ONE_KIND_SPREAD), basis_of([copy]), source_of([copy], copy.point))
+        found = ceiling_from(copy, copy.value, ONE_KIND_SPREAD)
     else:
         return {}, None
     streams = [one for one in points if one.kind in {"copy", "gemv"}]
@@ -219,7 +225,7 @@ def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings
 def _latency(points: Sequence[Measurement], point: str, prior: Ceiling) -> Ceiling | None:
     for one in _preferred([one for one in points if one.point == point]):
         if one.value:
-            found = Ceiling(one.value, math.hypot(spread_of(one), ONE_KIND_SPREAD), basis_of([one]), source_of([one], one.point))
+            found = ceiling_from(one, one.value, ONE_KIND_SPREAD)
             return found if _counts(found, prior, [one]) else None
     return None
 
@@ -228,7 +234,7 @@ def _context_bytes(points: Sequence[Measurement]) -> Ceiling | None:
     """Memory of a process before its first tensor."""
     for one in points:
         if one.point == CONTEXT_POINT and one.kind == "memory" and one.value:
-            return Ceiling(one.value, spread_of(one), basis_of([one]), source_of([one], one.point))
+            return ceiling_from(one, one.value)
     return None
 
 
@@ -243,8 +249,7 @@ def _allocator_slack(points: Sequence[Measurement]) -> Ceiling | None:
             and isinstance(allocated, (int, float))
             and allocated > 0
         ):
-            share = max(one.value / allocated, SLACK_FLOOR)
-            return Ceiling(share, math.hypot(spread_of(one), SLACK_SPREAD), basis_of([one]), source_of([one], one.point))
+            return ceiling_from(one, max(one.value / allocated, SLACK_FLOOR), SLACK_SPREAD)
     return None
 
 
@@ -254,7 +259,7 @@ def _train_points(points: Sequence[Measurement]) -> tuple[TrainPoint, ...]:
             point=one.point,
             dtype=one.dtype or "",
             parameters=dict(one.parameters),
-            flop_per_s=Ceiling(one.value, spread_of(one), basis_of([one]), source_of([one], one.point)),
+            flop_per_s=ceiling_from(one, one.value),
             step_s=one.flop / one.value if one.flop else None,
         )
         for one in points

@@ -1,4 +1,4 @@
-"""Collectives and attention as the points of one device show them.
+"""Collectives as the points of one device show them.
 
 A collective over messages of several sizes gives both of its figures: t^q = latency^q + (wire bytes ÷ rate)^q is a straight line in
 (wire bytes)^q, with q = `COLLECTIVE_KNEE`.
@@ -6,19 +6,16 @@ A collective over messages of several sizes gives both of its figures: t^q = lat
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from planner.hardware.catalogue.interconnects import CollectiveOp, Fabric, fabric_of, usual_fabric, usual_link
-from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE, Ceiling, Collective, NodeCollective
-from planner.hardware.ceilings.measured import Product, basis_of, rate_of_products, source_of, spread_of
+from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE, Collective, NodeCollective
+from planner.hardware.ceilings.measured import ceiling_from
 from planner.hardware.measurements.plausibility import COLLECTIVE_OPS, FEWEST_RANKS
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu
-    from planner.hardware.ceilings.ceilings import Ceilings
     from planner.hardware.measurements.measurement import Measurement
 
 LATENCY_SPREAD = 0.2
@@ -26,14 +23,12 @@ LATENCY_SPREAD = 0.2
 EFFICIENCY_SPREAD = 0.1
 LEAST_LATENCY_SHARE = 0.2
 """Of the smallest message's time: a line whose latency comes out below has too few small messages to tell."""
-DECODE_SHARE = 0.3
-"""Reading has to be this much of the time for a decoding point to tell its rate."""
 
 
 def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective, ...]:
     """Latency and efficiency of every collective measured among several of `gpu` in one machine.
 
-    What nodes do together tells of their network, not of the link inside one.
+    Points over several nodes are left out: they show their network, not the link inside a node.
     """
     link, rate = usual_link(gpu)
     found: dict[tuple[str, int], Collective] = {}
@@ -44,22 +39,21 @@ def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective,
         line = _line(op, ranks, one.parameters["series"])
         if line is None:
             continue
-        latency, per_second = line
-        own = spread_of(one)
+        latency_s, bytes_per_s = line
         found[op, ranks] = Collective(
-            link,
-            op,
-            ranks,
-            Ceiling(latency, math.hypot(own, LATENCY_SPREAD), basis_of([one]), source_of([one], one.point)),
-            Ceiling(per_second / rate, math.hypot(own, EFFICIENCY_SPREAD), basis_of([one]), source_of([one], one.point)),
+            link=link,
+            op=op,
+            gpus=ranks,
+            latency_s=ceiling_from(one, latency_s, LATENCY_SPREAD),
+            efficiency=ceiling_from(one, bytes_per_s / rate, EFFICIENCY_SPREAD),
         )
     return tuple(found.values())
 
 
 def with_measured_collectives(known: Sequence[Collective], measured: Sequence[Collective]) -> tuple[Collective, ...]:
-    """`known` with those of the same link, operation and count replaced."""
-    told = {(one.link, one.op, one.gpus) for one in measured}
-    return (*measured, *(one for one in known if (one.link, one.op, one.gpus) not in told))
+    """`known`, with collectives of the same link, operation and count replaced by measured ones."""
+    replaced = {(one.link, one.op, one.gpus) for one in measured}
+    return (*measured, *(one for one in known if (one.link, one.op, one.gpus) not in replaced))
 
 
 def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCollective, ...]:
@@ -77,15 +71,14 @@ def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCo
         line = _line(op, ranks, one.parameters["series"])
         if line is None:
             continue
-        latency, per_second = line
-        own, basis, source = spread_of(one), basis_of([one]), source_of([one], one.point)
+        latency_s, bytes_per_s = line
         found[op, nodes, ranks, fabric] = NodeCollective(
             op=op,
             nodes=nodes,
             gpus=ranks,
             fabric=fabric,
-            latency_s=Ceiling(latency, math.hypot(own, LATENCY_SPREAD), basis, source),
-            bytes_per_s=Ceiling(per_second, math.hypot(own, EFFICIENCY_SPREAD), basis, source),
+            latency_s=ceiling_from(one, latency_s, LATENCY_SPREAD),
+            bytes_per_s=ceiling_from(one, bytes_per_s, EFFICIENCY_SPREAD),
             adapters_bytes_per_s=fabric_of(gpu, fabric, ranks // nodes)[1] * (ranks // nodes),
         )
     return tuple(found.values())
@@ -99,10 +92,10 @@ def _operation(one: Measurement) -> CollectiveOp | None:
 
 
 def _fabric(one: Measurement, gpu: Gpu) -> Fabric | None:
-    told = one.parameters.get("fabric")
-    if told is None:
+    stated = one.parameters.get("fabric")
+    if stated is None:
         return usual_fabric(gpu) if one.origin == "own" else None
-    return next((kind for kind in get_args(Fabric) if kind == told), None)
+    return next((kind for kind in get_args(Fabric) if kind == stated), None)
 
 
 def _line(op: object, ranks: int, series: Sequence[Sequence[float]]) -> tuple[float, float] | None:
@@ -116,34 +109,3 @@ def _line(op: object, ranks: int, series: Sequence[Sequence[float]]) -> tuple[fl
     rest = first_s**q - slope * (factor * small) ** q
     latency = max(rest, (LEAST_LATENCY_SHARE * first_s) ** q) ** (1 / q)
     return latency, slope ** (-1 / q)
-
-
-def attention_of(points: Iterable[Measurement], known: Ceilings) -> dict[str, Ceiling]:
-    """Dtype -> rate of prefill attention."""
-    found = {}
-    prompts = [one for one in points if one.kind == "attention" and one.reliable and one.value and one.flop]
-    for dtype in sorted({one.dtype for one in prompts if one.dtype}):
-        those = [one for one in prompts if one.dtype == dtype]
-        products = [
-            Product(one.flop, one.bytes or 0.0, one.flop / one.value, spread_of(one)) for one in those if one.flop and one.value
-        ]
-        memory, latency = known.attention_bandwidth_bytes_per_s.value, known.attention_latency_s.value
-        ceiling = rate_of_products(products, latency, memory, known.attention_knee, those)
-        if ceiling is not None:
-            found[dtype] = replace(ceiling, source=source_of(those, those[0].point))
-    return found
-
-
-def cache_rate_of(points: Iterable[Measurement], known: Ceilings) -> Ceiling | None:
-    """Bytes per second at which decoding reads its cache."""
-    for one in points:
-        batch, kv_heads = one.parameters.get("batch"), one.parameters.get("kv_heads")
-        if one.kind != "attention-decode" or not one.reliable or not one.value or not one.bytes:
-            continue
-        if not isinstance(batch, int) or not isinstance(kv_heads, int) or one.parameters.get("cache") == "warm":
-            continue
-        seconds = one.bytes / one.value
-        reading = seconds - known.decode_attention_latency_s.value - batch * kv_heads * known.decode_head_s.value
-        if reading > DECODE_SHARE * seconds:
-            return Ceiling(one.bytes / reading, math.hypot(spread_of(one), 0.1), basis_of([one]), source_of([one], one.point))
-    return None

@@ -13,7 +13,7 @@ from planner.hardware.catalogue.interconnects import CollectiveOp, Link
 from planner.hardware.ceilings.ceilings import Basis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from planner.hardware.catalogue.gpus import Gpu
@@ -153,36 +153,28 @@ class CeilingRecords:
 
 def load_ceiling_records(folder: Path) -> CeilingRecords:
     """Every record of `folder/*.toml`; raises `UserError` with one problem per fault, over all files."""
-    from planner.hardware.catalogue.entries import catalogue_files, read_entries
+    from planner.hardware.catalogue.entries import catalogue_files, read_catalogue
 
-    problems: list[Problem] = []
-    records: list[CeilingRecord] = []
-    for path in catalogue_files(folder):
-        try:
-            read = read_entries(path, "ceilings", CeilingRecord)
-        except UserError as error:
-            problems += error.problems
-            continue
-        for record in read:
-            problems += _faults(record, path)
-        records += read
+    records = read_catalogue(catalogue_files(folder), "ceilings", CeilingRecord, _faults)
+    problems = []
     for kind in ("gpu", "cpu"):
         widest = [record for record in records if record.gpu is None and record.kind == kind and not record.conditions]
         missing = [name for name in REQUIRED if all(getattr(record, name) is None for record in widest)]
         missing += [] if any(record.compute_efficiency for record in widest) else ["compute_efficiency"]
-        if missing and not problems:
+        if missing:
             problems.append(Problem(str(folder), "ceilings", f"no record for any {kind} gives {', '.join(missing)}."))
     if problems:
         raise UserError(problems)
     return CeilingRecords(tuple(records))
 
 
-def _faults(record: CeilingRecord, path: Path) -> Iterator[Problem]:
-    where = f"ceilings[{record.gpu or record.name}]"
-    if bool(record.gpu) == bool(record.name):
-        yield Problem(str(path), where, "has to have either gpu (a part) or name (a kind of parts).")
-    for field, known in (("compute_efficiency", DTYPES), ("weight_bandwidth_efficiency", STORED)):
-        for name in getattr(record, field):
-            if name not in known:
-                text = f"unknown dtype; known: {', '.join(known)}."
-                yield Problem(str(path), f"{where}.{field}.{name}", text, nearest_names(name, known))
+def _faults(records: Sequence[CeilingRecord], path: Path) -> Iterator[Problem]:
+    for record in records:
+        where = f"ceilings[{record.gpu or record.name}]"
+        if bool(record.gpu) == bool(record.name):
+            yield Problem(str(path), where, "has to have either gpu (a part) or name (a kind of parts).")
+        for field, known in (("compute_efficiency", DTYPES), ("weight_bandwidth_efficiency", STORED)):
+            for name in getattr(record, field):
+                if name not in known:
+                    text = f"unknown dtype; known: {', '.join(known)}."
+                    yield Problem(str(path), f"{where}.{field}.{name}", text, nearest_names(name, known))

@@ -10,7 +10,7 @@ import msgspec
 
 from planner.hardware.catalogue.interconnects import FABRIC_EFFICIENCY, FABRIC_LATENCY, usual_link
 from planner.hardware.ceilings.ceilings import Ceiling
-from planner.hardware.ceilings.measured import Product, spread_of
+from planner.hardware.ceilings.measured import products_of
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu
@@ -155,7 +155,7 @@ def _residuals(used: Ceilings, points: Sequence[Measurement]) -> list[Residual]:
         rate = None
         ceiling = used.compute_flop_per_s.get(one.dtype or "")
         if one.kind == "gemm" and ceiling is not None and one.flop:
-            product = Product(one.flop, one.bytes or 0.0, one.flop / one.value, spread_of(one))
+            (product,) = products_of([one])
             memory = used.bandwidth_bytes_per_s.value
             rate = one.value * math.exp(-product.error(ceiling.value, used.kernel_latency_s.value, memory, used.knee))
         elif one.kind in {"copy", "triad", "read", "gemv"} and one.parameters.get("cache") != "warm":

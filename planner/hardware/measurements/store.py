@@ -1,50 +1,46 @@
-"""Measurements on disk: one SQLite file that several processes may use, made at the first write.
+"""Measurements on disk: an append-only file of JSON lines that several processes may use, made at the first write.
 
-A file that cannot be read is moved aside, never overwritten; one that cannot be written leaves the session with what it
-measured in memory. Both are said in `warnings`, and nothing is raised for them.
+A line that cannot be read is left out and costs nothing but itself. A file that cannot be written, or was written by a later
+version, leaves the session with what it measured in memory. Both are said in `warnings`, and nothing is raised for them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import threading
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from planner.hardware.measurements.line_file import LineFile
 from planner.hardware.measurements.measurement import SELF_TEST, Measurement, Prediction, Run, RunState
-from planner.hardware.measurements.store_file import StoreFile
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-FILE_NAME = "measurements.sqlite3"
-ADD = """
-    INSERT INTO measurements
-        (run, point, suite, device, fingerprint, status, method, taken_at, body, origin, quarantine, rounds)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (run, point) DO UPDATE SET
-        status = excluded.status, taken_at = excluded.taken_at, body = excluded.body, rounds = excluded.rounds
-    WHERE excluded.rounds > measurements.rounds
-"""
-LATEST = """
-    SELECT body FROM (
-        SELECT body, point, device, id, ROW_NUMBER() OVER (
-            PARTITION BY device, point
-            ORDER BY method DESC, status IN ('ok', 'noisy') DESC, origin = 'own' DESC, taken_at DESC, id DESC
-        ) AS place
-        FROM measurements
-        WHERE (:device IS NULL OR device = :device)
-          AND (:fingerprint IS NULL OR fingerprint = :fingerprint OR substr(fingerprint, 1, length(:fingerprint) + 1) = :fingerprint || '-')
-          AND (suite = :suite OR (:suite IS NULL AND suite <> :self_test))
-          AND (:without IS NULL OR run <> :without)
-          AND quarantine = ''
-    ) WHERE place = 1 ORDER BY id
-"""
-RUNS = """
-    SELECT runs.*, (SELECT count(*) FROM measurements WHERE run = runs.id) AS measurements
-    FROM runs ORDER BY started_at DESC, rowid DESC
-"""
+FILE_NAME = "measurements.jsonl"
+LAYOUT = 1
+"""Version of the lines; raised when a field is added or changes its meaning, so that earlier versions leave the file alone."""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of the file, which gives exactly one of these."""
+
+    layout: int | None = None
+    """The first line: `LAYOUT` of the version that began the file."""
+    imported: str | None = None
+    """Name of a file of an earlier version whose rows are all in the lines before."""
+    run: Run | None = None
+    """A run, or how it stands now."""
+    measurement: Measurement | None = None
+    prediction: Prediction | None = None
+    removed: tuple[tuple[str, str], ...] = ()
+    """(run, point) of measurements that were removed; runs that have no other go with them."""
+
+
+_DECODER = msgspec.json.Decoder(Line)
+_FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What decoding a line that is not one of ours raises."""
 
 
 class Store:
@@ -52,44 +48,62 @@ class Store:
 
     def __init__(self, path: Path | None) -> None:
         """Nothing is opened or made yet; `path` None keeps everything in memory."""
-        self._file = StoreFile(path)
+        self.warnings: list[str] = []
+        """What went wrong with the file, one sentence each."""
+        self._file = LineFile(path, _encoded([Line(layout=LAYOUT)])) if path is not None else None
+        self._lock = threading.RLock()
+        self._clear()
 
     @classmethod
-    def open(cls, path: Path) -> Store:
-        """The store in the file `path`, or in `measurements.sqlite3` of the folder `path`."""
-        return cls(path / FILE_NAME if path.is_dir() or not path.suffix else path)
+    def open(cls, folder: Path) -> Store:
+        """The store in `folder`, which need not exist."""
+        return cls(folder / FILE_NAME)
 
     @property
     def path(self) -> Path | None:
         """The file; None when everything is kept in memory."""
-        return self._file.path
-
-    @property
-    def warnings(self) -> list[str]:
-        """What went wrong with the file, one sentence each."""
-        return self._file.warnings
+        return self._file.path if self._file is not None else None
 
     def add(self, measurement: Measurement) -> None:
         """Keep one point, on disk when this returns. The same point of the same run is kept once: the one of most rounds."""
-        self._file.write(ADD, _row(measurement))
+        self.add_all([measurement])
 
     def add_all(self, measurements: Iterable[Measurement], runs: Iterable[Run] = ()) -> int:
-        """Keep the points and runs that are not there yet, all or none; how many points were new."""
-        given = list(measurements)
-        before = len(self)
-        statements: list[tuple[str, tuple[Any, ...]]] = [
-            ("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", _run_row(run)) for run in runs
-        ]
-        self._file.write_all([*statements, *((ADD, _row(one)) for one in given)])
-        return len(self) - before
+        """Keep the points and runs that are not there yet; how many points were new."""
+        with self._lock:
+            self._read()
+            before = len(self._measurements)
+            lines = [Line(run=run) for run in runs if run.id not in self._runs]
+            lines += [Line(measurement=one) for one in measurements if self._is_news(one)]
+            self._write(lines)
+            return len(self._measurements) - before
 
     def add_run(self, run: Run) -> None:
         """Note that a run began (or replace what was noted of it)."""
-        self._file.write("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", _run_row(run))
+        self._write([Line(run=run)])
 
     def end_run(self, run: str, state: RunState) -> None:
         """Note how a run ended."""
-        self._file.write("UPDATE runs SET state = ? WHERE id = ?", (state, run))
+        with self._lock:
+            self._read()
+            if run in self._runs:
+                self._write([Line(run=msgspec.structs.replace(self._runs[run], state=state))])
+
+    def add_prediction(self, prediction: Prediction) -> None:
+        """Keep what was predicted of a point that is now measured; once per run and point."""
+        with self._lock:
+            self._read()
+            if (prediction.run, prediction.point) not in self._predictions:
+                self._write([Line(prediction=prediction)])
+
+    def remove(self, measurements: Iterable[Measurement]) -> int:
+        """Forget these points, their predictions, and runs that have no point left; how many points went."""
+        with self._lock:
+            self._read()
+            before = len(self._measurements)
+            keys = tuple(key for one in measurements if (key := (one.run, one.point)) in self._measurements)
+            self._write([Line(removed=keys)] if keys else [])
+            return before - len(self._measurements)
 
     def latest(
         self,
@@ -99,97 +113,164 @@ class Store:
         suite: str | None = None,
         without_run: str | None = None,
     ) -> tuple[Measurement, ...]:
-        """One measurement per device and point: the newest that is `solid`, one's own first, else the newest of all.
+        """One measurement per device and point: of the latest method, reliable before disturbed, one's own before others, the newest.
 
         `device` None: all devices. `fingerprint`: a whole one, or its part before the dash (this machine with any torch).
         `suite` None: all but the self-test. `without_run`: as if that run had not been. Quarantined ones are left out.
         """
-        wanted = {"device": device, "fingerprint": fingerprint, "suite": suite, "self_test": SELF_TEST, "without": without_run}
-        return self._decoded(self._file.read(LATEST, wanted))
+        best: dict[tuple[str, str], tuple[tuple[int, bool, bool, str, int], Measurement]] = {}
+        for place, one in enumerate(self.all()):
+            if one.quarantine or one.run == without_run or (one.suite != suite if suite else one.suite == SELF_TEST):
+                continue
+            if device not in {None, one.device} or not f"{one.fingerprint}-".startswith(f"{fingerprint or one.fingerprint}-"):
+                continue
+            rank = (one.method, one.status in {"ok", "noisy"}, one.origin == "own", one.taken_at, place)
+            key = (one.device, one.point)
+            if key not in best or rank > best[key][0]:
+                best[key] = (rank, one)
+        return tuple(one for _, one in sorted(best.values(), key=lambda entry: entry[0][-1]))
 
     def all(self) -> tuple[Measurement, ...]:
         """Every measurement, in the order they came, quarantined ones too."""
-        return self._decoded(self._file.read("SELECT body FROM measurements ORDER BY id", {}))
+        with self._lock:
+            self._read()
+            return tuple(self._measurements.values())
 
     def runs(self) -> tuple[Run, ...]:
         """All runs, newest first."""
-        return tuple(
-            Run(
-                id=row["id"],
-                suite=row["suite"],
-                device=row["device"],
-                fingerprint=row["fingerprint"],
-                started_at=row["started_at"],
-                state=row["state"],
-                environment=msgspec.json.decode(row["environment"], type=dict[str, Any]),
-                measurements=row["measurements"],
-            )
-            for row in self._file.read(RUNS, {})
-        )
-
-    def remove(self, run: str) -> int:
-        """Forget a run; how many measurements went with it."""
-        if self._file.nothing_there:
-            return 0
-        gone = self._file.write("DELETE FROM measurements WHERE run = ?", (run,))
-        self._file.write("DELETE FROM predictions WHERE run = ?", (run,))
-        self._file.write("DELETE FROM runs WHERE id = ?", (run,))
-        return gone
-
-    def remove_measurements(self, measurements: Iterable[Measurement]) -> int:
-        """Forget these points, their predictions, and runs that have no point left; how many points went."""
-        keys = [(one.run, one.point) for one in measurements]
-        if self._file.nothing_there or not keys:
-            return 0
-        before = len(self)
-        statements: list[tuple[str, tuple[Any, ...]]] = []
-        for table in ("measurements", "predictions"):
-            statements += [(f"DELETE FROM {table} WHERE run = ? AND point = ?", key) for key in keys]  # noqa: S608  # two names
-        empty = "DELETE FROM runs WHERE id = ? AND NOT EXISTS (SELECT 1 FROM measurements WHERE run = runs.id)"
-        statements += [(empty, (run,)) for run in dict.fromkeys(run for run, _ in keys)]
-        self._file.write_all(statements)
-        return before - len(self)
-
-    def add_prediction(self, prediction: Prediction) -> None:
-        """Keep what was predicted of a point that is now measured; once per run and point."""
-        names = Prediction.__struct_fields__
-        marks = ", ".join("?" for _ in names)
-        statement = f"INSERT OR IGNORE INTO predictions ({', '.join(names)}) VALUES ({marks})"  # noqa: S608  # names of our own fields
-        self._file.write(statement, [getattr(prediction, name) for name in names])
+        with self._lock:
+            self._read()
+            counts = dict.fromkeys(self._runs, 0)
+            for run, _ in self._measurements:
+                counts[run] = counts.get(run, 0) + 1
+            found = [msgspec.structs.replace(run, measurements=counts[run.id]) for run in reversed(self._runs.values())]
+        return tuple(sorted(found, key=lambda run: run.started_at, reverse=True))
 
     def predictions(self) -> tuple[Prediction, ...]:
         """Every prediction that was later measured, oldest first."""
-        rows = self._file.read("SELECT * FROM predictions ORDER BY measured_at, rowid", {})
-        return tuple(msgspec.convert(dict(row), type=Prediction) for row in rows)
+        with self._lock:
+            self._read()
+            return tuple(sorted(self._predictions.values(), key=lambda one: one.measured_at))
 
     def __len__(self) -> int:
-        rows = self._file.read("SELECT count(*) AS count FROM measurements", {})
-        return int(rows[0]["count"]) if rows else 0
+        return len(self.all())
 
     def __bool__(self) -> bool:
         """A store is a store, also when empty."""
         return True
 
-    def close(self) -> None:
-        """Let go of the file; the next use opens it again. What was kept in memory only is lost."""
-        self._file.close()
+    def _clear(self) -> None:
+        self._runs: dict[str, Run] = {}
+        self._measurements: dict[tuple[str, str], Measurement] = {}
+        self._predictions: dict[tuple[str, str], Prediction] = {}
+        self._imported: set[str] = set()
 
-    def _decoded(self, rows: list[sqlite3.Row]) -> tuple[Measurement, ...]:
-        found = []
-        for row in rows:
+    def _is_news(self, one: Measurement) -> bool:
+        """Whether the point is not there yet, or with fewer rounds."""
+        known = self._measurements.get((one.run, one.point))
+        return known is None or one.rounds > known.rounds
+
+    def _read(self) -> None:
+        """Apply what was written to the file since it was last read, by this process or another."""
+        if self._file is None:
+            return
+        try:
+            replaced, text = self._file.read_new()
+        except OSError as refused:
+            self._keep_in_memory(f"cannot be read ({refused.strerror or refused})")
+            return
+        if replaced:
+            self._clear()
+        lines = self._decoded(text)
+        layout = max((line.layout for line in lines if line.layout is not None), default=LAYOUT)
+        if layout > LAYOUT:
+            self._keep_in_memory(f"was written by a later version: layout {layout}, this one knows {LAYOUT}")
+            return
+        for line in lines:
+            self._apply(line)
+        self._import_database()
+
+    def _decoded(self, text: bytes) -> list[Line]:
+        """The lines of `text` that can be read; the others are counted in `warnings`."""
+        try:
+            return _DECODER.decode_lines(text)
+        except _FAULTS:
+            pass
+        found: list[Line] = []
+        problems: list[str] = []
+        for line in filter(None, text.split(b"\n")):
             try:
-                found.append(msgspec.json.decode(row["body"], type=Measurement))
-            except msgspec.ValidationError as fault:
-                self.warnings.append(f"{self.path}: one measurement cannot be read and is left out: {fault}")
-        return tuple(found)
+                found.append(_DECODER.decode(line))
+            except _FAULTS as fault:
+                problems.append(str(fault))
+        self.warnings.append(f"{self.path}: {_left_out(problems)}")
+        return found
+
+    def _apply(self, line: Line) -> None:
+        if line.run is not None:
+            self._runs[line.run.id] = line.run
+        if line.measurement is not None and self._is_news(line.measurement):
+            self._measurements[line.measurement.run, line.measurement.point] = line.measurement
+        if line.prediction is not None:
+            self._predictions.setdefault((line.prediction.run, line.prediction.point), line.prediction)
+        if line.imported is not None:
+            self._imported.add(line.imported)
+        if line.removed:
+            for key in line.removed:
+                self._measurements.pop(key, None)
+                self._predictions.pop(key, None)
+            remaining = {run for run, _ in self._measurements}
+            for run in {run for run, _ in line.removed} - remaining:
+                self._runs.pop(run, None)
+
+    def _write(self, lines: Sequence[Line]) -> None:
+        """Write the lines all or none, and apply them; where the file refuses, go on in memory."""
+        with self._lock:
+            self._read()
+            if self._file is not None and lines:
+                try:
+                    self._file.append(_encoded(lines))
+                except OSError as refused:
+                    self._keep_in_memory(f"cannot be written ({refused.strerror or refused})")
+            if self._file is not None:
+                self._read()
+            else:
+                for line in lines:
+                    self._apply(line)
+
+    def _keep_in_memory(self, reason: str) -> None:
+        self.warnings.append(f"{self.path} {reason}: measurements of this session are kept in memory only.")
+        self._file = None
+
+    def _import_database(self) -> None:
+        """Take in, once, what earlier versions kept in an SQLite file beside this one; that file stays as it is."""
+        from planner.hardware.measurements import database
+
+        path = self._file.path.with_name(database.FILE_NAME) if self._file is not None else None
+        if path is None or database.FILE_NAME in self._imported or not path.exists():
+            return
+        self._imported.add(database.FILE_NAME)
+        try:
+            records, problems = database.read_database(path)
+        except OSError as refused:
+            self.warnings.append(f"{path} is left alone: {refused}")
+            return
+        if problems:
+            self.warnings.append(f"{path} is damaged: {_left_out(problems)}")
+        self._write([*map(_line_of, records), Line(imported=database.FILE_NAME)])
 
 
-def _row(one: Measurement) -> tuple[Any, ...]:
-    body = msgspec.json.encode(one).decode()
-    kept = (one.origin, one.quarantine, one.rounds)
-    return (one.run, one.point, one.suite, one.device, one.fingerprint, one.status, one.method, one.taken_at, body, *kept)
+def _line_of(record: Run | Measurement | Prediction) -> Line:
+    if isinstance(record, Run):
+        return Line(run=record)
+    return Line(measurement=record) if isinstance(record, Measurement) else Line(prediction=record)
 
 
-def _run_row(run: Run) -> tuple[Any, ...]:
-    environment = msgspec.json.encode(run.environment).decode()
-    return (run.id, run.suite, run.device, run.fingerprint, run.started_at, run.state, environment)
+def _encoded(lines: Iterable[Line]) -> bytes:
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+
+def _left_out(problems: Sequence[str]) -> str:
+    """'2 lines cannot be read and are left out (the first: …)'."""
+    count = "one line" if len(problems) == 1 else f"{len(problems):,} lines"
+    return f"{count} cannot be read and left out (the first: {problems[0]})"

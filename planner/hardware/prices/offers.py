@@ -10,7 +10,7 @@ from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import Count, GpuCatalogue, Positive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 Price = Positive | None
@@ -75,20 +75,9 @@ def offers_of_file(path: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
 
 
 def _offers_of(files: list[Path], gpus: GpuCatalogue) -> tuple[Offer, ...]:
-    from planner.hardware.catalogue.entries import read_entries
+    from planner.hardware.catalogue.entries import read_catalogue
 
-    problems: list[Problem] = []
-    offers: list[Offer] = []
-    for path in files:
-        try:
-            read = read_entries(path, "offer", Offer)
-        except UserError as error:
-            problems += error.problems
-            continue
-        problems += _faults_of_offers(read, path, gpus)
-        offers += read
-    if problems:
-        raise UserError(problems)
+    offers = read_catalogue(files, "offer", Offer, lambda read, path: _faults_of_offers(read, path, gpus))
     return tuple(_completed(offer, gpus) for offer in offers)
 
 
@@ -101,7 +90,7 @@ def _completed(offer: Offer, gpus: GpuCatalogue) -> Offer:
     return msgspec.structs.replace(offer, gpu=gpu.name, nvlink=nvlink)
 
 
-def _faults_of_offers(offers: list[Offer], path: Path, gpus: GpuCatalogue) -> Iterator[Problem]:
+def _faults_of_offers(offers: Sequence[Offer], path: Path, gpus: GpuCatalogue) -> Iterator[Problem]:
     seen: set[tuple[str, ...]] = set()
     for offer in offers:
         where, key = str(path), f"offer[{offer.instance}]"

@@ -1,6 +1,6 @@
-"""Runs a benchmark and tells its story as events; both front ends use it.
+"""One benchmark run as a stream of events, which both front ends show.
 
-Every result is in the store before its event is told, so nothing measured is lost however the run ends.
+Every result is in the store before its event is sent, so nothing measured is lost however the run ends.
 """
 
 from __future__ import annotations
@@ -28,9 +28,18 @@ from planner.observe.benchmark.events import (
     WorkerRestarted,
 )
 from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter_async
-from planner.observe.benchmark.journal import Record, RunLock, adopt_locked, close_journal, journal_path
-from planner.observe.benchmark.restart import KILLED_FOR_MEMORY, MOST_RESTARTS, Ledger, ended, lost_result, memory_kills
-from planner.observe.benchmark.watch import Polling, Watch
+from planner.observe.benchmark.journal import close_journal, journal_path, recover_locked
+from planner.observe.benchmark.lock import RunLock
+from planner.observe.benchmark.progress import (
+    KILLED_FOR_MEMORY,
+    MOST_RESTARTS,
+    RunProgress,
+    how_ended,
+    lost_result,
+    memory_kills,
+)
+from planner.observe.benchmark.recorder import Recorder
+from planner.observe.benchmark.watch import HangWatch, PollRate
 from planner.observe.benchmark.worker import POLITE_S, Worker
 
 if TYPE_CHECKING:
@@ -65,13 +74,12 @@ class BenchRun:
         self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
         """Id in the store."""
         self._canonical = canonical
-        self._record = Record(store, self.run, canonical)
+        self._recorder = Recorder(store, self.run, canonical)
         self._lock = RunLock(request.state)
         self._stopping = asyncio.Event()
         self._worker: Worker | None = None
-        self._points: dict[str, protocol.Point] = {}
-        self._ledger = Ledger(restarts=request.restarts)
-        self._polling = Polling(request.polls or (lambda: 0))
+        self._progress = RunProgress(restarts=request.restarts)
+        self._poll_rate = PollRate(request.polls or (lambda: 0))
         self._bye = ""
         self._error: protocol.Error | None = None
         self._hung = ""
@@ -117,7 +125,7 @@ class BenchRun:
             await asyncio.gather(probe, stop, return_exceptions=True)
 
     def _prepare(self) -> Path | None:
-        """Take the lock and adopt what cut-off runs left; where the state folder cannot be written, do without (None).
+        """Take the lock and recover what killed runs left; where the state folder cannot be written, do without (None).
 
         Raises `BusyError`.
         """
@@ -126,13 +134,13 @@ class BenchRun:
             if not self._lock.take():
                 holder = self._lock.holder()
                 raise BusyError(f" (process {holder})" if holder else "")
-            adopt_locked(self.request.state, self._record.store, self._canonical)
+            recover_locked(self.request.state, self._recorder.store, self._canonical)
         except OSError:
             return None
         return journal
 
     async def _measure(self, interpreter: Interpreter, journal: Path | None) -> AsyncIterator[Event]:
-        """Start the worker, and another for each that breaks, and tell all they say, then how it ended."""
+        """The events of the worker, of another for each that breaks, and how it all ended."""
         last: Finished | Failed | None = None
         while last is None:
             kills_before = memory_kills()
@@ -147,7 +155,7 @@ class BenchRun:
             try:
                 if self._stopping.is_set():
                     await worker.stop()
-                async for event in self._heard(worker):
+                async for event in self._messages(worker):
                     yield event
             finally:
                 await worker.close()
@@ -156,22 +164,22 @@ class BenchRun:
                 for event in self._lost(how[1], for_memory=worker.status == -signal.SIGKILL and memory_kills() > kills_before):
                     yield event
             last = self._last_event(how)
-        for result in self._ledger.lasting.values():
-            measurement = await asyncio.to_thread(self._record.take, result)
-            if measurement is not None and result.point in self._points:
-                yield PointDone(self._points[result.point], measurement)
+        for result in self._progress.lasting.values():
+            measurement = await asyncio.to_thread(self._recorder.record, result)
+            if measurement is not None and result.point in self._progress.points:
+                yield PointDone(self._progress.points[result.point], measurement)
         await asyncio.to_thread(self._close, journal, last.state if isinstance(last, Finished) else "failed")
         yield last
 
     def _close(self, journal: Path | None, state: RunState) -> None:
         """Note how the run ended, in the store and by the journal's name."""
-        self._record.close(state)
+        self._recorder.close(state)
         if journal is not None:
-            close_journal(journal)
+            close_journal(journal, self._recorder.store)
 
-    async def _heard(self, worker: Worker) -> AsyncIterator[Event]:
-        """What one worker says, until it has closed its pipe or hangs."""
-        watch = Watch(self.request.silence_s)
+    async def _messages(self, worker: Worker) -> AsyncIterator[Event]:
+        """The events of one worker, until it has closed its pipe or hangs."""
+        watch = HangWatch(self.request.silence_s)
         lines = protocol.Lines()
         self._bye, self._error, self._hung = "", None, ""
         while True:
@@ -183,12 +191,12 @@ class BenchRun:
             if not chunk:
                 await worker.wait(POLITE_S if self._stopping.is_set() else LINGER_S)
                 return
-            for message in map(self._polling.noted, lines.feed(chunk)):
+            for message in map(self._poll_rate.added_to, lines.feed(chunk)):
                 writes = isinstance(message, (protocol.Plan, protocol.Result))  # a slow disk is waited for elsewhere
-                measurement = await asyncio.to_thread(self._record.take, message) if writes else self._record.take(message)
-                for event in self._told(message, measurement):
+                measurement = await asyncio.to_thread(self._recorder.record, message) if writes else self._recorder.record(message)
+                for event in self._events_of(message, measurement):
                     yield event
-                watch.hear(message, self._points)
+                watch.note(message, self._progress.points)
 
     def _broken(self, worker: Worker) -> tuple[FailureState, str] | None:
         """Name and words for how a worker ended before its time; None when it came to an orderly end."""
@@ -198,44 +206,44 @@ class BenchRun:
             return "hung", f"the worker hung ({self._hung}) and was killed"
         if self._error is not None:
             return STATES.get(self._error.name, "crashed"), self._error.message
-        return ended(worker.status)
+        return how_ended(worker.status)
 
     def _lost(self, how: str, *, for_memory: bool) -> Iterator[Event]:
-        """The point a worker broke on, kept as what became of it; then that another worker takes over, where one may."""
-        point = self._points.get(self._ledger.open)
+        """The point a worker broke on, stored with the reason; then that another worker takes over, where one may."""
+        point = self._progress.open_point
         how = KILLED_FOR_MEMORY if for_memory else how
-        broke_on = point or self._points.get((self._error.point if self._error is not None else None) or "")
+        broke_on = point or self._progress.points.get((self._error.point if self._error is not None else None) or "")
         if point is not None:
-            self._ledger.hear(lost_result(point, how, for_memory=for_memory))
-            measurement = self._record.lose(how, for_memory=for_memory)
+            result = lost_result(point, how, for_memory=for_memory)
+            self._progress.follow(result)
+            measurement = self._recorder.record(result)
             if measurement is not None:
                 yield PointDone(point, measurement)
         retryable = self._error is None or self._error.retryable
-        self._restarting = retryable and self._ledger.may_restart
+        self._restarting = retryable and self._progress.may_restart
         if self._restarting:
-            self._ledger.restart()
+            self._progress.restart()
             where = f" during {broke_on.label}" if broke_on is not None else ""
-            yield WorkerRestarted(reason=f"{how}{where}", number=self._ledger.restarts, most=MOST_RESTARTS)
+            yield WorkerRestarted(reason=f"{how}{where}", number=self._progress.restarts, most=MOST_RESTARTS)
 
     def _arguments(self, journal: Path | None) -> list[str]:
         request = self.request
         arguments = ["--suite", request.suite, "--device", request.device]
         arguments += ["--journal", str(journal)] if journal is not None else []
         arguments += [*(["--skip-if", request.skip_if] if request.skip_if else []), *request.options]
-        arguments += self._ledger.arguments(time.monotonic() - self._begun)
+        arguments += self._progress.arguments(time.monotonic() - self._begun)
         return arguments + (["--skip", *request.skip] if request.skip else [])
 
-    def _told(self, message: protocol.Message, measurement: Measurement | None) -> Iterator[Event]:
-        """What a front end hears of one message; `measurement` is what was stored of it."""
-        self._ledger.hear(message)
-        point = self._points.get(str(getattr(message, "point", "")))
+    def _events_of(self, message: protocol.Message, measurement: Measurement | None) -> Iterator[Event]:
+        """The events of one message; `measurement` is what was stored of it."""
+        self._progress.follow(message)
+        point = self._progress.points.get(str(getattr(message, "point", "")))
         if isinstance(message, protocol.Plan):
-            self._points |= {entry.id: entry for entry in message.points}
-            record = self._record
-            if self._ledger.restarts:
+            recorder = self._recorder
+            if self._progress.restarts:
                 return
             yield Started(
-                run=self.run, suite=message.suite, device=record.device, fingerprint=record.fingerprint, points=message.points
+                run=self.run, suite=message.suite, device=recorder.device, fingerprint=recorder.fingerprint, points=message.points
             )
         elif isinstance(message, protocol.Error):
             self._error = message
@@ -256,22 +264,22 @@ class BenchRun:
         if how is not None and self._restarting:
             self._restarting = False
             return None
-        kept = f"{self._record.kept} result{'' if self._record.kept == 1 else 's'} kept{self._ledger.restarts_text}"
+        kept = f"{self._recorder.kept} result{'' if self._recorder.kept == 1 else 's'} kept{self._progress.restarts_text}"
         if self._stopping.is_set() or self._bye == "stopped":
             return self._finished("cancelled", f"Cancelled: {kept}")
-        if how is None or self._ledger.through:
+        if how is None or self._progress.through:
             return self._finished("finished", kept + (", ended at its time limit" if self._bye == "wall-cap" else ""))
         state, words = how
         said = f"{words[:1].upper()}{words[1:]}"
-        if state in NEXT_STEPS and not self._record.kept:
+        if state in NEXT_STEPS and not self._recorder.kept:
             return self._failed(state, f"{said}.", NEXT_STEPS[state])
         return self._failed(state, f"{said}: {kept}.", NEXT_STEPS.get(state, AGAIN))
 
     def _finished(self, state: EndState, message: str) -> Finished:
         return Finished(
-            state=state, run=self.run, kept=self._record.kept, elapsed_s=time.monotonic() - self._begun, message=message
+            state=state, run=self.run, kept=self._recorder.kept, elapsed_s=time.monotonic() - self._begun, message=message
         )
 
     def _failed(self, state: FailureState, message: str, next_step: str) -> Failed:
         printed = tuple(self._worker.last_lines) if self._worker is not None else ()
-        return Failed(state=state, run=self.run, kept=self._record.kept, message=message, next_step=next_step, stderr=printed)
+        return Failed(state=state, run=self.run, kept=self._recorder.kept, message=message, next_step=next_step, stderr=printed)

@@ -1,4 +1,4 @@
-"""What is kept an eye on while a worker measures: that it lives, and how often this program disturbs it by reading the device."""
+"""Two checks while a worker measures: that it does not hang, and how often this program disturbs it by reading the device."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ POINT_GRACE_S = 20.0
 """Beyond four times a point's cap: building its arrays, and the soak before the first point of a GPU."""
 
 
-class Polling:
+class PollRate:
     """How often this program reads the device's telemetry beside each point: every reading takes a lock inside the driver."""
 
     def __init__(self, polls: Callable[[], int]) -> None:
         self._polls = polls
         self._before = (time.monotonic(), polls())
 
-    def noted(self, message: protocol.Message) -> protocol.Message:
+    def added_to(self, message: protocol.Message) -> protocol.Message:
         """A result with `poll_hz` in its telemetry: readings a second since its point began; other messages as they are."""
         now = (time.monotonic(), self._polls())
         if isinstance(message, protocol.Start):
@@ -36,7 +36,7 @@ class Polling:
         return replace(message, telemetry={**message.telemetry, "poll_hz": round(rate, 2)})
 
 
-class Watch:
+class HangWatch:
     """How long the worker may stay silent, and a point may take."""
 
     def __init__(self, silence_s: float) -> None:
@@ -45,7 +45,7 @@ class Watch:
         self._point: protocol.Point | None = None
         self._point_until = float("inf")
 
-    def hear(self, message: protocol.Message, points: dict[str, protocol.Point]) -> None:
+    def note(self, message: protocol.Message, points: dict[str, protocol.Point]) -> None:
         """A sign of life; a heartbeat while torch loads proves nothing yet."""
         if isinstance(message, protocol.Hello) or points:
             self._silent_after = time.monotonic() + self._silence_s

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from planner.engine.job.engines import ENGINES, GENERIC
 from planner.workload import tasks
 from widgets.panes.workload.values import NO, YES, Kind, get
 
@@ -49,8 +50,8 @@ WEIGHT_FORMATS = (
 )
 
 
-TRAINERS = ("torch", "transformers", "megatron")
-ENGINES = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "transformers", "gpt-fast", "torch")
+TRAINERS = tuple(name for name, records in ENGINES.items() if records[0].trains)
+SERVERS = tuple(name for name, records in ENGINES.items() if records[0].generates and name != GENERIC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +213,7 @@ COMMON: tuple[Field, ...] = (
 
 FURTHER: tuple[Field, ...] = (
     Field(key="engine", label="engine", kind="choice", choices=TRAINERS, tasks=TRAINS),
-    Field(key="engine", label="engine", kind="choice", choices=ENGINES, tasks=RUNS),
+    Field(key="engine", label="engine", kind="choice", choices=SERVERS, tasks=RUNS),
     Field(
         key="disaggregated",
         label="split P:D",

@@ -1,7 +1,7 @@
-"""Who is running in each lane, and after which step each of them ends.
+"""The running sequences of each run, and the iteration after which each of them ends.
 
-Where nobody ends before one who began earlier, as with outputs that are all alike, only the oldest sequence of a lane has to be
-looked at; else each has a slot, and all slots of a lane are searched for those that end. Both tell exactly the same.
+Where no sequence ends before one that began earlier, as with outputs of one length, only the oldest of a run is looked at
+(`InOrder`). Else each sequence has a slot, and all slots of a run are searched (`InSlots`). Both give the same answers.
 """
 
 from __future__ import annotations
@@ -13,158 +13,165 @@ import numpy as np
 from planner.engine.columns import Flags, Floats, Rows
 
 
-class Endings(Protocol):
-    """Running sequences of all lanes. An ending is a number of steps of its lane, a place that of a request (see `Lanes`)."""
+class Completions(Protocol):
+    """An end is a number of iterations of its run; a position is that of a request, see `replica_state`. Runs in `run` differ."""
 
-    def soonest(self) -> Floats:
-        """The next ending of every lane; infinite where nobody runs."""
+    def next_end(self) -> Floats:
+        """The next end of every run, infinite where no sequence runs; shape [runs]."""
 
-    def begin(self, lane: Rows, place: Rows, rank: Rows | int, end: Floats) -> None:
-        """Those at `place` run from now on, each of its `lane`, which repeat; `rank`: their number among those of one lane."""
+    def start(self, owner: Rows, position: Rows, rank: Rows | int, end: Floats) -> None:
+        """Add the sequences at `position`, each to the run `owner`; `rank` counts those of one run from 0."""
 
-    def over(self, lane: Rows, step: Floats) -> tuple[Rows, Rows, Floats]:
-        """All of each `lane` that have ended at `step` leave, one or more: (lane, place) of each of them, and the next ending of `lane`."""
+    def finish(self, run: Rows, iteration: Floats) -> tuple[Rows, Rows, Floats]:
+        """Remove all sequences of each `run` that have ended by its `iteration`, at least one.
 
-    def withdraw(self, lane: Rows, begun: Rows) -> tuple[Rows, Floats, Floats]:
-        """The last that began leaves each `lane`: (its place, its ending, the next ending); `begun`: the place behind all that have."""
+        Returns the run and the position of each of them, and the next end of each `run`.
+        """
 
-    def widen(self, more: int) -> None:
-        """So many more can run in each lane."""
+    def withdraw(self, run: Rows, next_prompt: Rows) -> tuple[Rows, Floats, Floats]:
+        """Remove the last sequence of each `run` that started, the one before `next_prompt`: (position, end, next end of `run`)."""
 
-    def keep(self, lanes: Flags) -> None:
-        """Only `lanes` go on."""
+    def add_slots(self, more: int) -> None:
+        """Make room for `more` sequences in each run."""
+
+    def keep(self, runs: Flags) -> None:
+        """Leave out all other runs."""
 
 
-def endings_of(steps: Floats, in_flight: Rows, slots: int) -> Endings:
-    """Of requests that decode for `steps` [lanes, requests + 1], the first `in_flight` from the start; up to `slots` can run in a lane."""
-    lanes, width = steps.shape
-    base = np.arange(lanes) * width
-    if (steps[:, 1:-1] >= steps[:, :-2]).all():
-        return InTurn(np.where(np.arange(width) < in_flight[:, None], steps, np.inf), base)
+def completions_of(iterations: Floats, in_flight: Rows, slots: int) -> Completions:
+    """The first `in_flight` [runs] requests of each run decode; each request takes its `iterations` [runs, requests + 1]."""
+    runs, width = iterations.shape
+    first = np.arange(runs) * width
+    if (iterations[:, 1:-1] >= iterations[:, :-2]).all():
+        return InOrder(np.where(np.arange(width) < in_flight[:, None], iterations, np.inf), first)
     place = np.arange(slots)
     here = place < in_flight[:, None]
-    at = np.minimum(base[:, None] + place, steps.size - 1)
-    return InSlots(np.where(here, steps.ravel()[at], np.inf), np.where(here, at, 0), in_flight)
+    position = np.minimum(first[:, None] + place, iterations.size - 1)
+    return InSlots(np.where(here, iterations.ravel()[position], np.inf), np.where(here, position, 0), in_flight)
 
 
-def each(lane: Rows, count: Rows) -> tuple[Rows, Rows | int, Rows | None]:
-    """Every lane `count` times: (lanes, numbers from 0 in each, where each begins; None where all are alone)."""
-    if lane.size == count.sum():
-        return lane, 0, None
+def repeated(run: Rows, count: Rows) -> tuple[Rows, Rows | int, Rows | None]:
+    """Each `run` as often as its `count`: (runs, numbers from 0 within a run, where each run begins or None where all counts are 1)."""
+    if run.size == count.sum():
+        return run, 0, None
     begins = np.cumsum(count) - count
-    owner = lane.repeat(count)
+    owner = run.repeat(count)
     return owner, np.arange(owner.size) - begins.repeat(count), begins
 
 
-class InTurn:
-    """Those that run stand in a row of places, the next to end first."""
+class InOrder:
+    """Running sequences stand at consecutive positions, the next to end first."""
 
-    def __init__(self, ends: Floats, base: Rows) -> None:
-        self.ends, self.oldest = ends.ravel(), base
-        """Ending by place, infinite for who has not begun; and the place of the first that runs, or will."""
+    def __init__(self, ends: Floats, first: Rows) -> None:
+        self.ends = ends.ravel()
+        """By position; infinite for sequences that have not started."""
+        self.oldest = first
+        """Position of the first sequence that runs, or of the next to start. Shape [runs]."""
 
-    def soonest(self) -> Floats:
-        """See `Endings`."""
+    def next_end(self) -> Floats:
+        """See `Completions`."""
         return self.ends.take(self.oldest)
 
-    def begin(self, lane: Rows, place: Rows, rank: Rows | int, end: Floats) -> None:  # noqa: ARG002  # of `Endings`
-        """See `Endings`."""
-        self.ends[place] = end
+    def start(self, owner: Rows, position: Rows, rank: Rows | int, end: Floats) -> None:  # noqa: ARG002  # of `Completions`
+        """See `Completions`."""
+        self.ends[position] = end
 
-    def over(self, lane: Rows, step: Floats) -> tuple[Rows, Rows, Floats]:
-        """See `Endings`."""
-        oldest = self.oldest.take(lane)
+    def finish(self, run: Rows, iteration: Floats) -> tuple[Rows, Rows, Floats]:
+        """See `Completions`."""
+        oldest = self.oldest.take(run)
         behind = oldest + 1
         ends = self.ends.take(behind)
-        more = (ends <= step).nonzero()[0]
+        more = (ends <= iteration).nonzero()[0]
         if not more.size:
-            self.oldest[lane] = behind
-            return lane, oldest, ends
+            self.oldest[run] = behind
+            return run, oldest, ends
         while more.size:
             behind[more] += 1
             ends[more] = after = self.ends.take(behind.take(more))
-            more = more[after <= step.take(more)]
-        self.oldest[lane] = behind
-        owner, rank, _ = each(lane, behind - oldest)
+            more = more[after <= iteration.take(more)]
+        self.oldest[run] = behind
+        owner, rank, _ = repeated(run, behind - oldest)
         return owner, oldest.repeat(behind - oldest) + rank, ends
 
-    def withdraw(self, lane: Rows, begun: Rows) -> tuple[Rows, Floats, Floats]:
-        """See `Endings`."""
-        place = begun - 1
-        end = self.ends.take(place)
-        self.ends[place] = np.inf
-        return place, end, self.ends.take(self.oldest.take(lane))
+    def withdraw(self, run: Rows, next_prompt: Rows) -> tuple[Rows, Floats, Floats]:
+        """See `Completions`."""
+        position = next_prompt - 1
+        end = self.ends.take(position)
+        self.ends[position] = np.inf
+        return position, end, self.ends.take(self.oldest.take(run))
 
-    def widen(self, more: int) -> None:
-        """There is a place for all."""
+    def add_slots(self, more: int) -> None:
+        """There is a position for every request."""
 
-    def keep(self, lanes: Flags) -> None:
-        """See `Endings`."""
-        self.oldest = self.oldest[lanes]
+    def keep(self, runs: Flags) -> None:
+        """See `Completions`."""
+        self.oldest = self.oldest[runs]
 
 
 class InSlots:
-    """Each that runs has a slot of its lane."""
+    """Each running sequence has one of the slots of its run."""
 
-    def __init__(self, ends: Floats, owner: Rows, taken: Rows) -> None:
-        self.ends, self.owner, self.taken = ends, owner, taken.astype(np.int64)
-        """By slot: the ending, infinite where it is free, and the place of who has it; and how many are taken."""
+    def __init__(self, ends: Floats, positions: Rows, taken: Rows) -> None:
+        self.ends, self.positions = ends, positions
+        """The sequence in each slot, its end infinite where the slot is free. Shape [runs, slots]."""
+        self.taken = taken.astype(np.int64)
+        """Number of slots taken. Shape [runs]."""
         self.free = np.tile(np.arange(ends.shape[1]), (taken.size, 1))
-        """From `taken` on, the slots of a lane that are not."""
-        self._lay()
+        """Free slots of a run, from its number `taken` on. Shape [runs, slots]."""
+        self._resize()
 
-    def _lay(self) -> None:
-        lanes, self.slots = self.ends.shape
-        self.row = np.arange(lanes) * self.slots
+    def _resize(self) -> None:
+        runs, self.slots = self.ends.shape
+        self.first = np.arange(runs) * self.slots
+        """Where each run begins in the arrays laid flat."""
 
-    def soonest(self) -> Floats:
-        """See `Endings`."""
+    def next_end(self) -> Floats:
+        """See `Completions`."""
         soonest: Floats = self.ends.min(axis=1)
         return soonest
 
-    def begin(self, lane: Rows, place: Rows, rank: Rows | int, end: Floats) -> None:
-        """See `Endings`."""
-        row = self.row.take(lane)
-        cell = row + self.free.ravel().take(row + self.taken.take(lane) + rank)
-        self.ends.ravel()[cell], self.owner.ravel()[cell] = end, place
-        self.taken += np.bincount(lane, minlength=self.taken.size)
+    def start(self, owner: Rows, position: Rows, rank: Rows | int, end: Floats) -> None:
+        """See `Completions`."""
+        first = self.first.take(owner)
+        slot = first + self.free.ravel().take(first + self.taken.take(owner) + rank)
+        self.ends.ravel()[slot], self.positions.ravel()[slot] = end, position
+        self.taken += np.bincount(owner, minlength=self.taken.size)
 
-    def over(self, lane: Rows, step: Floats) -> tuple[Rows, Rows, Floats]:
-        """See `Endings`."""
-        ends = self.ends.take(lane, axis=0)
-        found = (ends <= step[:, None]).ravel().nonzero()[0]
+    def finish(self, run: Rows, iteration: Floats) -> tuple[Rows, Rows, Floats]:
+        """See `Completions`."""
+        ends = self.ends.take(run, axis=0)
+        found = (ends <= iteration[:, None]).ravel().nonzero()[0]
         ends.ravel()[found] = np.inf
-        soonest = ends.ravel().take(np.arange(lane.size) * self.slots + ends.argmin(axis=1))
-        at = found // self.slots
-        owner, slot = lane.take(at), found - at * self.slots
-        row = self.row.take(owner)
-        cell = row + slot
-        self.ends.ravel()[cell] = np.inf
+        next_end = ends.ravel().take(np.arange(run.size) * self.slots + ends.argmin(axis=1))
+        row = found // self.slots
+        owner, slot = run.take(row), found - row * self.slots
+        first = self.first.take(owner)
+        self.ends.ravel()[first + slot] = np.inf
         gone = np.bincount(owner, minlength=self.taken.size)
         self.taken -= gone
-        self.free.ravel()[row + self.taken.take(owner) + each(lane, gone.take(lane))[1]] = slot
-        return owner, self.owner.ravel().take(cell), soonest
+        self.free.ravel()[first + self.taken.take(owner) + repeated(run, gone.take(run))[1]] = slot
+        return owner, self.positions.ravel().take(first + slot), next_end
 
-    def withdraw(self, lane: Rows, begun: Rows) -> tuple[Rows, Floats, Floats]:  # noqa: ARG002  # of `Endings`
-        """See `Endings`."""
-        running = np.where(np.isfinite(self.ends[lane]), self.owner[lane], -1)
+    def withdraw(self, run: Rows, next_prompt: Rows) -> tuple[Rows, Floats, Floats]:  # noqa: ARG002  # of `Completions`
+        """See `Completions`."""
+        running = np.where(np.isfinite(self.ends[run]), self.positions[run], -1)
         slot = np.argmax(running, axis=1)
-        place, end = running[np.arange(lane.size), slot], self.ends[lane, slot]
-        self.taken[lane] -= 1
-        self.free[lane, self.taken[lane]] = slot
-        self.ends[lane, slot] = np.inf
-        return place, end, self.ends[lane].min(axis=1)
+        position, end = running[np.arange(run.size), slot], self.ends[run, slot]
+        self.taken[run] -= 1
+        self.free[run, self.taken[run]] = slot
+        self.ends[run, slot] = np.inf
+        return position, end, self.ends[run].min(axis=1)
 
-    def widen(self, more: int) -> None:
-        """See `Endings`."""
+    def add_slots(self, more: int) -> None:
+        """See `Completions`."""
         self.ends = np.pad(self.ends, ((0, 0), (0, more)), constant_values=np.inf)
-        self.owner = np.pad(self.owner, ((0, 0), (0, more)))
+        self.positions = np.pad(self.positions, ((0, 0), (0, more)))
         further = np.broadcast_to(np.arange(self.slots, self.slots + more), (self.taken.size, more))
         self.free = np.concatenate([self.free, further], axis=1)
-        self._lay()
+        self._resize()
 
-    def keep(self, lanes: Flags) -> None:
-        """See `Endings`."""
-        self.ends, self.owner = self.ends[lanes], self.owner[lanes]
-        self.free, self.taken = self.free[lanes], self.taken[lanes]
-        self._lay()
+    def keep(self, runs: Flags) -> None:
+        """See `Completions`."""
+        for name in ("ends", "positions", "free", "taken"):
+            setattr(self, name, getattr(self, name)[runs])
+        self._resize()

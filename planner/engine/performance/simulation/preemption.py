@@ -1,66 +1,68 @@
-"""What happens when the cache runs out: the last admitted request loses its place and is computed again later."""
+"""Preemption: when the cache runs out, the last admitted request loses its place and is computed again later."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from planner.engine.columns import Rows
-from planner.engine.performance.simulation.replica_state import Lanes
+from planner.engine.performance.simulation.replica_state import ReplicaState
 
 ROUNDING = 1e-6
-"""Of a token, that sums of fractions may be off."""
+"""Tokens by which sums of fractions may be off."""
 
 
-def preempt(s: Lanes) -> None:
-    """Turn out the last admitted until one more token of every running sequence fits."""
-    turned_out = False
+def preempt(s: ReplicaState) -> None:
+    """Remove the last admitted request of a run until one more token of every running sequence fits."""
+    requests, any_removed = s.requests, False
     while True:
         short = ~s.rules.reserve & (s.running > 1) & (s.held + s.growth > s.rules.capacity)
-        lane = short.nonzero()[0]
-        if not lane.size:
+        run = short.nonzero()[0]
+        if not run.size:
             break
-        s.displaced = turned_out = True
-        r = s.at[lane] - 1
-        going = s.begun[lane] == s.at[lane]  # the last admitted one is decoding, else still a prompt
-        if going.any():
-            _interrupt(s, lane[going], r[going])
-        s.held[lane] -= s.inputs[r] + 1
-        s.inside[lane] -= 1
-        s.at[lane] = r
-        before = np.where(going, s.wanted[lane], s.wanted_to[r])
-        s.wanted[lane] = s.wanted_to[r] = before
-        s.filled[lane] = np.minimum(s.filled[lane], before)
-        s.pairs[lane] = np.where(going, s.pairs[lane], np.minimum(s.pairs[lane], s.pairs_to[r]))
-        s.pairs_to[r] = np.where(going, s.pairs[lane], s.pairs_to[r])
-        s.wanted_pairs[lane] = s.pairs_to[r]
-        s.next_arrival[lane], s.claimed[lane] = s.arrival[r], s.claims[r]
-        s.lost[s.home[lane]] += 1
-    if turned_out:  # who lost a place waits for the next event, even if there is room now
-        room = (s.inside < s.rules.sequences) & (s.held + s.claimed <= s.rules.capacity)
-        s.open = room & (s.next_arrival > s.clock)
+        requests.preempted = any_removed = True
+        position = s.next_admitted[run] - 1
+        decoding = s.next_prompt[run] == s.next_admitted[run]  # the last admitted one is decoding, else still a prompt
+        if decoding.any():
+            _interrupt(s, run[decoding], position[decoding])
+        s.held[run] -= requests.inputs[position] + 1
+        s.in_flight[run] -= 1
+        s.next_admitted[run] = position
+        before = np.where(decoding, s.prompt_tokens[run], requests.prompt_tokens_before[position])
+        s.prompt_tokens[run] = requests.prompt_tokens_before[position] = before
+        s.prompt_tokens_done[run] = np.minimum(s.prompt_tokens_done[run], before)
+        s.pairs_done[run] = np.where(decoding, s.pairs_done[run], np.minimum(s.pairs_done[run], requests.pairs_before[position]))
+        requests.pairs_before[position] = np.where(decoding, s.pairs_done[run], requests.pairs_before[position])
+        s.pairs[run] = requests.pairs_before[position]
+        s.next_arrival_s[run], s.next_claim[run] = requests.arrival_s[position], requests.claims[position]
+        s.preemptions[s.number[run]] += 1
+    if any_removed:  # a preempted request waits for the next event, even if there is room now
+        room = (s.in_flight < s.rules.sequences) & (s.held + s.next_claim <= s.rules.capacity)
+        s.has_room = room & (s.next_arrival_s > s.clock_s)
 
 
-def _interrupt(s: Lanes, lane: Rows, r: Rows) -> None:
-    """The last running sequence becomes a prompt at place `r`: its output so far has to be computed with its input.
+def _interrupt(s: ReplicaState, run: Rows, position: Rows) -> None:
+    """Turn the last running sequence into a prompt at `position`: its output so far is computed again with its input.
 
-    Those admitted after it have ended, so it takes the last of their places; `origin` remembers which request it is.
+    Requests admitted after it have ended, so it takes the last of their positions; `at_position` says which request it is.
     """
-    old, end, s.next_end[lane] = s.endings.withdraw(lane, s.begun[lane])
-    remaining = end - s.step[lane]
-    per_step = 1.0 if s.per_step is None else s.per_step[old]
-    left = remaining if s.per_step is None else np.maximum(np.ceil(remaining * per_step - ROUNDING), 1.0)
-    grown = s.whole[old] - remaining * per_step
-    s.inputs[r], s.steps[r] = s.whole[old] - left, np.ceil((left - 1) / per_step - ROUNDING)
-    s.prefix[r], s.origin[r], s.whole[r] = s.prefix[old], s.origin[old], s.whole[old]
-    fresh = s.inputs[r] - s.prefix[r]
-    work = fresh * (s.prefix[r] + fresh / 2)
-    s.claims[r] = s.inputs[r] + 1
-    for place, tokens, pairs in zip(r.tolist(), fresh.tolist(), work.tolist(), strict=True):
-        s.known[place + 1 : s.row_end(place), 2:] += tokens, pairs  # those behind it wait for its prompt too
-    s.context[lane] -= grown
-    s.held[lane] += s.inputs[r] + 1 - grown  # its claim counts one token more than it held
-    s.running[lane] -= 1
-    s.begun[lane] -= 1
-    if s.per_step is not None:
-        s.rate[lane] -= per_step
-        s.per_step[r] = (left - 1) / np.maximum(s.steps[r], 1.0)
+    r = s.requests
+    old, end, s.next_end[run] = s.completions.withdraw(run, s.next_prompt[run])
+    remaining = end - s.iteration[run]
+    per_iteration = 1.0 if r.per_iteration is None else r.per_iteration[old]
+    left = remaining if r.per_iteration is None else np.maximum(np.ceil(remaining * per_iteration - ROUNDING), 1.0)
+    grown = r.tokens[old] - remaining * per_iteration
+    r.inputs[position], r.iterations[position] = r.tokens[old] - left, np.ceil((left - 1) / per_iteration - ROUNDING)
+    r.prefix[position], r.at_position[position], r.tokens[position] = r.prefix[old], r.at_position[old], r.tokens[old]
+    fresh = r.inputs[position] - r.prefix[position]
+    pairs = fresh * (r.prefix[position] + fresh / 2)
+    r.claims[position] = r.inputs[position] + 1
+    for place, *more in zip(position.tolist(), fresh.tolist(), pairs.tolist(), strict=True):
+        end_of_run = (place // s.width + 1) * s.width
+        r.admission[place + 1 : end_of_run, 2:] += more  # those behind it wait for its prompt too
+    s.context[run] -= grown
+    s.held[run] += r.inputs[position] + 1 - grown  # its claim counts one token more than it held
+    s.running[run] -= 1
+    s.next_prompt[run] -= 1
+    if r.per_iteration is not None:
+        s.per_iteration[run] -= per_iteration
+        r.per_iteration[position] = (left - 1) / np.maximum(r.iterations[position], 1.0)

@@ -1,139 +1,172 @@
-"""What a simulated lane says: latencies as mean and percentiles, rates, use, and whether it keeps up."""
+"""Figures of simulated replicas: latencies as mean and percentiles, how busy replicas are, and whether they keep up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.performance.simulation.trace import Trace
+from planner.engine.performance.simulation.continuous_batching import Trace
+from planner.engine.performance.simulation.rows import RowRecord
+from planner.units import digits
 
 SHARES = (0.5, 0.95, 0.99)
-KEEPS_UP = 0.03
-"""A lane whose queue grows by more than this share of what arrives is saturated."""
+MOST_GROWTH = 0.03
+"""A replica whose queue grows by more than this share of what arrives does not keep up."""
 
 
 @dataclass(frozen=True)
-class Latency:
-    """Over requests; shape [groups]."""
+class Latency(RowRecord):
+    """Over requests, in seconds. Shape [rows]."""
 
     mean: Floats
     p50: Floats
     p95: Floats
     p99: Floats
 
-    def take(self, index: Rows) -> Latency:
-        """The groups `index`."""
-        return Latency(self.mean[index], self.p50[index], self.p95[index], self.p99[index])
-
 
 @dataclass(frozen=True)
-class Summary:
-    """Shape [groups]: lanes of the same group (seeds of one replica under one load) count as one."""
+class Summary(RowRecord):
+    """Over all runs of a replica. Shape [rows]."""
 
     ttft_s: Latency
     """From sending a request until its first token."""
     tpot_s: Latency
-    """Time between the tokens of a request, its mean; NaN for outputs of one token."""
+    """Mean time between the tokens of a request; NaN for outputs of one token."""
     request_s: Latency
     wait_s: Latency
     """From sending a request until it is admitted."""
-    gap_p95_s: Floats
-    """95th percentile of the time between two tokens, over tokens."""
     utilisation: Floats
     """Share of time in which an iteration runs."""
     requests_per_s: Floats
-    output_tokens_per_s: Floats
-    in_flight: Floats
-    """NaN, as below, where it was not counted."""
-    cached_tokens: Floats
-    preempted: Floats
-    """Times a request lost its place, per request."""
     saturated: Flags
+    """Requests come faster than the replica answers them."""
     samples: Floats
     """Requests measured; a percentile q of independent ones has a standard error of sqrt(q·(1 - q) / samples) in rank."""
 
-    def take(self, index: Rows) -> Summary:
-        """The groups `index`."""
-        values = {item.name: getattr(self, item.name) for item in fields(Summary)}
-        return Summary(**{name: value.take(index) for name, value in values.items()})
+
+_NONE = np.zeros(0)
+_NO_LATENCY = Latency(_NONE, _NONE, _NONE, _NONE)
+NO_ROWS = Summary(_NO_LATENCY, _NO_LATENCY, _NO_LATENCY, _NO_LATENCY, _NONE, _NONE, _NONE > 0, _NONE)
 
 
-def joined(parts: Sequence[Summary]) -> Summary:
-    """All groups of `parts`, one part after the other."""
+@dataclass(frozen=True)
+class Queue:
+    """How requests queue. Shape [rows]; all 0 in rows that were not simulated."""
 
-    def of(values: Sequence[Any]) -> Any:
-        if isinstance(values[0], Latency):
-            return Latency(*(np.concatenate([getattr(value, item.name) for value in values]) for item in fields(Latency)))
-        return np.concatenate(values)
+    wait_s: Floats
+    """From sending a request until it is admitted, mean."""
+    wait_p50_s: Floats
+    wait_p95_s: Floats
+    wait_p99_s: Floats
+    utilisation: Floats
+    rate_per_s: Floats
+    """Requests to the whole deployment; 0: a closed loop."""
+    samples: Floats
+    """Requests measured; 0 also where replicas do not keep up."""
+    saturated: Flags
+    """Requests come faster than the replicas answer them."""
 
-    return Summary(**{item.name: of([getattr(part, item.name) for part in parts]) for item in fields(Summary)})
+    def measured(self, row: int) -> bool:
+        """Whether requests of the row were simulated to their ends."""
+        return bool(self.samples[row] > 0)
+
+    def endless(self, row: int) -> bool:
+        """Whether the queue of the row grows without end."""
+        return bool(self.saturated[row])
+
+    def words(self, row: int, most_per_s: float) -> str:
+        """How the percentiles of a simulated row were made, or why there are none; `most_per_s`: what can be answered at most."""
+        rate = digits(float(self.rate_per_s[row]))
+        if self.endless(row):
+            return f"none: {rate} requests a second are asked, about {digits(most_per_s)} can be answered"
+        load = f" at {rate} a second" if self.rate_per_s[row] > 0 else ""
+        return f"simulated, {self.samples[row]:.0f} requests{load}, seed 0"
 
 
-def _latency(values: Floats) -> Latency:
-    """Of each row of `values`; percentiles by linear interpolation between order statistics, NaN left out."""
-    ordered = np.sort(values, axis=1)  # NaN last
-    count = np.isfinite(ordered).sum(axis=1)
-    every, last = np.arange(count.size), np.maximum(count - 1, 0)
-    found = []
-    for share in SHARES:
-        rank = share * last
-        low = np.floor(rank).astype(np.int64)
-        below, above = ordered[every, low], ordered[every, np.minimum(low + 1, last)]
-        found.append(below + (above - below) * (rank - low))
-    mean = np.where(np.isfinite(ordered), ordered, 0.0).sum(axis=1) / np.maximum(count, 1)
-    return Latency(np.where(count > 0, mean, np.nan), *found)
+def queue_of(summary: Summary, rate_per_s: Floats, index: Rows, rows: int) -> Queue:
+    """`summary` and `rate_per_s` of the rows `index` out of `rows`."""
+
+    def spread(values: Floats | Flags) -> Floats:
+        column = np.zeros(rows)
+        column[index] = values
+        return column
+
+    wait = summary.wait_s
+    return Queue(
+        wait_s=spread(wait.mean),
+        wait_p50_s=spread(wait.p50),
+        wait_p95_s=spread(wait.p95),
+        wait_p99_s=spread(wait.p99),
+        utilisation=spread(summary.utilisation),
+        rate_per_s=spread(rate_per_s),
+        samples=spread(summary.samples),
+        saturated=spread(summary.saturated) > 0,
+    )
 
 
-def summarise(trace: Trace, *, warm: Rows, measured: Rows, group: Rows) -> Summary:
-    """Figures of every group of lanes; `group` is the number of each lane's, from 0.
+def summarise(trace: Trace, *, warm: Rows, measured: int, row: Rows) -> Summary:
+    """Summarise the runs of each row; `row` [runs] counts rows from 0 and says which a run is of.
 
-    Every lane measures the same number of requests, and every group is of the same number of lanes.
+    Every run measures requests `warm` [runs] to `warm + measured`, and every row has the same number of runs.
     """
-    groups = int(group.max()) + 1
-    lanes = np.argsort(group, kind="stable")
-    inside = warm[:, None] + np.arange(measured[0])
+    rows = int(row.max()) + 1
+    runs = np.argsort(row, kind="stable")
+    inside = warm[:, None] + np.arange(measured)
     steps = trace.output_tokens - 1
-    tpot = np.where(steps > 0, (trace.end_s - trace.first_s) / np.maximum(steps, 1.0), np.nan)
+    tpot_s = np.where(steps > 0, (trace.end_s - trace.first_s) / np.maximum(steps, 1.0), np.nan)
 
     def total(values: Floats) -> Floats:
-        return np.bincount(group, weights=values, minlength=groups).astype(np.float64)
+        return np.bincount(row, weights=values, minlength=rows).astype(np.float64)
 
     def latency(values: Floats) -> Latency:
-        return _latency(np.take_along_axis(values, inside, axis=1)[lanes].reshape(groups, -1))
+        return _latency(np.take_along_axis(values, inside, axis=1)[runs].reshape(rows, -1))
 
-    elapsed = np.maximum(total(trace.elapsed_s), 1e-300)
-    samples = total(measured.astype(np.float64))
-    weight = trace.elapsed_s
-    tokens = total(np.take_along_axis(trace.output_tokens, inside, axis=1).sum(axis=1))
+    elapsed_s = np.maximum(total(trace.elapsed_s), 1e-300)
+    samples = total(np.full(row.size, float(measured)))
     return Summary(
         ttft_s=latency(trace.first_s - trace.sent_s),
-        tpot_s=latency(tpot),
+        tpot_s=latency(tpot_s),
         request_s=latency(trace.end_s - trace.sent_s),
         wait_s=latency(trace.admitted_s - trace.sent_s),
-        gap_p95_s=_gap(trace, group, groups, 0.95),
-        utilisation=np.minimum(total(trace.busy_s) / elapsed, 1.0),
-        requests_per_s=samples / elapsed,
-        output_tokens_per_s=tokens / elapsed,
-        in_flight=total(np.where(weight > 0, trace.in_flight * weight, 0.0)) / elapsed,
-        cached_tokens=total(np.where(weight > 0, trace.cached_tokens * weight, 0.0)) / elapsed,
-        preempted=total(trace.preempted) / samples,
-        saturated=total(trace.waiting) > np.maximum(KEEPS_UP * samples, 3 * np.sqrt(samples)),
+        utilisation=np.minimum(total(trace.busy_s) / elapsed_s, 1.0),
+        requests_per_s=samples / elapsed_s,
+        saturated=total(trace.waiting) > np.maximum(MOST_GROWTH * samples, 3 * np.sqrt(samples)),
         samples=samples,
     )
 
 
-def _gap(trace: Trace, group: Rows, groups: int, share: float) -> Floats:
-    """A percentile of the counted times between tokens: the middle of the bin it falls in, weighted over the group's lanes."""
-    found = np.full(groups, np.nan)
-    for number in range(groups) if trace.gaps.any() else ():
-        lanes = group == number
-        gaps, counts = trace.gap_s[lanes].ravel(), trace.gaps[lanes].ravel()
-        if counts.sum() <= 0:
-            continue
-        order = np.argsort(gaps, kind="stable")
-        found[number] = gaps[order][np.searchsorted(np.cumsum(counts[order]), share * counts.sum())]
-    return found
+def _latency(values: Floats) -> Latency:
+    """Of each row of `values` [rows, requests]; percentiles by linear interpolation between order statistics, NaN left out."""
+    ordered = np.sort(values, axis=1)  # NaN last
+    count = np.isfinite(ordered).sum(axis=1)
+    row, last = np.arange(count.size), np.maximum(count - 1, 0)
+    percentiles = []
+    for share in SHARES:
+        rank = share * last
+        low = np.floor(rank).astype(np.int64)
+        below, above = ordered[row, low], ordered[row, np.minimum(low + 1, last)]
+        percentiles.append(below + (above - below) * (rank - low))
+    mean = np.where(np.isfinite(ordered), ordered, 0.0).sum(axis=1) / np.maximum(count, 1)
+    return Latency(np.where(count > 0, mean, np.nan), *percentiles)
+
+
+def with_saturated(summary: Summary, index: Rows, rows: int) -> Summary:
+    """`summary` of the rows `index` out of `rows`; all others are saturated, as are those whose queue grew.
+
+    Their latencies are infinite, their utilisation is 1, and no request of them counts as measured.
+    """
+    keeps_up = ~summary.saturated
+    place = index[keeps_up]
+
+    def spread(values: Any, otherwise: float) -> Any:
+        if isinstance(values, Latency):
+            return Latency(**{item.name: spread(getattr(values, item.name), np.inf) for item in fields(Latency)})
+        column = np.full(rows, otherwise, dtype=values.dtype)
+        column[place] = values[keeps_up]
+        return column
+
+    otherwise = {"utilisation": 1.0, "requests_per_s": np.nan, "saturated": True, "samples": 0.0}
+    return Summary(**{item.name: spread(getattr(summary, item.name), otherwise.get(item.name, np.inf)) for item in fields(Summary)})

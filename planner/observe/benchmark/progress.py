@@ -1,4 +1,4 @@
-"""What the workers of one run have done between them: what is left for the next one when a worker ends before its time."""
+"""How far a run has come over all of its workers: what is left for the next one when a worker ends before its time."""
 
 from __future__ import annotations
 
@@ -13,43 +13,44 @@ if TYPE_CHECKING:
     from planner.observe.benchmark.events import FailureState
 
 MOST_RESTARTS = 3
-"""Of one run. A machine that breaks a fourth worker has told enough about itself."""
+"""Of one run: a machine that breaks a fourth worker will break the next one too."""
 KILLS = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT}
 KILLED_FOR_MEMORY = "the system ran out of memory and killed the worker"
 
 
-class Ledger:
+class RunProgress:
     """Follows the messages of a run over all of its workers."""
 
     def __init__(self, *, restarts: bool = True) -> None:
         """`restarts`: whether another worker may take over at all."""
         self._most = MOST_RESTARTS if restarts else 0
         self.restarts = 0
-        self.open = ""
-        """Id of the point that has begun and not ended."""
+        self.points: dict[str, protocol.Point] = {}
+        """Id -> every point that was planned."""
+        self.open_point: protocol.Point | None = None
+        """The point that has begun and not ended."""
         self.lasting: dict[str, protocol.Result] = {}
         """Results of points that have rounds to come."""
-        self._planned: set[str] = set()
         self._begun = False
-        """Whether the worker of now has begun a point."""
+        """Whether the present worker has begun a point."""
         self._done: Counter[str] = Counter()
         self._never: dict[str, None] = {}
         self._too_large: dict[str, None] = {}
 
-    def hear(self, message: protocol.Message) -> None:
+    def follow(self, message: protocol.Message) -> None:
         """Note what `message` says."""
         if isinstance(message, protocol.Plan):
-            self._planned |= {point.id for point in message.points}
+            self.points |= {point.id: point for point in message.points}
         elif isinstance(message, protocol.Start):
-            self.open, self._begun = message.point, True
+            self.open_point, self._begun = self.points.get(message.point), True
         elif isinstance(message, protocol.Skip):
-            self.open = ""
+            self.open_point = None
             self._never[message.point] = None
         elif isinstance(message, protocol.Result):
             self._note(message)
 
     def _note(self, result: protocol.Result) -> None:
-        self.open = ""
+        self.open_point = None
         self._done[result.point] += 1
         if result.round < result.rounds and result.value is not None:
             self.lasting[result.point] = result
@@ -62,7 +63,7 @@ class Ledger:
     @property
     def through(self) -> bool:
         """Whether nothing is left to measure."""
-        return bool(self._planned) and not self._planned - self._never.keys()
+        return bool(self.points) and not self.points.keys() - self._never.keys()
 
     @property
     def may_restart(self) -> bool:
@@ -81,22 +82,22 @@ class Ledger:
         return f"; the worker was started again {times}" if times else ""
 
     def arguments(self, elapsed_s: float) -> list[str]:
-        """What tells the next worker where the run stands; nothing for the first one."""
+        """Options that tell the next worker where the run stands; none for the first one."""
         if not self.restarts:
             return []
         done = [name for name, count in self._done.items() if name not in self._never for _ in range(count)]
-        told = ["--elapsed-s", f"{elapsed_s:.1f}"]
+        arguments = ["--elapsed-s", f"{elapsed_s:.1f}"]
         for option, names in (("--done", done), ("--never", self._never), ("--too-large", self._too_large)):
-            told += [option, *names] if names else []
-        return told
+            arguments += [option, *names] if names else []
+        return arguments
 
 
 def lost_result(point: protocol.Point, detail: str, *, for_memory: bool) -> protocol.Result:
-    """What stands for a point whose worker did not live to tell."""
+    """The result of a point whose worker ended before it could send one."""
     return protocol.without_value(point, "oom" if for_memory else "error", detail)
 
 
-def ended(status: int | None) -> tuple[FailureState, str]:
+def how_ended(status: int | None) -> tuple[FailureState, str]:
     """Name and words for how a process ended by itself."""
     if status in KILLS and status is not None:
         return "worker-killed", f"the worker was killed (signal {-status})"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.units import digits
 
 if TYPE_CHECKING:
+    from planner.cli.emit.spread import Spread
     from planner.engine.answers.layout import LayoutAnswer
     from planner.engine.answers.plan import PlanRow
     from planner.engine.job.job import Job
 
-PACKAGE = "vllm>=0.13"
+INSTALLED = "vllm>=0.13"
 """From 0.13 on its manual has services over nodes without Ray: --nnodes, --node-rank, --master-addr."""
 PORT = 8000
 IMAGES = {"NVIDIA": "vllm/vllm-openai:latest", "AMD": "rocm/vllm:latest"}
@@ -24,58 +24,16 @@ ROUNDED = {"fp8": "fp8", "nf4": "bitsandbytes"}
 CACHES = {"bf16": "auto", "fp16": "auto", "fp8": "fp8"}
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Over machines."""
-
-    gpus: int
-    """Of one machine."""
-    nodes: int
-    """Machines of one replica; more than one where it does not fit one of them."""
-    replicas: int
-    """Separate servers."""
-    local: int = 1
-    """Replicas within one server."""
-
-
 def left_out(job: Job, layout: LayoutAnswer, hub_id: str) -> Iterator[str]:
-    """What of a service cannot be said to vLLM, or not here; each a sentence without its end."""
-    asked = job.workload
-    if job.task != "serve":
-        yield f"the task {job.task!r} is no service (jobs are written of train, finetune and serve)"
-    if job.engine.name != "vllm":
-        yield f"the engine is {job.engine.name}; of engines, vllm is written"
-    if layout.prefill_replicas:
-        yield "replicas that only read prompts are not written"
-    for name, given in (("companions", asked.companions), ("adapters", asked.adapters)):
-        if given:
-            yield f"{name} are not written"
-    if asked.offload not in {None, "none"}:
-        yield f"offload = {asked.offload!r} is not written"
+    """What of a service vLLM's command line cannot say; each a sentence without its end."""
     if layout.cp > 1:
         yield "vLLM has no context parallelism in this form"
     if layout.ep > 1 and layout.ep != layout.tp:
         yield f"vLLM's experts are spread over tp = {layout.tp} GPUs, not over ep = {layout.ep}"
-    if (asked.kv_dtype or "bf16") not in CACHES:
-        yield f"vLLM has no cache of {asked.kv_dtype}"
+    if (job.workload.kv_dtype or "bf16") not in CACHES:
+        yield f"vLLM has no cache of {job.workload.kv_dtype}"
     if not hub_id:
         yield "the model has no id on the Hugging Face hub, which vLLM loads it by"
-
-
-def spread_of(job: Job, layout: LayoutAnswer) -> Spread | None:
-    """Machines of a service; None where a replica over several is one of many, or does not fill them.
-
-    Replicas of a dense model that share a machine are one server, which balances between them; a model with experts would tie them
-    together, so each of its replicas is a server.
-    """
-    replica, room = layout.tp * layout.pp, layout.gpus_per_node
-    if replica > room:
-        whole = layout.dp == 1 and replica % room == 0
-        return Spread(room, replica // room, 1) if whole else None
-    local = min(layout.dp, room // replica)
-    if job.architecture.experts or layout.dp % local:
-        local = 1
-    return Spread(replica * local, 1, layout.dp // local, local)
 
 
 def notes(job: Job) -> Iterator[str]:

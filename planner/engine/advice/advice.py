@@ -1,0 +1,73 @@
+"""The advice for the GPUs of a window: for each its verdict and actions, and what each action saves a month."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from planner.engine.advice.diagnosis import Judgement
+from planner.engine.advice.observation import Observed
+from planner.engine.advice.ownership import BreakEven
+from planner.engine.advice.prices import Quote
+from planner.units import UNKNOWN, usd_text
+
+ActionKind = Literal[
+    "release", "consolidate", "batch", "mig", "quantise", "checkpoint", "cheaper", "larger", "spot", "reserve", "power", "cool", "link",
+    "benchmark", "stay",
+]  # fmt: skip
+
+
+class Saving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Dollars a month; below 0 it costs more."""
+
+    usd_per_month: float
+    how: str
+    """The sum, with its numbers."""
+    at_most: bool = False
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing to do."""
+
+    kind: ActionKind
+    text: str
+    saves: Saving | None = None
+    """None: not known from what was observed; `note` says why."""
+    note: str = ""
+    gpu: str | None = None
+    profile: str | None = None
+    checks: list[str] = []
+
+    @property
+    def saving_text(self) -> str:
+        """'saves ≤ 606 $/month'."""
+        if self.kind == "stay":
+            return ""
+        if self.saves is None:
+            return f"saves {UNKNOWN}"
+        word = "costs" if self.saves.usd_per_month < 0 else "saves"
+        return f"{word} {'≤ ' if self.saves.at_most else ''}{usd_text(abs(self.saves.usd_per_month))} $/month"
+
+
+class RightSizing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One GPU: what it does, and what to do about it."""
+
+    observed: Observed
+    judgement: Judgement
+    price: Quote | None
+    """What it is taken to cost; None: nobody in the catalogue rents it out, and no price was given."""
+    actions: list[Action]
+    rent_or_buy: BreakEven | None = None
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Every GPU of the window, and what concerns several of them."""
+
+    gpus: list[RightSizing]
+    together: list[Action] = []
+    usd_per_month: float | None = None
+    """What they cost now, those with a price."""
+    prices_as_of: str | None = None
+    notes: list[str] = []
+    version: str = ""

@@ -1,0 +1,72 @@
+"""One observed GPU with everything its actions are chosen by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from planner.engine.advice.advice import Saving
+from planner.engine.advice.cheaper_gpu import Candidate, Estimate
+from planner.engine.advice.diagnosis import Judgement
+from planner.engine.advice.observation import Observed
+from planner.engine.advice.ownership import Owning
+from planner.engine.advice.prices import Quote
+from planner.engine.answers.answer import Answer
+from planner.engine.performance.operators.chip import FindChip
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.prices.offers import Offer
+from planner.units import HOURS_PER_MONTH
+from planner.workload.tasks import Market, Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What advice rests on beside what was observed."""
+
+    find_gpu: Mapping[str, Gpu]
+    """Every part of the catalogue by its name."""
+    offers: Sequence[Offer]
+    chip: FindChip
+    estimate: Estimate
+    workload: Workload | None = None
+    """What runs on each GPU, where it is known."""
+    tokens_per_s: float | None = None
+    """Of one GPU, where it was measured."""
+    usd_per_h: float | None = None
+    """What one GPU costs now, where it was said."""
+    providers: Sequence[str] = ()
+    owning: Owning = field(default_factory=Owning)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One GPU with everything its actions are chosen by."""
+
+    seen: Observed
+    judgement: Judgement
+    gpu: Gpu | None
+    price: Quote | None
+    prices: Mapping[Market, Mapping[str, Quote]]
+    inputs: Inputs
+    cheaper: Sequence[Candidate] = ()
+    here: Answer | None = None
+    """The engine's answer for the workload on this GPU."""
+
+    def saving(self, share: float = 1.0, how: str = "", *, at_most: bool = False) -> Saving | None:
+        """`share` of the rent less, over a month; None without a price. `how`: the share with its numbers."""
+        times = f" × {how}" if how else ""
+        return self._monthly(self.rent * share, f"{self.rent:.2f} $/h{times}", at_most=at_most)
+
+    def saving_at(self, usd_per_h: float) -> Saving | None:
+        """What a GPU at `usd_per_h` in its place saves over a month; None without a price."""
+        return self._monthly(self.rent - usd_per_h, f"({self.rent:.2f} - {usd_per_h:.2f}) $/h")
+
+    def _monthly(self, usd_per_h: float, how: str, *, at_most: bool = False) -> Saving | None:
+        if self.price is None:
+            return None
+        return Saving(usd_per_month=usd_per_h * HOURS_PER_MONTH, how=f"{how} × {HOURS_PER_MONTH:.0f} h", at_most=at_most)
+
+    @property
+    def rent(self) -> float:
+        """Dollars an hour; 0 where no price is known, which savings turn into None."""
+        return self.price.usd_per_h if self.price is not None else 0.0

@@ -1,0 +1,101 @@
+"""Services given in full: the sequences that are in flight on a replica, and how long requests wait for their admission."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from planner.engine.columns import Floats, LayoutColumns
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.evaluate.request_rate import LATENCY_COLUMNS, latencies
+from planner.engine.job.job import Job
+from planner.engine.memory import memory_of
+from planner.engine.performance.disaggregated import asked_of, settled
+from planner.engine.performance.prefill_decode.generation import serve_of
+from planner.engine.performance.simulation.batching_rules import batching_rules
+from planner.engine.performance.simulation.iteration_time import iteration_time
+from planner.engine.performance.simulation.load import replica_load
+from planner.engine.performance.simulation.replicas import simulate
+from planner.engine.performance.simulation.summary import queue_of
+from planner.workload.tasks import Lengths
+
+SETTLING_STEPS = 12
+"""Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
+SEEDS, MEASURED = 4, 100
+"""Runs simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.evaluate.request_rate`."""
+WAITED = tuple(name for name in LATENCY_COLUMNS if not name.startswith("tpot"))
+"""Latencies that a request's wait for its admission is part of."""
+MOST_SEQUENCES = 65536.0
+"""In flight on a replica that keeps no cache."""
+
+
+def in_flight(candidates: Candidates) -> Candidates:
+    """`candidates` with the sequences that are really in flight on a replica: as wanted, as the cache holds, as the rate settles at.
+
+    A rate settles at Little's law, B = rate · time of a request at B; a rate beyond what the replica can do ends at the cache.
+    """
+    most, table = _cached_sequences(candidates), candidates.table()
+    rate = np.array([job.request_rate_per_s for job in candidates.jobs])[candidates.job_index] / candidates.layout.dp
+    layout = replace(candidates.layout, sequences=np.minimum(candidates.layout.sequences, most))
+    if not rate.any():
+        return replace(candidates, layout=layout)
+    sequences = np.where(rate > 0, 1.0, layout.sequences)
+    for _ in range(SETTLING_STEPS):
+        now = replace(table, layout=replace(layout, sequences=sequences))
+        seconds = serve_of(now, continuous=True).request_s
+        sequences = np.where(rate > 0, np.clip(rate * seconds, 1.0, most), layout.sequences)
+    return replace(candidates, layout=replace(layout, sequences=sequences))
+
+
+def in_flight_in_pools(candidates: Candidates) -> Candidates:
+    """The same of disaggregated services, with the pools that were left open."""
+    layout = settled(candidates.table(), _cached_sequences(candidates), asked_of(candidates.jobs, candidates.job_index))
+    return replace(candidates, layout=layout)
+
+
+def _cached_sequences(candidates: Candidates) -> Floats:
+    """Sequences that the cache of a replica holds."""
+    table = candidates.table()
+    most = np.ones(table.rows)
+    for _ in range(2):  # one sequence first, then all its cache would hold: activations and logits grow with them
+        found = memory_of(replace(table, layout=replace(candidates.layout, sequences=most))).max_sequences
+        most = np.where(np.isfinite(found), np.maximum(found, 1.0), MOST_SEQUENCES)
+    return most
+
+
+def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
+    """`e` with what requests wait; `wanted` is its layout before the sequences in flight were known.
+
+    Requests that come by themselves or differ in length are simulated. A closed loop larger than the cache leaves requests
+    waiting, B of c in flight: each waits (c - B) ÷ the rate of the replica before it is admitted. Engines that do not reserve
+    outputs hold half of them on average, and so more requests.
+    """
+    assert e.serve is not None
+    job, reserves = e.table.job, e.table.engine.reserves_output
+    length = job.input_tokens + job.output_tokens
+    admitted = e.candidates.layout.sequences * np.where(reserves > 0, 1.0, length / (length - job.output_tokens / 2))
+    waiting = np.where(np.isfinite(wanted.sequences), np.maximum(wanted.sequences - admitted, 0.0), 0.0)
+    wait_s = waiting / e.serve.requests_per_s
+    serve = replace(e.serve, **{name: getattr(e.serve, name) + wait_s for name in WAITED})
+    jobs = [e.candidates.jobs[int(number)] for number in e.candidates.job_index]
+    varied = np.array([not job.lockstep and _varies(job) for job in jobs])
+    rows = np.flatnonzero(varied & e.memory.fits)
+    if not rows.size:
+        return replace(e, serve=serve)
+    simulated, replicas = [jobs[row] for row in rows], wanted.dp[rows]
+    load = replica_load(simulated, replicas, surge=np.array([job.workload.targets.burst for job in simulated]))
+    table, most = e.table.take(rows), np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows]
+    found = simulate(iteration_time(table), batching_rules(table, most), load, seeds=SEEDS, measured=MEASURED)
+    columns = {name: np.array(getattr(serve, name)) for name in LATENCY_COLUMNS}
+    for name, seconds in latencies(found).items():
+        known = ~found.saturated & np.isfinite(seconds)
+        columns[name][rows[known]] = seconds[known]
+    return replace(e, queue=queue_of(found, load.rate_per_s * replicas, rows, e.table.rows), serve=replace(serve, **columns))  # type: ignore[arg-type]  # the names are those of such columns
+
+
+def _varies(job: Job) -> bool:
+    """Whether requests come at a rate of their own, or are of different lengths."""
+    lengths = (job.workload.input_tokens, job.workload.output_tokens)
+    return bool(job.request_rate_per_s) or any(isinstance(given, Lengths) for given in lengths)

@@ -1,0 +1,36 @@
+"""A workload with the architecture of its model: resolved once for each compute dtype, however often its job is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from planner.engine.job.job import Job
+from planner.engine.job.resolve import resolve
+from planner.workload.architecture import Architecture
+from planner.workload.tasks import Dtype, Workload
+
+PLAN_HEADROOM = 0.1
+"""Share of the usable memory that a plan leaves free for fragmentation when the workload does not say."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a plan is made for."""
+
+    workload: Workload
+    architecture: Architecture
+    """Of the workload's model, with those of its companions."""
+    _jobs: dict[str | None, Job] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def job(self, dtype: Dtype | None = None, where: str = "") -> Job:
+        """The job computed in `dtype`; None: as the workload says, or by default.
+
+        Raises `UserError` naming each value that is missing, out of range or contradictory; `where` is what it says they are in.
+        """
+        chosen = self.workload.dtype or dtype
+        if chosen not in self._jobs:
+            workload = msgspec.structs.replace(self.workload, dtype=chosen)
+            self._jobs[chosen] = resolve(workload, self.architecture, where, headroom=PLAN_HEADROOM)
+        return self._jobs[chosen]

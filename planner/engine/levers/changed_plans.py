@@ -1,0 +1,59 @@
+"""Plans of a workload with some of its keys changed, each made once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from planner.engine.answers.plan import Plan
+from planner.engine.evaluate.supply import Supply
+from planner.engine.evaluate.task import Task
+from planner.engine.search.plan import make_plan
+from planner.errors import UserError
+from planner.workload.tasks import Workload
+
+Keys = dict[str, Any]
+"""Keys of a workload and their new values."""
+
+
+def changed(workload: Workload, keys: Keys) -> Workload:
+    """`workload` with other values for `keys`."""
+    return msgspec.convert(msgspec.to_builtins(workload) | msgspec.to_builtins(keys), Workload)
+
+
+@dataclass(frozen=True)
+class ChangedPlans:
+    """The task as given, and what is planned for it with changes."""
+
+    task: Task
+    supply: Supply
+    _tasks: dict[str, Task] = field(default_factory=dict, init=False)
+    _plans: dict[str, Plan | None] = field(default_factory=dict, init=False)
+
+    def with_keys(self, keys: Keys) -> Task:
+        """The task with `keys` changed."""
+        name = _name(keys)
+        if name not in self._tasks:
+            self._tasks[name] = Task(changed(self.task.workload, keys), self.task.architecture)
+        return self._tasks[name]
+
+    def plan(self, keys: Keys) -> Plan | None:
+        """The plan with `keys` changed, by closed formulas alone; None where the workload cannot have such values."""
+        name = _name(keys)
+        if name not in self._plans:
+            try:
+                self._plans[name] = make_plan(self.with_keys(keys), self.supply, simulated=False)
+            except UserError:
+                self._plans[name] = None
+        return self._plans[name]
+
+    def on_gpus(self, names: list[str]) -> ChangedPlans:
+        """The same of these GPUs alone."""
+        return ChangedPlans(self.with_keys({"gpus_considered": names}), self.supply)
+
+
+def _name(keys: Keys) -> str:
+    return json.dumps(msgspec.to_builtins(keys), sort_keys=True)

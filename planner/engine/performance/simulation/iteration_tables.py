@@ -1,0 +1,115 @@
+"""Times of iterations by whole numbers of sequences, so that a step of the simulation only looks them up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from planner.engine.columns import Floats, Rows
+from planner.engine.performance.simulation.iteration_time import KNOT_BELOW, KNOTS, IterationTime, at_whole, between
+from planner.engine.performance.simulation.rows import RowRecord
+
+KNOT_WIDTHS = np.diff(KNOTS, append=np.inf)
+
+
+@dataclass(frozen=True)
+class IterationTables(RowRecord):
+    """Shape [runs, numbers of sequences from 0] unless said; seconds."""
+
+    time: IterationTime
+    decode_s: Floats
+    """The device's time to decode, without reading the cache."""
+    head_s: Floats
+    """The output head; numbers are those of its tokens."""
+    slope_s: Floats
+    """Shape [runs, knots], as below: one more token from each knot to the next, without attention and head."""
+    level_s: Floats
+    """No token, on the line through that knot and the next."""
+    tokens_each: Floats
+    """Shape [runs]: tokens of a decoding sequence in a pass; g + 1 with a draft."""
+    draft_s: Floats | None
+    """The passes of the draft in a round; None without drafts."""
+
+    @cached_property
+    def _first(self) -> tuple[Rows, Rows, Rows]:
+        """Where each run begins in the flat tables by sequences, by tokens of the head, and by knots."""
+        run = np.arange(self.tokens_each.size)
+        return run * self.decode_s.shape[1], run * self.head_s.shape[1], run * KNOTS.size
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Every pass has a whole number of tokens."""
+        return bool((self.time.row_share == 1).all())
+
+    @cached_property
+    def has_floor(self) -> bool:
+        """Whether any run can wait for the host's launches."""
+        return bool(self.time.floor_s.any())
+
+    @cached_property
+    def _has_mixed(self) -> bool:
+        """Whether prompt tokens beside decoding sequences take any run longer."""
+        return bool(self.time.mixed_floor_s.any() or (self.time.mixed_factor != 1).any())
+
+    def decoding_s(self, running: Floats, context: Floats) -> Floats:
+        """The device's time to decode `running` [runs] sequences with `context` [runs] tokens in the cache."""
+        seconds: Floats = self.decode_s.ravel().take(self._first[0] + running.astype(np.int64)) + self.time.cached_s * context
+        return seconds
+
+    def prompting_s(self, tokens: Floats, pairs: Floats, completed: Rows, beside: Floats, context: Floats) -> Floats:
+        """The whole time of an iteration with prompt tokens; all of shape [runs].
+
+        It computes `tokens` prompt tokens, which attend to `pairs` and complete so many prompts, `beside` decoding sequences with
+        `context` tokens in the cache.
+        """
+        time = self.time
+        rows = beside if self.draft_s is None else beside * self.tokens_each
+        heads = self.head_s.ravel().take(self._first[1] + (rows + completed).astype(np.int64))
+        decodes = beside > 0
+        device_s = (
+            self._rows_s(tokens, rows, beside)
+            + heads
+            + time.sequence_s * beside
+            + time.prompt_s * tokens
+            + time.pair_s * pairs
+            + time.prompt_latency_s
+            + time.decode_latency_s * decodes
+        ) + time.cached_s * context * decodes
+        if self._has_mixed:
+            slower = 1 + (time.mixed_factor - 1) * tokens / np.maximum(tokens + beside, 1.0)
+            device_s = np.where(decodes, np.maximum(device_s * slower, time.mixed_floor_s), device_s)
+        return (np.maximum(device_s, time.floor_s) if self.has_floor else device_s) + time.host_s
+
+    def _rows_s(self, tokens: Floats, rows: Floats, beside: Floats) -> Floats:
+        """All but attention and head, of `tokens` prompt tokens beside `rows` of the decoding sequences."""
+        time = self.time
+        if self._whole:
+            number = tokens + rows
+            at = self._first[2] + KNOT_BELOW.take(number.astype(np.int64), mode="clip")
+            rows_s: Floats = self.level_s.ravel().take(at) + self.slope_s.ravel().take(at) * number
+        else:
+            rows_s = between(time.rows_s, tokens * time.row_share + rows)
+        if time.draft is None or self.draft_s is None:
+            return rows_s
+        prompts_s = between(time.draft.prompt_s, tokens * time.row_share) * (tokens > 0)
+        return rows_s + prompts_s + self.draft_s.ravel().take(self._first[0] + beside.astype(np.int64))
+
+
+def tables_of(time: IterationTime, slots: int) -> IterationTables:
+    """Tables for up to `slots` sequences."""
+    count = np.arange(slots + 1, dtype=np.float64)
+    tokens_each, draft_s, heads = np.ones(time.host_s.size), None, count
+    if time.draft is not None:
+        tokens_each = time.draft.proposed + 1
+        draft_s = at_whole(time.draft.side_s, count) * (count > 0)
+        heads = np.arange(slots * tokens_each.max() + 1)
+    head_s = at_whole(time.head_s, heads) * (heads > 0)
+    decode_s = time.sequence_s[:, None] * count
+    if time.draft is not None:
+        decode_s += at_whole(time.draft.round_s, count)
+    else:
+        decode_s = at_whole(time.rows_s, count) + head_s + decode_s + time.decode_latency_s[:, None]
+    slope_s = np.diff(time.rows_s, axis=1, append=time.rows_s[:, -1:]) / KNOT_WIDTHS
+    return IterationTables(time, decode_s, head_s, slope_s, time.rows_s - slope_s * KNOTS, tokens_each, draft_s)

@@ -1,0 +1,112 @@
+"""What replicas are asked: how often requests come to each of them, and how long they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.job.job import Job
+from planner.engine.performance.simulation.rows import RowRecord
+from planner.workload.tasks import Lengths
+
+NORMAL_P95 = 1.6448536269514722
+"""95th percentile of the standard normal distribution."""
+
+
+@dataclass(frozen=True)
+class TokenLengths(RowRecord):
+    """Distributions of numbers of tokens: log-normal, or fixed where `sigma` is 0. Shape [rows]."""
+
+    mean: Floats
+    sigma: Floats
+    """Standard deviation of the logarithm."""
+
+    @property
+    def varies(self) -> Flags:
+        """Whether requests of a row differ in length."""
+        varies: Flags = self.sigma > 0
+        return varies
+
+    def draw(self, normal: Floats, stream: Rows) -> Floats:
+        """Whole numbers of tokens, at least 1, with the mean of each row; shape [rows, requests].
+
+        `normal` holds standard normal numbers of shape [streams, requests], and `stream` says which of them a row takes.
+        """
+        mean, sigma = self.mean[:, None], self.sigma[:, None]
+        drawn = np.broadcast_to(mean, (mean.size, normal.shape[1]))
+        if self.varies.any():
+            drawn = np.where(sigma > 0, mean * np.exp(sigma * normal[stream] - sigma**2 / 2), drawn)
+        whole: Floats = np.maximum(1.0, np.floor(drawn + 0.5))
+        return whole
+
+
+@dataclass(frozen=True)
+class Load(RowRecord):
+    """Requests that each replica is sent. Shape [rows]."""
+
+    rate_per_s: Floats
+    """0: a closed loop, in which each client sends its next request when the last has ended."""
+    concurrency: Floats
+    """Clients of a closed loop; with a rate, the most requests in flight, 0: no such limit."""
+    inputs: TokenLengths
+    outputs: TokenLengths
+    prefix_tokens: Floats
+    """Leading tokens of every input that are cached already."""
+    variation: Floats
+    """Standard deviation ÷ mean of the time between arrivals. 0: evenly spaced, 1: Poisson, above 1: in bursts (gamma)."""
+    window_s: Floats
+    """The first request of a batch waits so long for others, and all of them reach the engine together."""
+
+    @property
+    def closed(self) -> Flags:
+        """Whether a row is a closed loop."""
+        closed: Flags = self.rate_per_s <= 0
+        return closed
+
+
+def sigma_of(given: int | Lengths | None) -> float:
+    """Standard deviation of the logarithm of the lengths that a workload gives; 0 where all are alike."""
+    if not isinstance(given, Lengths):
+        return 0.0
+    if given.p50 and given.p95:
+        return float(np.log(given.p95 / given.p50) / NORMAL_P95)
+    if given.p50 and given.mean > given.p50:
+        return float(np.sqrt(2 * np.log(given.mean / given.p50)))
+    if given.p95:  # mean = exp(mu + s²/2) and p95 = exp(mu + 1.645 s), the narrower solution
+        ratio = float(np.log(given.p95 / given.mean))
+        return NORMAL_P95 - float(np.sqrt(max(0.0, NORMAL_P95**2 - 2 * ratio)))
+    return 0.0
+
+
+def token_lengths(given: Sequence[int | Lengths | None], means: Sequence[float]) -> TokenLengths:
+    """The lengths that workloads give, a row each; its number of `means` where one gives a number or none."""
+    mean = [one.mean if isinstance(one, Lengths) else mean for one, mean in zip(given, means, strict=True)]
+    return TokenLengths(np.array(mean, dtype=np.float64), np.array([sigma_of(one) for one in given]))
+
+
+def thinned_variation(variation: Floats | float, replicas: Floats) -> Floats:
+    """Variation of the arrivals at one of `replicas`, when each request goes to one of them at random.
+
+    A renewal stream of variation c thinned to 1/n has c² = 1 + (c² - 1)/n: a Poisson stream stays one, bursts thin out.
+    """
+    thinned: Floats = np.sqrt(1 + (variation**2 - 1) / np.maximum(replicas, 1.0))
+    return thinned
+
+
+def replica_load(jobs: Sequence[Job], replicas: Floats, *, surge: Floats | float = 0.0) -> Load:
+    """The load of one of `replicas` [rows] that share each job, whose rate is raised by `surge` (0.2: 20 %)."""
+    rate = np.array([job.request_rate_per_s for job in jobs]) * (1 + surge) / replicas
+    clients = np.array([job.concurrency for job in jobs])
+    variation = [1.0 if job.workload.arrival_variation is None else job.workload.arrival_variation for job in jobs]
+    return Load(
+        rate_per_s=rate,
+        concurrency=np.where(np.isfinite(clients), np.ceil(clients / replicas), 0.0),
+        inputs=token_lengths([job.workload.input_tokens for job in jobs], [job.input_tokens for job in jobs]),
+        outputs=token_lengths([job.workload.output_tokens for job in jobs], [job.output_tokens for job in jobs]),
+        prefix_tokens=np.array([job.prefix_tokens for job in jobs]),
+        variation=thinned_variation(np.array(variation), replicas),
+        window_s=np.array([job.workload.batch_window_s or 0.0 for job in jobs]),
+    )

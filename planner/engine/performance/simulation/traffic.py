@@ -1,0 +1,182 @@
+"""The requests of a run: when each arrives and how long it is, drawn from a seed.
+
+Two runs of one seed draw the same random numbers, whatever is simulated beside them, so that a difference between them comes from
+their replicas. Seeds come in pairs: an odd seed mirrors the numbers of the even one before it (-x of a normal, 1 - x of a uniform
+number), so that what a short run has too much of cancels over a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.engine.columns import Floats, Rows
+from planner.engine.performance.simulation.load import Load
+from planner.engine.performance.simulation.rows import RowRecord
+
+QUANTILES = 1 << 14
+"""Points at which the distribution of times between bursty arrivals is known."""
+INPUTS, OUTPUTS, PROGRESS, GAPS = 0, 2, 4, 5
+"""Numbers of a seed's streams of random numbers."""
+
+
+@dataclass(frozen=True)
+class Traffic(RowRecord):
+    """Shape [runs, requests + 1] unless said; the last request never arrives. Tokens are whole numbers."""
+
+    arrival_s: Floats
+    """When a request reaches the engine; infinite while its client waits for an earlier one to end."""
+    sent_s: Floats
+    input_tokens: Floats
+    prefix_tokens: Floats
+    """Leading input tokens that are cached already."""
+    output_tokens: Floats
+    """Tokens that are put out from the start of the run."""
+    in_flight: Rows
+    """Shape [runs], as all below: the first so many requests are decoding when the run starts."""
+    clients: Rows
+    """Of a closed loop; 0: requests come at a rate."""
+    requests: Rows
+    """How many ever arrive."""
+    rounds: Floats | None = None
+    """Shape [runs, requests + 1]: iterations in which each request decodes, where a draft yields several tokens at a time."""
+
+    @property
+    def fresh_tokens(self) -> Floats:
+        """Input tokens that have to be computed."""
+        return self.input_tokens - self.prefix_tokens
+
+    @property
+    def decoded_tokens(self) -> Floats:
+        """Tokens that decoding yields: all but the first, which comes with the prompt; all of requests in flight at the start."""
+        decoded: Floats = self.output_tokens - 1 + (np.arange(self.output_tokens.shape[1]) < self.in_flight[:, None])
+        return decoded
+
+    def fitted(self, capacity: Floats) -> Traffic:
+        """Cut every request that is longer than the cache of its run, `capacity` [runs] tokens, as an engine's limit on length does."""
+        room = np.floor(capacity)[:, None]
+        inputs = np.minimum(self.input_tokens, np.maximum(room - 1, 1.0))
+        prefix = np.minimum(self.prefix_tokens, np.maximum(inputs - 1, 0.0))
+        outputs = np.minimum(self.output_tokens, np.maximum(room - inputs, 1.0))
+        return replace(self, input_tokens=inputs, prefix_tokens=prefix, output_tokens=outputs)
+
+
+def traffic_of(
+    load: Load, seeds: Sequence[int], requests: int, *, in_flight: Rows | None = None, most: Rows | None = None
+) -> Traffic:
+    """Draw `requests` for each row of `load`, a run each, from the run's seed.
+
+    `in_flight` [runs] of them are decoding at the start, each somewhere in its output, so that a run is steady sooner. With `most`
+    [runs] only so many arrive, exactly at the rate of the load on average: the surplus of a short run would otherwise be the
+    largest error of its percentiles. Raises ValueError where there is neither a rate nor a client.
+    """
+    if (load.closed & (load.concurrency <= 0)).any():
+        raise ValueError("a rate is not above 0, and there are no clients")
+    runs, closed = load.rate_per_s.size, load.closed
+    stream_of = {seed: stream for stream, seed in enumerate(dict.fromkeys(seeds))}
+    stream = np.array([stream_of[seed] for seed in seeds])
+    inputs, outputs = (
+        lengths.draw(np.stack([_normal(seed, number, requests) for seed in stream_of]), stream)
+        for lengths, number in ((load.inputs, INPUTS), (load.outputs, OUTPUTS))
+    )
+    prefix = np.minimum(np.floor(load.prefix_tokens)[:, None], inputs - 1)
+    running = np.minimum(np.zeros(runs, dtype=np.int64) if in_flight is None else in_flight, requests)
+    progress = np.stack([_uniform(seed, PROGRESS, requests) for seed in stream_of])[stream]
+    _start_decoding(running, progress, inputs, outputs, prefix)
+    rank = np.arange(requests) - running[:, None]
+    clients = np.where(closed, load.concurrency, 0.0).astype(np.int64)
+    arrival = np.where(rank < np.maximum(clients - running, 0)[:, None], 0.0, np.inf)
+    if not closed.all():
+        arrival = np.where(closed[:, None], arrival, _open_arrivals(load, seeds, rank, most))
+    arrival[rank < 0] = 0.0
+    arriving = np.full(runs, requests) if most is None else np.minimum(most, requests)
+    arrival[np.arange(requests) >= arriving[:, None]] = np.inf
+    sent = arrival
+    if load.window_s.any():
+        waits = ~closed[:, None] & (rank >= 0)
+        arrival = np.where(waits, batch_arrivals(np.where(waits, sent, -np.inf), load.window_s), sent)
+
+    def ended(values: Floats, last: float) -> Floats:
+        return np.pad(values, ((0, 0), (0, 1)), constant_values=last)
+
+    return Traffic(
+        arrival_s=ended(arrival, np.inf),
+        sent_s=ended(sent, np.inf),
+        input_tokens=ended(inputs, 0.0),
+        prefix_tokens=ended(prefix, 0.0),
+        output_tokens=ended(outputs, 1.0),
+        in_flight=running,
+        clients=clients,
+        requests=arriving,
+    )
+
+
+def batch_arrivals(sent_s: Floats, window_s: Floats) -> Floats:
+    """When requests sent at `sent_s` [runs, requests] reach the engine: at the end of the window that the first of a batch opened."""
+    closes = np.full(sent_s.shape[0], -np.inf)
+    reached = np.empty_like(sent_s)
+    for number in range(sent_s.shape[1]):
+        sent = sent_s[:, number]
+        closes = np.where(sent > closes, sent + window_s, closes)
+        reached[:, number] = closes
+    return reached
+
+
+def _normal(seed: int, stream: int, count: int) -> Floats:
+    """Standard normal numbers; a longer draw begins with the shorter one."""
+    drawn = np.random.default_rng([seed // 2, stream]).standard_normal(count)
+    return -drawn if seed % 2 else drawn
+
+
+def _uniform(seed: int, stream: int, count: int) -> Floats:
+    """Numbers in [0, 1); a longer draw begins with the shorter one."""
+    drawn = np.random.default_rng([seed // 2, stream]).random(count)
+    return 1 - drawn if seed % 2 else drawn
+
+
+def _start_decoding(running: Rows, progress: Floats, inputs: Floats, outputs: Floats, prefix: Floats) -> None:
+    """Move the output that the first `running` [runs] requests already have to their inputs, in place.
+
+    Such a request has put out the share `progress` [runs, requests] of its output, at least one token. They are ordered by what
+    is left, so that the first to end stands first.
+    """
+    most = int(running.max())
+    here = np.arange(most) < running[:, None]
+    done = np.maximum(np.floor(outputs[:, :most] * progress[:, :most]), 1.0)  # the first token came with the prompt
+    done = np.where(here, np.minimum(done, outputs[:, :most] - 1), 0.0)
+    inputs[:, :most] += done
+    outputs[:, :most] -= done
+    order = np.argsort(np.where(here, outputs[:, :most], np.inf), axis=1, kind="stable")
+    for values in (inputs, outputs, prefix):
+        values[:, :most] = np.take_along_axis(values[:, :most], order, axis=1)
+
+
+def _open_arrivals(load: Load, seeds: Sequence[int], rank: Rows, most: Rows | None) -> Floats:
+    """When requests arrive that come at a rate, shape of `rank`: how many arrive before, negative for those in flight at the start."""
+    rate = np.where(load.closed, np.nan, load.rate_per_s)
+    arrival: Floats = rank / rate[:, None]
+    random = np.flatnonzero(~load.closed & (load.variation > 0))
+    if random.size:
+        keys = [(seeds[run], float(load.variation[run])) for run in random.tolist()]
+        gaps = {key: _gaps(*key, rank.shape[1]) for key in dict.fromkeys(keys)}
+        since = np.cumsum(np.where(rank[random] < 0, 0.0, np.stack([gaps[key] for key in keys])), axis=1)
+        if most is not None:
+            last = np.maximum(np.minimum(most[random], rank.shape[1]) - 1, 0)
+            count = np.maximum(rank[random, last] + 1, 0)
+            whole = since[np.arange(random.size), last]
+            since = since * (count / np.where(whole > 0, whole, 1.0))[:, None]
+        arrival[random] = since / rate[random, None]
+    return arrival
+
+
+def _gaps(seed: int, variation: float, count: int) -> Floats:
+    """Times between arrivals, of mean 1: exponential, or by quantiles of the gamma distribution with that variation."""
+    even = _uniform(seed, GAPS, count)
+    if variation == 1.0:
+        return -np.log(np.maximum(even, 1e-300))
+    shape = 1 / variation**2
+    table = np.sort(np.random.default_rng(QUANTILES).standard_gamma(shape, QUANTILES)) / shape
+    drawn: Floats = np.interp(even, (np.arange(QUANTILES) + 0.5) / QUANTILES, table / table.mean())
+    return drawn

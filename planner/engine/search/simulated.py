@@ -1,0 +1,81 @@
+"""The best candidates of a service under a request rate, with what simulation says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from planner.engine.evaluate.request_rate import served
+from planner.engine.search.deployment import Deployments, deployments_of
+from planner.engine.search.selection import Choice, choose
+
+SIMULATED_AT_ONCE = 5
+"""Candidates that are simulated together: the best ones, beside those of this machine."""
+SIMULATED_PLACES = 3
+"""Places of the ranking, from the first, that only simulated candidates may take."""
+
+
+def choose_simulated(d: Deployments) -> list[Choice]:
+    """The rows of a plan, the best of them and this machine's simulated, the others as they were screened.
+
+    A layout is simulated once, whatever load it was screened at. As long as one that was only screened is among the very best,
+    more are simulated.
+    """
+    choices = choose(_at_any_price(d))
+    waiting = sorted(_different_layouts(choice for choice in choices if choice.fits), key=lambda choice: choice.order)
+    done = list[Choice]()
+    while waiting:
+        first = sorted([*waiting, *done], key=lambda choice: choice.order)[:SIMULATED_PLACES]
+        if all(choice.deployments.evaluated.queue is not None for choice in first):
+            break
+        now = [place < SIMULATED_AT_ONCE or (choice.node_type.here and not done) for place, choice in enumerate(waiting)]
+        done += _simulated([choice for choice, chosen in zip(waiting, now, strict=True) if chosen])
+        waiting = [choice for choice, chosen in zip(waiting, now, strict=True) if not chosen]
+    return _best_of_each_count([*done, *waiting, *(choice for choice in choices if not choice.fits)])
+
+
+def _at_any_price(d: Deployments) -> Deployments:
+    """`d` judged without its budget: how many replicas a service needs, and so what it costs, is only known once it is simulated.
+
+    The deployments keep their workload, whose budget counts again for what is simulated.
+    """
+    targets = d.workload.targets
+    if targets.budget_usd is None:
+        return d
+    free = msgspec.structs.replace(d.workload, targets=msgspec.structs.replace(targets, budget_usd=None))
+    return replace(deployments_of(d.evaluated, d.node_types, d.node_index, free), workload=d.workload)
+
+
+def _different_layouts(choices: Iterable[Choice]) -> Iterable[Choice]:
+    """The best of those that differ in replicas and load alone."""
+    kept: dict[tuple[object, ...], Choice] = {}
+    for choice in sorted(choices, key=lambda choice: choice.order):
+        e, node = choice.deployments.evaluated, choice.node_type
+        layout = e.candidates.layout
+        degrees = (float(np.broadcast_to(of, e.table.rows)[choice.row]) for of in (layout.tp, layout.pp, layout.ep))
+        kept.setdefault((node.gpu.name, node.here, *degrees), choice)
+    return kept.values()
+
+
+def _simulated(choices: list[Choice]) -> list[Choice]:
+    """The same rows, simulated."""
+    d = choices[0].deployments
+    rows = np.array([choice.row for choice in choices])
+    evaluated, place = served(d.evaluated.take(rows), d.workload.targets)
+    again = deployments_of(evaluated, d.node_types, d.node_index[rows][place], d.workload)
+    return [Choice(again, number, choices[of].best) for number, of in enumerate(place)]
+
+
+def _best_of_each_count(choices: Iterable[Choice]) -> list[Choice]:
+    """The best of every GPU and count: simulation may have brought two to the same count, and changed which is a GPU's best."""
+    kept: dict[tuple[str, bool, float], Choice] = {}
+    best: dict[tuple[str, bool], tuple[str, bool, float]] = {}
+    for choice in sorted(choices, key=lambda choice: choice.order):
+        node = choice.node_type
+        place = (node.gpu.name, node.here, float(choice.deployments.gpus[choice.row]))
+        kept.setdefault(place, choice)
+        best.setdefault(place[:2], place)
+    return [choice._replace(best=best[place[:2]] == place) for place, choice in kept.items()]

@@ -1,0 +1,94 @@
+"""The messages of one benchmark run as runs and measurements of the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bench.protocol import Hello, Message, Plan, Result, fingerprint
+from planner.hardware.measurements.measurement import Measurement, Run, RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.hardware.measurements.store import Store
+
+
+class Recorder:
+    """Keeps what the workers of one run measure."""
+
+    def __init__(self, store: Store, run: str, canonical: Callable[[str], str | None] | None) -> None:
+        """`canonical` gives the catalogue's name for the name a GPU driver reports."""
+        self.store = store
+        self.run = run
+        self.device = ""
+        """Canonical name, once a worker has said what it measures."""
+        self.fingerprint = ""
+        self._points: set[str] = set()
+        self._canonical = canonical
+        self._hello: Hello | None = None
+        self._suite = ""
+
+    @property
+    def kept(self) -> int:
+        """Points stored so far."""
+        return len(self._points)
+
+    def record(self, message: Message) -> Measurement | None:
+        """Keep what `message` says; the measurement when it was one."""
+        if isinstance(message, Hello):
+            self._hello = message
+            self.device = self._device_name(message)
+            self.fingerprint = fingerprint(message.machine, message.software)
+        elif isinstance(message, Plan) and self._hello is not None:
+            self._suite = message.suite
+            self.store.add_run(self._run_of(self._hello))
+        elif isinstance(message, Result) and self._hello is not None:
+            measurement = self._measurement_of(message, self._hello)
+            if measurement is not None:
+                self.store.add(measurement)
+                self._points.add(measurement.point)
+            return measurement
+        return None
+
+    def close(self, state: RunState) -> None:
+        """Note how the run ended."""
+        if self._suite:
+            self.store.end_run(self.run, state)
+
+    def _device_name(self, hello: Hello) -> str:
+        """The catalogue's name of a GPU; of the CPU the name the planner itself reads."""
+        if hello.device == "cpu":
+            from planner.observe.host import cpu_name
+
+            return cpu_name()
+        return (self._canonical(hello.device_name) if self._canonical else None) or hello.device_name
+
+    def _run_of(self, hello: Hello) -> Run:
+        started = f"{self.run[0:4]}-{self.run[4:6]}-{self.run[6:8]}T{self.run[9:11]}:{self.run[11:13]}:{self.run[13:15]}Z"
+        return Run(
+            id=self.run,
+            suite=self._suite,
+            device=self.device,
+            fingerprint=self.fingerprint,
+            started_at=started,
+            environment={**hello.environment, "device_name": hello.device_name},
+        )
+
+    def _measurement_of(self, result: Result, hello: Hello) -> Measurement | None:
+        """None for a kind of result this planner does not know (a newer worker)."""
+        shared = {name: getattr(result, name) for name in Measurement.__struct_fields__ if hasattr(result, name)}
+        own = {
+            "device": self.device,
+            "fingerprint": self.fingerprint,
+            "suite": self._suite,
+            "run": self.run,
+            "samples": len(result.samples_s),
+            "rounds": result.round,
+            "method": hello.method,
+        }
+        try:
+            return msgspec.convert(shared | own, type=Measurement, strict=False)
+        except msgspec.ValidationError:
+            return None

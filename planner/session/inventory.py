@@ -1,0 +1,213 @@
+"""What a session has: the catalogue, offers, models, presets, this machine and what was measured on it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from planner import paths
+from planner.errors import UserError
+
+if TYPE_CHECKING:
+    from planner.ceilings_cache import BasisChoice, CeilingsCache
+    from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
+    from planner.hardware.ceilings.ceilings import Ceilings
+    from planner.hardware.ceilings.records import CeilingRecords
+    from planner.hardware.measurements.measurement import Measurement
+    from planner.hardware.measurements.store import Store
+    from planner.hardware.prices.offers import Offer
+    from planner.hardware.prices.refresh import Refreshed
+    from planner.observe.machine import Machine
+    from planner.workload.architecture import Architecture
+    from planner.workload.models import ModelShelf
+    from planner.workload.presets import PresetShelf
+    from planner.workload.studies import PublishedStudy
+    from planner.workload.tasks import Workload
+
+
+class Inventory:
+    """Opened cheaply; every part is read when it is first asked for."""
+
+    def __init__(self, *, state: Path, config: Path) -> None:
+        self.state = state
+        self.config = config
+        self._architectures: dict[str, Architecture] = {}
+
+    @classmethod
+    def open(cls, *, state: Path | None = None, config: Path | None = None) -> Self:
+        """A session on the user's own folders, or the ones given."""
+        return cls(state=state or paths.state_folder(), config=config or paths.config_folder())
+
+    @cached_property
+    def gpus(self) -> GpuCatalogue:
+        """The GPUs of the catalogue."""
+        from planner.hardware.catalogue.gpus import load_gpus
+
+        return load_gpus(paths.presets_folder() / "gpus")
+
+    @cached_property
+    def offers(self) -> tuple[Offer, ...]:
+        """What they cost to rent: the user's own offers, and those shipped of every other provider."""
+        from planner.hardware.prices.offers import with_own
+
+        return with_own(self.shipped_offers, self.own_offers)
+
+    @cached_property
+    def shipped_offers(self) -> tuple[Offer, ...]:
+        """Those that came with the program."""
+        from planner.hardware.prices.offers import load_offers
+
+        return load_offers(paths.presets_folder() / "offers", self.gpus)
+
+    @cached_property
+    def own_offers(self) -> tuple[Offer, ...]:
+        """Those in the user's config folder: written there by `offers refresh` or by hand. Raises `UserError` for unusable ones."""
+        from planner.hardware.prices.offers import load_own_offers
+
+        return load_own_offers(self.offers_folder, self.gpus)
+
+    @property
+    def offers_folder(self) -> Path:
+        """Where the user's own offers are, a file a provider (not created here)."""
+        return self.config / "offers"
+
+    def refresh_offers(
+        self,
+        providers: Sequence[str] = (),
+        *,
+        source: str | None = None,
+        today: dt.date,
+        dry_run: bool = False,
+        timeout_s: float = 20.0,
+    ) -> Iterator[Refreshed]:
+        """Fetch the prices of `providers` (none: all that are regenerated) into the user's own offers, one result each as it comes.
+
+        `source`: another copy of the catalogue, a URL or a folder. Raises `UserError` for either of them unknown.
+        """
+        from planner.hardware.prices.catalogue import load_price_catalogue
+        from planner.hardware.prices.refresh import Shelf, base_url, chosen_providers, refresh
+
+        catalogue = load_price_catalogue(paths.presets_folder() / "catalogues" / "skypilot.toml", self.gpus)
+        try:
+            current = self.offers
+        except UserError:  # own files that cannot be used: they may be what is to be replaced
+            current = self.shipped_offers
+        shelf = Shelf(self.shipped_offers, current, self.offers_folder, self.gpus)
+        base = base_url(source, catalogue)
+        asked = chosen_providers(catalogue, providers)
+        return refresh(asked, catalogue, base, shelf, today=today, dry_run=dry_run, timeout_s=timeout_s)
+
+    @cached_property
+    def models(self) -> ModelShelf:
+        """Models by name."""
+        from planner.workload.models import ModelShelf
+
+        return ModelShelf(paths.presets_folder() / "models")
+
+    @cached_property
+    def presets(self) -> PresetShelf:
+        """Workloads by name: shipped ones, and the user's."""
+        from planner.workload.presets import PresetShelf
+
+        return PresetShelf(paths.presets_folder() / "workloads", self.config)
+
+    @cached_property
+    def ceiling_records(self) -> CeilingRecords:
+        """What parts of each kind are known to reach before they are measured here."""
+        from planner.hardware.ceilings.records import load_ceiling_records
+
+        return load_ceiling_records(paths.presets_folder() / "ceilings")
+
+    @cached_property
+    def store(self) -> Store:
+        """What was measured here; results of a worker that outlived its planner are recovered first."""
+        from planner.hardware.measurements.store import Store
+        from planner.observe.benchmark.journal import recover_journals
+
+        store = Store.open(self.state)
+        recover_journals(self.state, store, self.canonical_name)
+        return store
+
+    def canonical_name(self, driver_name: str) -> str | None:
+        """The catalogue's name of the GPU that its driver calls `driver_name`; None when it has none."""
+        part = self.gpus.find_nvml(driver_name)
+        return part.name if part else None
+
+    @cached_property
+    def shipped(self) -> tuple[Measurement, ...]:
+        """Measurements that came with the program, quarantined ones too."""
+        from planner.hardware.measurements.exchange import load_shipped
+
+        return load_shipped(paths.presets_folder() / "measurements", self.part_named)
+
+    def measurements(self, *, without_run: str | None = None) -> tuple[Measurement, ...]:
+        """What plans rest on: the latest of every device and point, one's own before what came with the program."""
+        from planner.hardware.measurements.exchange import with_shipped
+
+        return with_shipped(self.store.latest(without_run=without_run), self.shipped)
+
+    def part_named(self, name: str) -> Gpu | None:
+        """The part of that name in this machine or the catalogue; None when there is none."""
+        here = next((device for device in self.machine.devices if device.name == name), None)
+        try:
+            return here or self.gpus.find(name)
+        except UserError:
+            return None
+
+    @cached_property
+    def ceilings_cache(self) -> CeilingsCache:
+        """What devices reach, as far as it is known now."""
+        from planner.ceilings_cache import CeilingsCache
+
+        return CeilingsCache(
+            records=self.ceiling_records, related=self.gpus.all, measurements=self.measurements, architecture=self.architecture
+        )
+
+    def ceilings(self, gpu: Gpu, *, basis: BasisChoice = "measured") -> Ceilings:
+        """What `gpu` reaches, by measurements or ("spec") without them."""
+        return self.ceilings_cache.ceilings(gpu, basis)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """This machine's CPU and GPUs."""
+        from planner.observe.machine import read_machine
+
+        return read_machine(self.gpus)
+
+    @cached_property
+    def published_study(self) -> PublishedStudy:
+        """The study that ours is held against."""
+        from planner.workload.studies import load_study
+
+        return load_study(paths.presets_folder() / "studies" / "compute-per-dollar.toml")
+
+    def architecture(self, model: str | dict[str, Any], where: str = "") -> Architecture:
+        """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`."""
+        from planner.workload.huggingface.config import read_architecture
+
+        key = model if isinstance(model, str) else json.dumps(model, sort_keys=True)
+        if key not in self._architectures:
+            config = self.models.config(model) if isinstance(model, str) else model
+            self._architectures[key] = read_architecture(config, where)
+        return self._architectures[key]
+
+    def architecture_of(self, workload: Workload, where: str = "") -> Architecture:
+        """The architecture of the workload's model, with those of its companions; raises `UserError`."""
+        main = self.architecture(workload.model, where)
+        if not workload.companions:
+            return main
+        others = tuple(self.architecture(other.model or workload.model, where) for other in workload.companions)
+        return replace(main, companions=others)
+
+    def local_counts(self) -> dict[str, int]:
+        """How many of each device this machine has, by name."""
+        counts: dict[str, int] = {self.machine.cpu.name: 1}
+        for local in self.machine.gpus:
+            if local.gpu is not None:
+                counts[local.gpu.name] = counts.get(local.gpu.name, 0) + 1
+        return counts

@@ -1,0 +1,222 @@
+"""One planning session: what is asked of it, and what it answers.
+
+The only room front ends (`planner.cli`, `widgets`) go through; they format what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.errors import UserError
+from planner.session.inventory import Inventory
+
+if TYPE_CHECKING:
+    from planner.ceilings_cache import BasisChoice
+    from planner.engine.advice.advice import Advice
+    from planner.engine.advice.observation import Observed
+    from planner.engine.advice.ownership import Owning
+    from planner.engine.answers.answer import Answer
+    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.memory import MemoryDetail
+    from planner.engine.answers.plan import Plan, PlanRow
+    from planner.engine.answers.study import StudyAnswer
+    from planner.engine.answers.time import TimeDetail
+    from planner.engine.evaluate.supply import Supply
+    from planner.engine.evaluate.task import Task
+    from planner.engine.job.job import Job
+    from planner.engine.study.sizes import Study
+    from planner.hardware.measurements.measurement import Measurement, Prediction
+    from planner.workload.tasks import Request, Workload
+
+DEFAULT_PRESET = "llama-3.1-70b-chat-service"
+"""What is planned when nothing was asked for."""
+
+
+class Session(Inventory):
+    """Plans, estimates, studies and advice, on what the session has."""
+
+    def __init__(self, *, state: Path, config: Path) -> None:
+        super().__init__(state=state, config=config)
+        self._supplies: dict[BasisChoice, Supply] = {}
+        self._last_task: Task | None = None
+        self._last_ranking: tuple[Task, BasisChoice, Plan] | None = None
+
+    def log_prediction(self, measured: Measurement) -> Prediction | None:
+        """Keep what plans said of a point before its run; None where nothing can be said of it or it is not to be believed."""
+        from planner.engine.estimate.benchmark_point import predict
+
+        part = self.part_named(measured.device) if measured.reliable else None
+        if part is None:
+            return None
+        before = self.ceilings_cache.ceilings_by(part, self.measurements(without_run=measured.run))
+        found = predict(measured, part, before, self.architecture)
+        if found is not None:
+            self.store.add_prediction(found)
+        return found
+
+    def workload(self, fields: Mapping[str, Any], where: str = "") -> Workload:
+        """`fields` as a workload whose model is known; raises `UserError` with every problem."""
+        from planner.workload.presets import read_workload
+
+        workload = read_workload(fields, where)
+        self._task(workload, where).job(where=where)
+        return workload
+
+    def plan(
+        self,
+        workload: Workload,
+        *,
+        basis: BasisChoice = "measured",
+        top: int | None = None,
+        levers: bool = True,
+        hints: bool = False,
+    ) -> Plan:
+        """Rank every candidate for `workload`; `basis` "spec" leaves this machine's measurements out. Raises `UserError`.
+
+        `levers`: when nothing fits, look for the changes that help.
+        `hints` adds, to every GPU that is no solution, the change that would make it one; it takes a few times as long.
+        """
+        from planner.engine.levers.plan import with_help
+
+        task, supply = self._task(workload), self._supply(basis)
+        return with_help(self._ranking(task, basis), task, supply, top=top, levers=levers, hints=hints)
+
+    def job(self, workload: Workload, row: PlanRow) -> Job:
+        """The resolved job of `row` of the plan for `workload`."""
+        from planner.engine.explain.candidate import job_of
+
+        return job_of(self._task(workload), row)
+
+    def memory_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> MemoryDetail | None:
+        """What takes the memory of `row` of the plan for `workload`, item by item; None where its memory is not known.
+
+        `basis`: the plan's.
+        """
+        from planner.engine.explain.candidate import memory_detail
+
+        return memory_detail(self._task(workload), row, self._supply(basis))
+
+    def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
+        """Where the time of `row` of the plan for `workload` goes, operator by operator; None where it cannot be timed.
+
+        `basis`: the plan's.
+        """
+        from planner.engine.explain.time_detail import time_detail
+
+        return time_detail(self._task(workload), row, self._supply(basis))
+
+    def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
+        """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
+        import msgspec
+
+        try:
+            self.gpus.find(row.gpu)
+        except UserError:  # a part of this machine that the catalogue does not know
+            return []
+        only = msgspec.structs.replace(workload, gpus_considered=[row.gpu])
+        return [lever for lever in self.plan(only).levers if "gpus_considered" not in lever.change]
+
+    def estimate(self, requests: Sequence[Request], *, basis: BasisChoice = "measured") -> list[Answer | UserError]:
+        """One answer a request, in order."""
+        from planner.engine.estimate.estimate import estimate
+
+        return estimate(requests, self.gpus.find, self.architecture_of, self.ceilings_cache.chips(basis))
+
+    def study(
+        self,
+        study: Study | None = None,
+        *,
+        gpus: Sequence[str] = (),
+        prices: str = "",
+        given: Mapping[str, float] | None = None,
+        basis: BasisChoice = "measured",
+    ) -> StudyAnswer:
+        """The study of compute per dollar on `gpus` ('all': the whole catalogue); none named: the usual ones, and this machine's.
+
+        `given`: USD an hour of a GPU that go before the price set's. Raises `UserError`.
+        """
+        from planner.engine.study.inputs import StudyInputs
+        from planner.engine.study.run import run_study
+        from planner.engine.study.sizes import Study
+
+        devices = self.machine.devices
+        inputs = StudyInputs(
+            catalogue=self.gpus,
+            offers=self.offers,
+            machine=devices,
+            measured={device.name: self.ceilings(device).train_points for device in devices} if basis == "measured" else {},
+            architecture=self.architecture,
+            chip=self.ceilings_cache.chips(basis),
+            published=self.published_study,
+        )
+        return run_study(study or Study(), inputs, gpus=gpus, prices=prices, given=given)
+
+    def rightsize(
+        self,
+        observed: Sequence[Observed],
+        *,
+        workload: Workload | None = None,
+        tokens_per_s: float | None = None,
+        usd_per_h: float | None = None,
+        providers: Sequence[str] = (),
+        owning: Owning | None = None,
+    ) -> Advice:
+        """What to change about the GPUs observed, and what it saves; raises `UserError` for an unknown provider.
+
+        `workload` is what runs on each, where that is known, `tokens_per_s` what it was measured to do there, `usd_per_h` what one costs.
+        """
+        from planner.engine.advice.case import Inputs
+        from planner.engine.advice.ownership import Owning
+        from planner.engine.advice.rightsizing import right_size
+
+        inputs = Inputs(
+            find_gpu={gpu.name: gpu for gpu in self.gpus.all},
+            offers=self.offers,
+            chip=self.ceilings_cache.chips("measured"),
+            estimate=self.estimate,
+            workload=workload,
+            tokens_per_s=tokens_per_s,
+            usd_per_h=usd_per_h,
+            providers=providers,
+            owning=owning or Owning(),
+        )
+        return right_size(observed, inputs)
+
+    def refresh(self) -> None:
+        """Forget what was read of measurements, so that the next plan sees new ones."""
+        self.ceilings_cache.forget()
+        self._last_ranking = None
+
+    def _task(self, workload: Workload, where: str = "") -> Task:
+        """`workload` with its architecture; the same object for the same workload as long as no other was asked about."""
+        from planner.engine.evaluate.task import Task
+
+        if self._last_task is None or self._last_task.workload != workload:
+            self._last_task = Task(workload, self.architecture_of(workload, where))
+        return self._last_task
+
+    def _ranking(self, task: Task, basis: BasisChoice) -> Plan:
+        """The whole plan for `task`; made once as long as no other was asked for, and nothing new was measured."""
+        from planner.engine.search.plan import make_plan
+
+        if self._last_ranking is None or self._last_ranking[:2] != (task, basis):
+            self._last_ranking = task, basis, make_plan(task, self._supply(basis))
+        return self._last_ranking[2]
+
+    def _supply(self, basis: BasisChoice) -> Supply:
+        """The catalogue, its offers and this machine, with what each GPU reaches on this basis."""
+        from planner.engine.evaluate.supply import Supply
+
+        if basis not in self._supplies:
+            self._supplies[basis] = Supply(
+                gpus=self.gpus.all,
+                find_gpu=self.gpus.find,
+                offers=self.offers,
+                machine=self.machine.devices,
+                local_counts=self.local_counts(),
+                chip=self.ceilings_cache.chips(basis),
+                spec_chip=self.ceilings_cache.chips("spec"),
+            )
+        return self._supplies[basis]

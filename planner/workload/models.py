@@ -1,0 +1,129 @@
+"""Models by name: `presets/models/`, a config.json on disk, or an id of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import datetime as dt
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from planner.errors import Problem, UserError, nearest_names
+from planner.schema import read_struct, read_toml, toml_files
+from planner.workload.huggingface.hub import NotFetched, config_address, fetched_config, is_hub_id
+
+_PATHS = ("/", "./", "../", "~")
+"""What a model's text starts with when it can only be a path."""
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model: its Hugging Face style config and where that comes from."""
+
+    name: str
+    title: str
+    aliases: tuple[str, ...] = ()
+    """Hugging Face ids and other spellings."""
+    source: str
+    retrieved: dt.date
+    note: str = ""
+    config: dict[str, Any]
+
+
+class ModelShelf:
+    """Models by name, alias, path of a config.json or id of the hub; a file is read when it is needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, Model] = {}
+        self._not_fetched: dict[str, str] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """Canonical names, sorted."""
+        return tuple(self._paths)
+
+    def find(self, name: str) -> Model:
+        """The model called exactly `name` (letter case does not matter); raises `UserError` with the nearest names."""
+        folded = name.strip().casefold()
+        canonical = folded if folded in self._paths else self._aliases.get(folded)
+        if canonical is None:
+            near = nearest_names(name, (*self._paths, *self._spellings))
+            raise UserError(
+                Problem(
+                    "",
+                    "model",
+                    f"{name!r} is not a known model; a path to a config.json or an id of the Hugging Face hub works too.",
+                    near,
+                )
+            )
+        return self._model(canonical)
+
+    def config(self, name: str) -> dict[str, Any]:
+        """The config of a model: its name or alias here, else a config.json or a directory that holds one, else an id of the hub.
+
+        Raises `UserError`; one for a model that cannot be fetched says where to get the file and what to do with it.
+        """
+        folded, path = name.strip().casefold(), Path(name).expanduser()
+        explicit = is_path(folded)
+        if not explicit and (folded in self._paths or folded in self._aliases):
+            return self.find(name).config
+        if explicit or path.exists():
+            return _read_json_object(path / "config.json" if path.is_dir() else path)
+        return self._from_hub(name.strip()) if is_hub_id(name.strip()) else self.find(name).config
+
+    def hub_id(self, name: object) -> str:
+        """The model's id on the Hugging Face hub; '' for a file, a config, or a name that has none."""
+        if not isinstance(name, str):
+            return ""
+        if is_hub_id(name.strip()):
+            return name.strip()
+        try:
+            return next((alias for alias in self.find(name).aliases if is_hub_id(alias)), "")
+        except UserError:  # the path of a file
+            return ""
+
+    def _from_hub(self, name: str) -> dict[str, Any]:
+        """A failure is remembered, so that a stream of requests for one unknown model waits for the network once."""
+        if name not in self._not_fetched:
+            try:
+                return _read_json_object(fetched_config(name))
+            except NotFetched as error:
+                self._not_fetched[name] = str(error)
+        text = (
+            f"{name!r} is not in the catalogue, and {self._not_fetched[name]}. Give the path of its config.json instead: "
+            f"curl -L -o config.json {config_address(name)}"
+        )
+        raise UserError(Problem("", "model", text, nearest_names(name, (*self._paths, *self._spellings))))
+
+    @cached_property
+    def _paths(self) -> dict[str, Path]:
+        return {path.stem: path for path in toml_files(self._folder)}
+
+    @cached_property
+    def _aliases(self) -> dict[str, str]:
+        """Folded alias -> canonical name; needs every file."""
+        return {alias.casefold(): name for name in self._paths for alias in self._model(name).aliases}
+
+    @property
+    def _spellings(self) -> tuple[str, ...]:
+        return tuple(alias for name in self._paths for alias in self._model(name).aliases)
+
+    def _model(self, canonical: str) -> Model:
+        if canonical not in self._read:
+            path = self._paths[canonical]
+            self._read[canonical] = read_struct(Model, read_toml(path), str(path))
+        return self._read[canonical]
+
+
+def is_path(model: str) -> bool:
+    """Whether a model's text can only be the path of a config.json or of its directory."""
+    return model.endswith((".json", "/")) or model.startswith(_PATHS)
+
+
+def _read_json_object(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except OSError as error:
+        raise UserError(Problem(str(path), "model", f"cannot be read: {error.strerror}.")) from None
+    except msgspec.DecodeError as error:
+        raise UserError(Problem(str(path), "model", f"is not a JSON object: {error}.")) from None

@@ -1,0 +1,90 @@
+"""Optimizers: the states each keeps per trained parameter, and the temporaries of its step.
+
+To add one is to add an entry to `OPTIMIZERS`: the accepted values of a workload, the choices of the form and the published schema
+follow from it. Symbols: w bytes of a full state (2 where everything is in 16 bit, else 4) · h width · f feed-forward width ·
+o share of the parameters that are outside the layers (embedding and head).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.workload.architecture import Architecture
+
+EIGHT_BIT_STATE = 1 + 4 / 256
+"""Bytes of a block-wise quantised state of bitsandbytes: one byte, and an FP32 absolute maximum a block of 256."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimizer:
+    """One optimizer, as PyTorch or bitsandbytes implements it."""
+
+    name: str
+    full_states: float = 0.0
+    """States of w bytes for every trained parameter."""
+    outside_states: float = 0.0
+    """Further such states for the parameters outside the layers."""
+    quantised_states: float = 0.0
+    """States of `EIGHT_BIT_STATE` bytes for every trained parameter."""
+    factored: bool = False
+    """One state for each row and each column of a matrix, instead of one for each parameter."""
+    full_temporaries: float = 0.0
+    """Temporaries of w bytes for every trained parameter, which a step makes for all of them at once."""
+    outside_temporaries: float = 0.0
+    """Further such temporaries for the parameters outside the layers."""
+    matrix_temporaries: float = 0.0
+    """Temporaries of w bytes for every element of the largest matrix, made matrix by matrix."""
+    updates: bool = True
+    """It changes the weights; without an update no gradient is kept and nothing is moved."""
+    source: str
+
+    def state_bytes(self, width_bytes: float, a: Architecture) -> float:
+        """Bytes of states per trained parameter, w·(full + outside·o) + quantised; factored: w·(1/h + 1/f)."""
+        full = width_bytes * (self.full_states + self.outside_states * (a.embedding + a.head) / a.total)
+        factored = width_bytes * (1 / a.width + 1 / max(1, a.ffn)) if self.factored else 0.0
+        return full + self.quantised_states * EIGHT_BIT_STATE + factored
+
+    def step_traffic_bytes(self, width_bytes: float, a: Architecture) -> float:
+        """Bytes a step moves per trained parameter: states read and written, and gradient, weight and new weight."""
+        return 2 * self.state_bytes(width_bytes, a) + 3 * width_bytes if self.updates else 0.0
+
+    def temporary_bytes(self, width_bytes: float, a: Architecture) -> float:
+        """Bytes of temporaries per trained parameter, those of the largest matrix apart."""
+        return width_bytes * (self.full_temporaries + self.outside_temporaries * (a.embedding + a.head) / a.total)
+
+
+OPTIMIZERS: dict[str, Optimizer] = {
+    one.name: one
+    for one in (
+        Optimizer(
+            name="adamw",
+            full_states=2,
+            full_temporaries=1,
+            source="torch.optim.AdamW (arXiv:1711.05101): two moments; its step over all parameters at once makes the root of each second moment",
+        ),
+        Optimizer(name="adamw-8bit", quantised_states=2, source="bitsandbytes AdamW8bit (arXiv:2110.02861): two moments"),
+        Optimizer(
+            name="paged-adamw-8bit",
+            quantised_states=2,
+            source="bitsandbytes PagedAdamW8bit (arXiv:2305.14314): as AdamW8bit, in pages the driver may move to the host",
+        ),
+        Optimizer(
+            name="adafactor",
+            factored=True,
+            matrix_temporaries=1,
+            source="Adafactor (arXiv:1804.04235): a factored second moment, unfolded for one matrix at a time",
+        ),
+        Optimizer(name="sgd", source="torch.optim.SGD"),
+        Optimizer(name="sgd-momentum", full_states=1, source="torch.optim.SGD with momentum"),
+        Optimizer(
+            name="muon",
+            full_states=1,
+            outside_states=1,
+            outside_temporaries=1,
+            source="Muon (torch.optim.Muon): a momentum of the layers' matrices; embedding and head are left to AdamW",
+        ),
+        Optimizer(name="none", updates=False, source="forward and backward alone"),
+    )
+}
