@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
+from planner.paths import DEFAULT_PRESET
 from widgets.base_app import BaseApp
-from widgets.options import DEFAULT_PRESET
 
 if TYPE_CHECKING:
     from planner.session import Session

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli import listing
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.terminal import sections as listing
 from planner.errors import UserError
 from planner.units import UNKNOWN, bytes_text, si_text
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from planner.cli import OpenApp
-
 if TYPE_CHECKING:
     from planner.session import Session
 
+OpenApp = Callable[..., int]
+"""Opens the terminal program with the options given by name; returns its exit code once it is closed."""
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 

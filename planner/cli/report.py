@@ -10,7 +10,7 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.settings import fields_of, name_sources, parse_settings
+from planner.cli.plan.settings import fields_of, name_sources, parse_settings
 from planner.errors import Problem, UserError
 from planner.present.command_line import PlanCommand
 from planner.workload.tasks import Objective
@@ -57,8 +57,8 @@ def report(
     Exits with 0 when something fits and 1 when nothing does; the report says what would change that.
     """
     from planner.engine.advice.ownership import Owning
+    from planner.paths import DEFAULT_PRESET
     from planner.present.decision import decide
-    from planner.session import DEFAULT_PRESET
 
     if form and out is not None and str(out) != "-":
         raise click.UsageError(f"--{form} prints to stdout; with --out the end of the file's name says what is written.")

@@ -15,7 +15,7 @@ SUBJECTS = {
     "measurement": ("planner.hardware.measurements.measurement", "Measurement"),
     "study": ("planner.engine.answers.study", "StudyAnswer"),
     "snapshot": ("planner.observe.snapshot", "Snapshot"),
-    "advice": ("planner.engine.advice.rightsizing", "Advice"),
+    "advice": ("planner.engine.advice.advice", "Advice"),
 }
 """Subject -> module and struct; only the one asked for is loaded."""
 

@@ -122,7 +122,7 @@ def study(
 
         sys.stdout.write(study_csv(found))
     else:
-        from planner.cli import listing
+        from planner.cli.terminal import sections as listing
         from planner.present.study import study_sections
 
         listing.print_sections(study_sections(found), listing.console())

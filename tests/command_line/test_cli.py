@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from repository import RunPlanner
 
-from planner.cli.settings import parse_settings
+from planner.cli.plan.settings import parse_settings
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.plan import Plan
 from planner.hardware.measurements.measurement import Measurement

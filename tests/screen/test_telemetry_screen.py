@@ -129,8 +129,8 @@ def test_every_figure_has_its_history_and_no_line_is_too_long(width: int) -> Non
     assert by_label["tensor"].split() == ["60", "%", "▅" * 10]
     assert by_label["memory"].split()[-1] == "▅" * 10  # half
     assert by_label["power"].split() == ["350/700", "W", "▅" * 10]
-    assert by_label["held back by"] == "power cap; of the last 5 s: power cap 12 %"
-    assert by_label["links, energy"].startswith("PCIe 5.0 ×16, 1,000.0 kWh since the driver")
+    assert by_label["held back by"] == "power cap 12 %"
+    assert by_label["links, energy"].startswith("PCIe 5.0 ×16, energy 1,000.0 kWh since the")
     assert by_label["memory errors"].startswith("0 not corrected, 12 corrected ever")
 
 

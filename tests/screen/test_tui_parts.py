@@ -15,19 +15,21 @@ from tui_sample import CHAT, sample_plan
 
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
+from planner.present.cells import spread_text
+from planner.present.plan import money_text, rate_text
 from planner.schema import read_toml
 from planner.units import GIB
-from planner.workload.presets import read_workload
+from planner.workload.presets import Preset, read_workload
 from widgets import config
 from widgets.actions.action import bindings
-from widgets.actions.plan_files import command_line
+from widgets.actions.plan_files import plan_command
 from widgets.actions.registry import ACTIONS, BY_ID
-from widgets.drawing.formatting import load_summary, money_text, rate_text, spread_text
 from widgets.drawing.memory_bar import split_cells
 from widgets.drawing.styles import INK, Paint
 from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.drawing.text import shorten_middle
 from widgets.drawing.theme import NAMES
+from widgets.panes.headline import load_summary
 from widgets.panes.machine.history import sparkline
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.table import matches
@@ -103,11 +105,11 @@ def test_the_stack_fills_its_width_and_shows_every_component(parts: list[float],
 @pytest.mark.parametrize(
     ("figure", "text"),
     [
-        (Figure(100, 86, 114, "spec"), "±14%"),
-        (Figure(100, 50, 110, "spec"), "+10/-50%"),
-        (Figure(1.0, 0.87, 1.0, "spec"), "-13%"),
+        (Figure(100, 86, 114, "spec"), "±14 %"),
+        (Figure(100, 50, 110, "spec"), "+10/-50 %"),
+        (Figure(1.0, 0.87, 1.0, "spec"), "-13 %"),
         (Figure(100, 20, 500, "spec"), "×÷5.0"),
-        (Figure(100, 52, 199, "spec"), "±99%"),
+        (Figure(100, 52, 199, "spec"), "±99 %"),
         (Figure(100, 34, 292, "spec"), "×÷2.9"),
         (Figure(100, 100, 100, "measured"), ""),
         (None, ""),
@@ -120,15 +122,16 @@ def test_a_range_reads_as_its_wider_side(figure: Figure | None, text: str) -> No
 @pytest.mark.parametrize("task", ["serve", "generate", "train", "prefill"])
 @pytest.mark.parametrize("width", [60, 76, 86, 104, 140])
 def test_columns_never_need_more_than_there_is(task: str, width: int) -> None:
-    rows = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve"}, ""), "measured").rows
-    fitted = fit_columns(columns_for(task), width, rows)
+    plan = sample_plan(read_workload({"model": "llama-3.1-70b", "task": task}, ""), "measured")
+    rows = plan.rows
+    fitted = fit_columns(columns_for(plan), width, rows)
     assert sum(cells + fitted.gap for _, cells in fitted.columns) - fitted.gap <= width
     names = [column.id for column, _ in fitted.columns]
     assert names[:3] == ["rank", "gpu", "gpus"]
     assert "rate" in names
     for column, cells in fitted.columns:
         for row in rows:
-            text = "".join(piece for piece, _ in column.cells(row, UNICODE, cells))
+            text = "".join(piece for piece, _ in column.pieces(row, UNICODE, cells))
             assert len(text) == cells, (column.id, text)
 
 
@@ -149,7 +152,8 @@ def test_the_command_names_every_change(tmp_path: Path) -> None:
     file.write_text(CHAT)
     loaded = dict(read_toml(file))
     now = put(put(put(loaded, "targets.p95_request_s", None), "model", "my model"), "input_tokens", {"mean": 600, "p95": 1500})
-    line = command_line("chat", loaded, now, "spec")
+    preset = Preset("chat", file, "user", read_workload(loaded, "chat"))
+    line = plan_command(preset, loaded, now, "spec").text
     assert line == (
         "gpu-planner plan chat --set input_tokens= --set input_tokens.mean=600 --set input_tokens.p95=1500 "
         "--set 'model=my model' --set targets.p95_request_s= --basis spec"

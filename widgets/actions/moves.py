@@ -40,7 +40,4 @@ TABLE = (
     _table("page-down", "ctrl+d,pagedown", "^d", "page down", "Half a page down.", "page(1)"),
     _table("page-up", "ctrl+u,pageup", "^u", "page up", "Half a page up.", "page(-1)"),
 )
-FORM = (
-    _form("next", "down", "↓ tab", "app.focus_next"),
-    _form("previous", "up", "↑ ⇧tab", "app.focus_previous"),
-)
+FORM = (_form("next", "down", "↓ tab", "app.focus_next"), _form("previous", "up", "↑ ⇧tab", "app.focus_previous"))

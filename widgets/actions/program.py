@@ -67,14 +67,7 @@ ACTIONS = (
         run=show_help,
         rank=11,
     ),
-    Action(
-        id="quit",
-        keys="q",
-        label="quit",
-        description="Leave; asks only while a benchmark runs.",
-        run=leave,
-        rank=12,
-    ),
+    Action(id="quit", keys="q", label="quit", description="Leave; asks only while a benchmark runs.", run=leave, rank=12),
     Action(
         id=PALETTE,
         keys="ctrl+p",

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from textual.message import Message
 
 from planner.errors import UserError
+from planner.present.cells import spread_text
+from planner.present.names import VERDICT_WORDS, device_name
+from planner.present.plan import rate_text, throughput
 from planner.units import UNKNOWN, bytes_text, si_text
 from widgets.background.planning import SessionThread
-from widgets.drawing.formatting import VERDICT_WORDS, device_name, rate_text, spread_text, throughput
 from widgets.panes.benchmark import PointLine, Run
 from widgets.panes.machine.history import Marks
 from widgets.screens.picker import Item
@@ -147,11 +149,10 @@ class BenchmarkRunner:
         """Note what the results so far changed in the answer for this machine."""
         if self.run.state == "idle":
             return
-        task = str(plan.task.get("task", ""))
         effects = []
         for gpu, row in _rows_here(plan).items():
-            was, now = self._rows_before.get(gpu), throughput(task, row.answer)
-            before = throughput(task, was.answer) if was is not None else None
+            was, now = self._rows_before.get(gpu), throughput(row.answer)
+            before = throughput(was.answer) if was is not None else None
             if was is None or now is None or before is None or (was.basis == row.basis and before.value == now.value):
                 continue
             place = f"rank {row.rank} stays" if was.rank == row.rank else f"rank {was.rank or UNKNOWN} to {row.rank or UNKNOWN}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from textual.content import Content
@@ -48,6 +49,16 @@ def labelled(label: str, cells: int, text: str, width: int, style: str = "", lab
     return [
         Content.assemble((f"{head:<{cells}}", label_style), (line, style))
         for head, line in zip_longest([label], fold(text, width - cells), fillvalue="")
+    ]
+
+
+def side_by_side(blocks: Sequence[tuple[Sequence[Content], int]]) -> list[Content]:
+    """Blocks of lines beside each other, each in its own number of cells."""
+    return [
+        Content.assemble(
+            *(part for (_, cells), line in zip(blocks, row, strict=True) for part in (line, " " * max(0, cells - line.cell_length)))
+        )
+        for row in zip_longest(*(lines for lines, _ in blocks), fillvalue=Content(""))
     ]
 
 

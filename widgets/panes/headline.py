@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from textual.content import Content
 from textual.widgets import Static
 
-from widgets.drawing.formatting import device_name, load_summary, model_name
+from planner.present.names import device_name, model_name
+from planner.units import duration_text, si_text, usd_text
 from widgets.drawing.text import shorten_end
 
 if TYPE_CHECKING:
@@ -83,3 +84,39 @@ def _age(as_of: str, today: dt.date) -> str:
     except ValueError:
         return ""
     return f", {days} d old" if days > 0 else ""
+
+
+def load_summary(task: Mapping[str, Any]) -> list[str]:
+    """The demand of a workload in short parts, most telling first: ['16.7 req/s', '600 → 200 tokens', 'p95 < 5 s']."""
+    parts: list[str] = []
+    if rate := task.get("request_rate_per_s"):
+        parts.append(f"{rate:,.4g} req/s")
+    elif concurrency := task.get("concurrency"):
+        parts.append(f"{concurrency} at once")
+    if sequence := task.get("sequence"):
+        parts.append(f"{sequence:,} tokens a sequence")
+    if batch := task.get("global_batch") or task.get("batch"):
+        parts.append(f"batch {batch:,}")
+    if task.get("input_tokens") is not None:
+        out = task.get("output_tokens")
+        parts.append(tokens_text(task["input_tokens"]) + (f" in, {tokens_text(out)} out" if out is not None else " tokens in"))
+    if tokens := task.get("train_tokens"):
+        parts.append(f"{si_text(tokens)} tokens".replace(" G tokens", " B tokens"))
+    elif (epochs := task.get("epochs")) and (tokens := task.get("dataset_tokens")):
+        parts.append(f"{epochs:g} epochs of {si_text(tokens)} tokens".replace(" G tokens", " B tokens"))
+    targets = task.get("targets", {})
+    labels = (("p95_request_s", "p95"), ("p95_ttft_s", "first token p95"), ("p95_tpot_s", "next token p95"))
+    parts += [f"{label} < {targets[key]:g} s" for key, label in labels if targets.get(key)]
+    if deadline := targets.get("deadline_h"):
+        parts.append(f"within {duration_text(deadline * 3600)}")
+    if budget := targets.get("budget_usd"):
+        parts.append(f"≤ {usd_text(budget)} $")
+    return parts
+
+
+def tokens_text(lengths: Any) -> str:
+    """Token lengths of a workload: 600, or {'mean': 600, 'p95': 1500} -> '600 (p95 1,500)'."""
+    if isinstance(lengths, Mapping):
+        tail = f" (p95 {lengths['p95']:,.0f})" if lengths.get("p95") else ""
+        return f"{lengths['mean']:,.0f}{tail}"
+    return f"{lengths:,.0f}"

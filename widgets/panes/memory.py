@@ -10,8 +10,9 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from planner.present.memory import memory_heading
+from planner.present.plan import TRAINING
 from planner.units import count_text
-from widgets.drawing.formatting import TRAINING, memory_heading
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.panes.frame import frame_of

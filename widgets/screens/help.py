@@ -8,8 +8,9 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
+from planner.present.cells import BASIS_WORDS
+from planner.present.names import VERDICT_WORDS
 from widgets.actions.action import ActionState
-from widgets.drawing.formatting import BASIS_WORDS, VERDICT_WORDS
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import labelled, styled_lines
 from widgets.screens.overlay import TextOverlay
@@ -22,7 +23,7 @@ PANE_TEXTS = {
     "M itemises its memory, T its time: phases by class of operator, the roofline with the operators on it, and every one of them.\n"
     "×: how many GPUs. layout: tp, pp, cp, ep, dp are tensor, pipeline, context, expert and data parallel; 3P:2D: three replicas read prompts, "
     "two decode. memory: of the fullest GPU, of what programs can take.\n"
-    "where: whose price it is; the line below the table has the instance, the market and the date.\n"
+    "provider: whose price it is; the line below the table has the instance, the market and the date.\n"
     "limit: what most of the time waits for: compute, bandwidth (of memory), attention, link (between GPUs), latency (of kernels), host.",
     "memory": "The fullest GPU at the moment of its peak. The dotted line is what may be used: an engine that serves takes a part of the GPU (memory_fraction, mostly 90 %), and the workload keeps some of that free (targets.headroom, 10 % unless it says another). Overhead is what "
     "PyTorch's own peak does not count: context, libraries, allocator slack. enter (or M anywhere) itemises it: every byte with its formula, "
@@ -45,7 +46,7 @@ PANE_TEXTS = {
 
 
 RANGES = (
-    ("±14%", "the range that should hold the truth nine times in ten"),
+    ("±14 %", "the range that should hold the truth nine times in ten"),
     ("×÷2.4", "the same as a factor: from the figure divided by it to the figure times it"),
 )
 KEY = 10

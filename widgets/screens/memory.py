@@ -12,12 +12,15 @@ from textual.content import Content
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, MemoryItem
 from planner.engine.answers.plan import Plan, PlanRow
+from planner.present.cells import Cell
+from planner.present.levers import lever_text
+from planner.present.memory import ledger
+from planner.present.names import COMPONENT_NAMES, device_name
 from planner.units import bytes_text, percent_text
 from widgets.base_app import BaseApp
-from widgets.drawing.formatting import COMPONENT_NAMES, device_name, spread_text
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import Symbols
-from widgets.drawing.text import bar_text, component_style
+from widgets.drawing.text import bar_text, component_style, labelled, side_by_side, styled_lines
 from widgets.panes.memory import headroom_of, memory_facts
 from widgets.screens.overlay import TextOverlay
 
@@ -96,18 +99,14 @@ def _head(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int) -> I
     """From the data sheet to what is left, and what that is enough for."""
     label = _label(width)
     total = row.answer.memory_bytes.total if row.answer.memory_bytes else None
-    for what, size, why in detail.ledger():
-        style = {"needed": "bold", "left": "bold $text-success", "too little by": "bold $text-error"}.get(what, "")
-        aside = why
-        if what == "needed" and total is not None:
-            reach = f"{spread_text(total)}, {bytes_text(total.low)} to {bytes_text(total.high)}"
-            aside = f"{why} {symbols.basis[total.basis]} {reach}"
-        first, *more = textwrap.wrap(aside, max(20, width - label - SIZE - 3)) or [""]
-        yield Content.assemble(
-            (f"{what:<{label}}", style or "$quiet"), (f"{bytes_text(size):>{SIZE}}", style), (f"   {first}", "$quiet")
-        )
-        yield from (Content.styled(f"{'':{label + SIZE + 3}}{line}", "$quiet") for line in more)
-    yield from (Content.styled(line, "$quiet") for line in textwrap.wrap(" · ".join(memory_facts(row)), width))
+    for fact in ledger(row, detail):
+        style = {"needed": "bold", "left": "bold $text-success", "too little by": "bold $text-error"}.get(fact.label, "")
+        cell, aside = fact.value if isinstance(fact.value, Cell) else Cell(fact.value), fact.aside
+        if cell.basis is not None and total is not None:
+            aside += f" {symbols.basis[cell.basis]} {cell.spread}, {bytes_text(total.low)} to {bytes_text(total.high)}"
+        head = Content.assemble((f"{fact.label:<{label}}", style or "$quiet"), (f"{cell.text:>{SIZE}}   ", style))
+        yield from side_by_side([([head], label + SIZE + 3), (styled_lines(aside, width - label - SIZE - 3, "$quiet"), 0)])
+    yield from styled_lines(" · ".join(memory_facts(row)), width, "$quiet")
     yield Content("")
 
 
@@ -123,10 +122,8 @@ def _levers(levers: Sequence[Lever], symbols: Symbols, width: int) -> Iterator[C
 def lever_lines(levers: Sequence[Lever], symbols: Symbols, width: int) -> Iterator[Content]:
     """Levers with what they save and cost; those that are enough stand out."""
     for lever in levers:
-        style = "$text-success" if lever.gpu else "$quiet"
-        cost = f" ({lever.cost_text})" if lever.cost_text else ""
-        for number, line in enumerate(textwrap.wrap(f"{lever.text}{cost}", max(20, width - 4)) or [""]):
-            yield Content.assemble((f"  {symbols.arrow} " if number == 0 else "    ", style), (line, style if lever.gpu else ""))
+        style, sign_style = ("$text-success", "$text-success") if lever.gpu else ("", "$quiet")
+        yield from labelled(f"  {symbols.arrow} ", 4, lever_text(lever), width, style, sign_style)
 
 
 def _components(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int) -> Iterator[Content]:

@@ -14,10 +14,11 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS
 from planner.units import UNKNOWN, si_text, usd_text
-from widgets.drawing.formatting import BASIS_WORDS, SHORT_BASIS_WORDS
 from widgets.drawing.plot import LogAxis, Plot
 from widgets.drawing.symbols import ASCII, Symbols
+from widgets.drawing.text import side_by_side
 from widgets.screens.overlay import ScrolledOverlay
 
 if TYPE_CHECKING:
@@ -161,7 +162,9 @@ class StudyScreen(ScrolledOverlay):
         shown = CHARTS if width >= BESIDE else (CHARTS[self._chart],)
         charts = [chart_lines(answer, name, title, self._symbols, (width // len(shown), room), ranges) for name, title in shown]
         self.query_one("#study-legend", Static).update(Content("\n").join(legend))
-        self.query_one("#study-charts", Static).update(Content("\n").join(_side_by_side(charts, width // len(shown))))
+        self.query_one("#study-charts", Static).update(
+            Content("\n").join(side_by_side([(chart, width // len(shown)) for chart in charts]))
+        )
         self.query_one("#study-story Static", Static).update(Content("\n").join(words))
         wide = width >= BESIDE
         law, vocabulary, oldest = ("depth law ", "vocabulary ", "oldest of ") if wide else ("", "", "")
@@ -268,15 +271,6 @@ def _banded(answer: StudyAnswer, ranges: int) -> list[int]:
         leading = {lead.gpu for lead in answer.leads}
         return [number for number, curve in enumerate(answer.curves) if curve.gpu in leading][:1]
     return [ranges - 1] if ranges <= len(answer.curves) else []
-
-
-def _side_by_side(charts: Sequence[Sequence[Content]], width: int) -> list[Content]:
-    """The charts' lines, each chart in its own `width` cells."""
-    lines = []
-    for number in range(max(map(len, charts))):
-        row = [chart[number] if number < len(chart) else Content("") for chart in charts]
-        lines.append(Content.assemble(*(cell for part in row for cell in (part, " " * max(0, width - part.cell_length)))))
-    return lines
 
 
 def _tick(text: Callable[[float], str], rounded: Callable[[str], str], value: float) -> str:

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from planner.engine.answers.figure import Figure, Percentiles
+from planner.engine.answers.figure import Figure
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
+from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS, NumberText, figure_text, spread_text
+from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, device_name
+from planner.present.plan import rate_text, throughput, throughput_label
+from planner.present.row_figures import row_figures
+from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, usd_text
 from widgets.base_app import BaseApp
-from widgets.drawing.formatting import (
-    BASIS_WORDS,
-    COMPONENT_NAMES,
-    VERDICT_WORDS,
-    device_name,
-    rate_text,
-    spread_text,
-    throughput,
-    throughput_label,
-)
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, component_style
 from widgets.panes.memory import headroom_of
@@ -44,8 +37,6 @@ VALUE = 12
 MARGIN = 2 + LABEL + VALUE + 3
 """Cells left of what is said of a value."""
 REACH, SOURCE = 26, 11
-IN_WORDS = 94
-"""Cells from which a basis is told in words beside its sign."""
 BAR = 32
 
 STYLES = {"fits": "$text-success", "misses-target": "$text-warning", "does-not-fit": "$text-error", "not-supported": "$text-error"}
@@ -126,13 +117,14 @@ class Page:
         """A share as a bar, as long as there is room for."""
         return bar_text(share, max(8, min(BAR, self.width - MARGIN - 6)), sign, " ").rstrip()
 
-    def figure(self, label: str, figure: Figure | None, text: Callable[[float | None], str]) -> Iterator[Content]:
+    def figure(self, label: str, figure: Figure | None, text: NumberText) -> Iterator[Content]:
         """A figure with its range and what it rests on; that in words where there is room."""
         if figure is None:
             return
         ranged = figure.low != figure.high
         reach = f"{text(figure.low)} to {text(figure.high)}" if ranged else "exact"
-        words = BASIS_WORDS[figure.basis] if ranged and self.width >= IN_WORDS else ""
+        room = self.width - MARGIN - 7 - REACH if ranged else 0
+        words = next((words[figure.basis] for words in (BASIS_WORDS, SHORT_BASIS_WORDS) if len(words[figure.basis]) <= room), "")
         yield Content.assemble(
             (f"  {label:<{LABEL}}", "$quiet"),
             f"{text(figure.value):>{VALUE}}",
@@ -234,36 +226,15 @@ def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
 
 
 def _speed(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
-    lines = list(_speeds(row, plan, page))
+    known = [one for one in row_figures(plan.task) if one.group in {"speed", "latency"}]
+    lines = [line for one in known for line in page.figure(one.label_with_unit, one.figure(row), one.text)]
     if lines:
         yield _heading("Speed", "± holds the truth nine times in ten")
         yield from lines
 
 
-def _speeds(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
-    answer = row.answer
-    task = str(plan.task.get("task", ""))
-    yield from page.figure(throughput_label(task), throughput(task, answer), rate_text)
-    yield from page.figure("tokens/s per GPU", answer.tokens_per_s_per_gpu, rate_text)
-    yield from page.figure("one stream, tokens/s", answer.decode_tokens_per_s, rate_text)
-    yield from page.figure("requests/s", answer.requests_per_s, si_text)
-    yield from page.figure("step", answer.step_s, duration_text)
-    yield from page.figure("MFU", answer.mfu, percent_text)
-    yield from page.figure("prefill", answer.prefill_s, duration_text)
-    latencies = (("first token", answer.ttft_s), ("next token", answer.tpot_s), ("whole request", answer.request_s))
-    for label, latency in latencies:
-        yield from _latency(label, latency, page)
-
-
-def _latency(label: str, latency: Percentiles | None, page: Page) -> Iterator[Content]:
-    if latency is not None:
-        yield from page.figure(f"{label}, mean", latency.mean, duration_text)
-        yield from page.figure(f"{label}, p95", latency.p95, duration_text)
-        yield from page.figure(f"{label}, p99", latency.p99, duration_text)
-
-
-def _money(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
-    offer, answer = row.offer, row.answer
+def _money(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+    offer = row.offer
     if row.verdict == "not-supported":
         return
     yield _heading("Money")
@@ -285,11 +256,9 @@ def _money(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
         yield from page.line(
             "a month", f"{usd_text(row.usd_per_month.value)} $", f"{usd_text(row.usd_per_h.value)} $/h × {HOURS_PER_MONTH:.0f} h"
         )
-    yield from page.figure("$ per million tokens", answer.usd_per_million_tokens, usd_text)
-    yield from page.figure("FLOP per $", answer.flop_per_usd, si_text)
-    yield from page.figure("whole job", row.job_h, lambda hours: duration_text(hours * 3600 if hours is not None else None))
-    yield from page.figure("whole job, $", row.job_usd, usd_text)
-    yield from page.figure("energy per token", answer.energy_j_per_token, partial(si_text, unit="J"))
+    for one in row_figures(plan.task):
+        if one.group == "money" and one.label not in {"rent", "a month"}:
+            yield from page.figure(one.label_with_unit, one.figure(row), one.text)
 
 
 def _bought(owned: Owned, page: Page) -> Iterator[Content]:
@@ -299,17 +268,14 @@ def _bought(owned: Owned, page: Page) -> Iterator[Content]:
 
 
 def _measured(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
-    task = str(plan.task.get("task", ""))
-    now = throughput(task, row.answer)
-    before = throughput(task, row.spec_answer) if row.spec_answer else None
+    now = throughput(row.answer)
+    before = throughput(row.spec_answer) if row.spec_answer else None
     if now is None or before is None:
         return
     yield _heading("What measuring changed")
-    yield from page.line(
-        throughput_label(task),
-        rate_text(now.value),
-        f"{rate_text(before.value)} {spread_text(before)} from public and vendor figures {page.symbols.arrow} {rate_text(now.value)} {spread_text(now)} {BASIS_WORDS[now.basis]}",
-    )
+    was = f"{figure_text(before, rate_text)} from public and vendor figures"
+    change = f"{was} {page.symbols.arrow} {figure_text(now, rate_text)} {BASIS_WORDS[now.basis]}"
+    yield from page.line(throughput_label(plan.task), rate_text(now.value), change)
 
 
 def _assumed(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:

@@ -1,4 +1,4 @@
-"""What the planner says of a benchmark point before it is measured, in the unit of the point."""
+"""Prediction of a benchmark point before it is measured, in the unit of the point."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _product(point: Measurement, ceilings: Ceilings) -> Figure | None:
     memory = ceilings.bandwidth_bytes_per_s
     product = Product(point.flop, point.bytes or 0.0, point.flop / point.value, spread_of(point))
     error = product.error(reached.value, ceilings.kernel_latency_s.value, memory.value, ceilings.knee)
-    flop_s, bytes_s = product.flop / reached.value, product.moved / memory.value
+    flop_s, bytes_s = product.flop / reached.value, product.moved_bytes / memory.value
     share = flop_s / (flop_s + bytes_s)
     spread = math.hypot(share * reached.spread, (1 - share) * memory.spread)
     value = point.value * math.exp(-error)

@@ -10,17 +10,18 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS, figure_text
+from planner.present.levers import lever_text
+from planner.present.names import device_name
+from planner.present.plan import rate_text, throughput
 from planner.units import duration_text, usd_text
-from widgets.drawing.formatting import BASIS_WORDS, SHORT_BASIS_WORDS, device_name, figure_text, rate_text, throughput
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import shorten_end
 from widgets.drawing.text_field import Entry
 from widgets.panes.frame import frame_of
-from widgets.panes.ranking.columns import ORDER_WORDS
 from widgets.panes.ranking.table import Ranking
 
 if TYPE_CHECKING:
-    from planner.engine.answers.lever import Lever
     from planner.engine.answers.plan import OfferAnswer, Plan, PlanRow
 
 MOST_LEVERS = 5
@@ -90,7 +91,7 @@ class RankingView(Vertical):
         row = next((row for row in plan.rows if row.here), None)
         if row is None:
             return Content("")
-        figure = throughput(str(plan.task.get("task")), row.answer)
+        figure = throughput(row.answer)
         speed = (
             f"{figure_text(figure, rate_text)} tok/s {self._symbols.basis[row.basis]} {SHORT_BASIS_WORDS[row.basis]}"
             if figure and row.answer.fits
@@ -106,18 +107,18 @@ class RankingView(Vertical):
         table = self.table
         counts = plan.counts
         shown = f"{len(table.rows)} of {counts.shown:,} shown" if table.filter_words else f"{counts.shown:,} shown"
-        order = table.order
-        by = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
-        if order.column is not None:
-            by = f"by {ORDER_WORDS[order.column]}{', high first' if order.descending else ''}"
+        by = table.order_words or OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
         spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
         marked = f" · {len(table.marked)} marked, c compares" if table.marked else ""
         wide = " · h l shift" if table.wide else ""
         title = f"{counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}{marked}{wide}"
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows}
-        words = SHORT_BASIS_WORDS if self.size.width < 80 else BASIS_WORDS
-        legend = "  ".join(f"{signs[row_basis]} {words[row_basis]}" for row_basis in signs if row_basis in used)
+        long, short = (
+            "  ".join(f"{signs[basis]} {words[basis]}" for basis in signs if basis in used)
+            for words in (BASIS_WORDS, SHORT_BASIS_WORDS)
+        )
+        legend = long if len(long) + 4 <= self.size.width else short
         frame_of(self).entitle(title, legend)
 
     def on_resize(self) -> None:
@@ -143,7 +144,10 @@ class RankingView(Vertical):
         lines = [Content.assemble(("this machine: " if row.here else "", "bold $accent"), row.why)]
         levers = plan.levers[:MOST_LEVERS] if plan is not None and row.rank is None and not row.here else []
         lines += [
-            Content.styled(self._lever(lever), "$text-success" if lever.gpu else "$text-warning" if number == 0 else "$quiet")
+            Content.styled(
+                f"{self._symbols.arrow} {lever_text(lever)}",
+                "$text-success" if lever.gpu else "$text-warning" if number == 0 else "$quiet",
+            )
             for number, lever in enumerate(levers)
         ]
         if not levers and (told := latencies(row, plan)):
@@ -162,7 +166,3 @@ class RankingView(Vertical):
     @property
     def _room(self) -> int:
         return max(20, self.size.width - 2)
-
-    def _lever(self, lever: Lever) -> str:
-        cost = f" ({lever.cost_text})" if lever.cost_text else ""
-        return f"{self._symbols.arrow} {lever.text}{cost}"

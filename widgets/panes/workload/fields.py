@@ -248,13 +248,7 @@ FURTHER: tuple[Field, ...] = (
         key="dataset_tokens", label="data set", unit="tokens", tasks=TRAINS, empty="none", about="with epochs, instead of train on"
     ),
     Field(key="epochs", label="epochs", tasks=TRAINS, empty="none", about="how often the data set is gone through"),
-    Field(
-        key="targets.headroom",
-        label="keep free",
-        kind="percent",
-        unit="%",
-        about="of the memory, for fragmentation",
-    ),
+    Field(key="targets.headroom", label="keep free", kind="percent", unit="%", about="of the memory, for fragmentation"),
 )
 """What stands below, where the form scrolls to."""
 

@@ -12,7 +12,7 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, folder_options, json_option, pass_invocation
-from planner.cli.telemetry_source import Origin
+from planner.cli.watch.source import Origin
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
@@ -104,13 +104,16 @@ def rightsize(
         owning=Owning(usd_per_kwh=kwh, hosting_usd_per_month=hosting),
     )
     if as_json:
-        from planner.cli.listing import print_json
+        from planner.cli.terminal.sections import print_json
 
         print_json(advice)
         return ExitCode.ANSWERED
-    from planner.cli.advice_text import print_advice
+    from planner.cli.terminal.sections import console, print_sections
+    from planner.present.advice import advice_sections
 
-    print_advice(advice, badge)
+    if badge:
+        print(f"[{badge}]")
+    print_sections(advice_sections(advice), console())
     return ExitCode.ANSWERED
 
 

@@ -41,8 +41,8 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
     many were answered, the error (predicted ÷ measured − 1: median, 90th percentile, signed median), the share inside the range
     low–high and the range's width. Exit code 1: nothing could be compared.
     """
-    from planner.cli import validate_tables
-    from planner.cli.validate_own import logged_comparisons, own_comparisons
+    from planner.cli.validate import tables as validate_tables
+    from planner.cli.validate.own import logged_comparisons, own_comparisons
 
     if only and folder is None:
         raise click.UsageError("--only chooses among the files of DIR; name the folder too.")

@@ -11,7 +11,7 @@ import click
 from planner.cli.emit.running import FORMS, Form, written
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.settings import fields_of, name_sources, parse_settings
+from planner.cli.plan.settings import fields_of, name_sources, parse_settings
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
@@ -77,7 +77,7 @@ def plan(
         raise click.UsageError("--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory and --time out.")
     changes = parse_settings(settings)
     session = invocation.session()
-    from planner.session import DEFAULT_PRESET
+    from planner.paths import DEFAULT_PRESET
 
     chosen = session.presets.load(preset or DEFAULT_PRESET)
     if gpus:
@@ -158,8 +158,8 @@ def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
 def _print_for_people(found: Plan, command: PlanCommand) -> None:
     from rich.text import Text
 
-    from planner.cli import listing
-    from planner.cli.table import print_plan
+    from planner.cli.plan.table import print_plan
+    from planner.cli.terminal import sections as listing
     from planner.present.levers import levers_section
     from planner.present.memory import memory_section
     from planner.present.plan import heading

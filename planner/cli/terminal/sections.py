@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -14,12 +15,14 @@ from planner.present.cells import Cell, Code, Fact, Facts, Paragraph, Part, Poin
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from planner.cli.text_table import TextTable
+    from planner.cli.terminal.text_table import TextTable
 
 UNBOUNDED_WIDTH = 10_000
 """Columns when stdout is no terminal and COLUMNS is not set: nothing is left out."""
 LEAST_ASIDE_WIDTH = 20
 """Characters to which remarks are folded at least."""
+UNIT = re.compile(r"(?<=\d) (?=(?:%|\$|[GM]iB|[TGM]?B/s|[TG]FLOP|W|h)(?:\W|$))")
+"""The space between a number and its unit."""
 STYLES = {"": "", "strong": "bold", "faint": "dim"}
 
 
@@ -50,7 +53,8 @@ def print_section(section: Section, out: Console) -> None:
     """Write the title of `section`, then its parts, fitted to `out`."""
     from rich.text import Text
 
-    out.print(Text(section.title, style="bold"))
+    if section.title:
+        out.print(Text(section.title, style="bold"))
     for part in section.parts:
         _print_part(part, out)
 
@@ -65,10 +69,10 @@ def _print_part(part: Part, out: Console) -> None:
             for line in fact_lines(facts, out.width):
                 out.print(Text(line), soft_wrap=True)
         case Paragraph(text, style):
-            out.print(Text(text, style=STYLES[style]))
+            out.print(Text("\n".join(folded(text, out.width)), style=STYLES[style]))
         case Points(items):
             for item in items:
-                out.print(Text(f"  {item}"))
+                out.print(Text("\n    ".join(folded(f"  {item}", out.width))))
         case Code(text):
             out.print(Text(f"    {text}", style="dim"), soft_wrap=True)
 
@@ -81,9 +85,15 @@ def fact_lines(facts: Sequence[Fact], width: int) -> Iterator[str]:
     for fact, cell in zip(facts, cells, strict=True):
         left = f"  {fact.label:<{labels}}  {cell.text:>{values}}  "
         aside = " ".join(filter(None, (fact.aside, cell.range_text)))
-        first, *more = textwrap.wrap(aside, max(LEAST_ASIDE_WIDTH, width - len(left))) or [""]
+        first, *more = folded(aside, max(LEAST_ASIDE_WIDTH, width - len(left)))
         yield f"{left}{first}".rstrip()
         yield from (" " * len(left) + line for line in more)
+
+
+def folded(text: str, width: int) -> list[str]:
+    """`text` on lines of at most `width` characters, none of which ends between a number and its unit."""
+    lines = textwrap.wrap(UNIT.sub("\xa0", text), width) or [""]
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()) -> None:
@@ -93,7 +103,7 @@ def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: 
 
 def print_table(table: Table[Any], out: Console) -> None:
     """Write `table` fitted to `out`, and say which columns a wider terminal would show."""
-    from planner.cli.text_table import fitted
+    from planner.cli.terminal.text_table import fitted
 
     fit = fitted(table, out.width)
     print_fitted(fit, [STYLES[table.style(item)] for item in table.items], out)

@@ -14,7 +14,7 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import json_option
-from planner.cli.telemetry_source import Origin, origin_options
+from planner.cli.watch.source import Origin, origin_options
 from planner.errors import Problem, UserError
 from planner.units import MIB
 
@@ -115,10 +115,10 @@ def _print(snapshot: Snapshot, *, as_json: bool, prometheus: bool = False) -> No
         return
     from rich.console import Console
 
-    from planner.cli.telemetry_table import telemetry_table
+    from planner.cli.watch.table import telemetry_text
 
     width = shutil.get_terminal_size((UNBOUNDED_WIDTH, 24)).columns
-    Console(width=width, highlight=False).print(telemetry_table(snapshot, width))
+    Console(width=width, highlight=False).print(telemetry_text(snapshot, width))
 
 
 def _started(
@@ -148,7 +148,7 @@ def _show_live(stack: ExitStack, origin: Origin, interval_s: float, recorder: Re
     from rich.console import Console
     from rich.live import Live
 
-    from planner.cli.telemetry_table import telemetry_table
+    from planner.cli.watch.table import telemetry_text
 
     console = Console(highlight=False)
     live = stack.enter_context(Live(console=console, auto_refresh=False))
@@ -165,4 +165,4 @@ def _show_live(stack: ExitStack, origin: Origin, interval_s: float, recorder: Re
             if telemetry.stale_for_s() is None or telemetry.latest is None:
                 continue
             snapshot = telemetry.latest
-        live.update(telemetry_table(snapshot, console.width, stale_for_s=telemetry.stale_for_s()), refresh=True)
+        live.update(telemetry_text(snapshot, console.width, stale_for_s=telemetry.stale_for_s()), refresh=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.cli.listing import STYLES, print_fitted, tell_left_out
-from planner.cli.text_table import TextTable, fitted
+from planner.cli.terminal.sections import STYLES, print_fitted, tell_left_out
+from planner.cli.terminal.text_table import TextTable, fitted
 from planner.present.cells import Table
 from planner.present.plan import legend, plan_table, reason, reasons
 

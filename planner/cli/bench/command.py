@@ -18,7 +18,7 @@ from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 
 if TYPE_CHECKING:
-    from planner.cli.bench_narrator import Narrator
+    from planner.cli.bench.narrator import Narrator
     from planner.hardware.measurements.store import Store
     from planner.observe.benchmark.events import BenchRequest, Failed, Finished
     from planner.observe.benchmark.process import BenchRun
@@ -191,7 +191,7 @@ def _worker_options(
 
 def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
     """Run it to its end, telling of it as it goes; the exit code."""
-    from planner.cli.bench_narrator import Narrator
+    from planner.cli.bench.narrator import Narrator
     from planner.observe.benchmark.process import BenchRun
 
     narrator = Narrator(as_json=as_json, measured=session.log_prediction)
@@ -211,7 +211,7 @@ def _emit(
     spread: tuple[int, int],
 ) -> int:
     """Write a job for the named GPUs, or those the plan ranks first, to stdout; `spread`: (GPUs of a node, nodes)."""
-    from planner.session import DEFAULT_PRESET
+    from planner.paths import DEFAULT_PRESET
 
     session = invocation.session()
     if model is not None:

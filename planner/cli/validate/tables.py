@@ -18,7 +18,7 @@ from planner.units import UNKNOWN, digits, percent_text
 if TYPE_CHECKING:
     from planner.workload.published.experiments import PublishedSet
 
-REASONS = Path(__file__).with_name("validate_reasons.toml")
+REASONS = Path(__file__).with_name("reasons.toml")
 HEADS = ("n", "answered", "median", "p90", "signed", "inside", "width")
 NOT_ASKED_SHOWN = 12
 
@@ -130,7 +130,7 @@ def print_tables(result: Validation) -> None:
     """Write the tables for a terminal, and on stderr what was not asked."""
     import sys
 
-    from planner.cli.listing import print_columns
+    from planner.cli.terminal.sections import print_columns
 
     for title, heads, rows in tables(result):
         print(f"{title}{f' ({result.folder}: {result.experiments} experiments)' if title == 'By kind' else ''}")

@@ -10,7 +10,7 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
-from planner.cli.listing import print_columns, print_json
+from planner.cli.terminal.sections import print_columns, print_json
 from planner.units import UNKNOWN, bytes_text, digits, percent_text, si_text
 
 if TYPE_CHECKING:

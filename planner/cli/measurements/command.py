@@ -12,10 +12,10 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
-from planner.cli.listing import print_card, print_columns, print_json
-from planner.cli.measured_text import value_text
+from planner.cli.terminal.sections import print_card, print_columns, print_json
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.measurements.measurement import UNITS, Measurement, MeasurementKind, Origin
+from planner.present.measurement import value_text
 from planner.units import UNKNOWN, bytes_text, percent_text, si_text
 
 if TYPE_CHECKING:

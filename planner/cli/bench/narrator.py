@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from planner.cli.measured_text import value_text
+from planner.present.measurement import value_text
 from planner.units import UNKNOWN, duration_text
 
 if TYPE_CHECKING:

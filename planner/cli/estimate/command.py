@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import msgspec
 
+from planner.cli.estimate.forks import Shared, spare_processors
 from planner.cli.exits import ExitCode
-from planner.cli.forks import Shared, spare_processors
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.errors import Problem, UserError
 from planner.schema import faults
