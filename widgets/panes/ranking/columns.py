@@ -85,8 +85,8 @@ class DrawnColumn:
             return [(UNKNOWN.rjust(width), "quiet")]
         if self.id == "memory" and cell.share is not None:
             style = "does-not-fit" if cell.share > 1 else "tight" if cell.share > TIGHT_SHARE else "fits"
-            bar = bar_text(cell.share, width - SHARE_WIDTH, symbols.filled, symbols.empty)
-            return [(bar, style), (cell.text.rjust(SHARE_WIDTH), "figure")]
+            text = f" {cell.text}".rjust(SHARE_WIDTH)
+            return [(bar_text(cell.share, width - len(text), symbols.filled, symbols.empty), style), (text, "figure")]
         if cell.basis is not None:
             return [
                 (cell.text.rjust(width - SPREAD_WIDTH - 2), "figure"),
