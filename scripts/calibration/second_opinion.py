@@ -78,7 +78,9 @@ def _question(session: Session, experiment: Experiment, answer: Answer | Excepti
         return str(why)
 
 
-def their_answers(questions: Iterable[dict[str, Any]], python: Path, record: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def their_answers(
+    questions: Iterable[dict[str, Any]], python: Path, record: Path
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """(versions, answers by key), those that `record` holds and new ones, which are added to it."""
     versions, known = read_record(record)
     wanted = {question["key"]: question for question in questions if question["key"] not in known}
