@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# processes that tests run in: they wait a lot, so there are more than processors
+# processes that the tests run in
 WORKERS ?= auto
 RUNTIME := $(VENV)/.runtime-installed
 DEVELOPMENT := $(VENV)/.development-installed
