@@ -25,7 +25,7 @@ test: $(DEVELOPMENT) ## Lint, types, contracts and tests: what has to pass
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check tests-together
 	"$(BIN)/pytest" -q -m alone
 
-tests-together: $(DEVELOPMENT) # the tests that may run beside each other
+tests-together: $(DEVELOPMENT) ## Only the tests that may run beside each other
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "not alone"
 
 test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen or PyTorch
