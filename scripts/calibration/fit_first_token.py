@@ -25,7 +25,7 @@ from published import experiments_of, options_of, plain_session
 
 from planner.engine.answers.answer import Answer
 from planner.engine.columns import Table
-from planner.engine.explain.candidate import candidate_of
+from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.engine import Engine
 from planner.engine.job.engines import find_engine
 from planner.engine.job.resolve import resolve

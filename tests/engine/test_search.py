@@ -18,7 +18,7 @@ from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.memory import MemoryColumns, memory_of
-from planner.engine.memory.peak_moments import moments_of
+from planner.engine.memory.step_phases import phases_of
 from planner.engine.memory.training import peak_of, terms_at
 from planner.engine.performance.training import step_of
 from planner.engine.search.deployment import Deployments
@@ -95,13 +95,13 @@ def test_steps_whose_passes_are_timed_once_take_what_each_takes(preset: str, cha
         np.testing.assert_array_equal(once.by_class[name], seconds, err_msg=name)
 
 
-def test_the_peak_of_a_step_is_its_fullest_moment() -> None:
+def test_the_peak_of_a_step_is_its_fullest_phase() -> None:
     job, nodes, chips = prepared(workload("llama-3.1-405b-pretrain", dtype="bf16", max_gpus=1024))
     layouts = enumerate_layouts(job, nodes)
     node, layout = everywhere(layouts)
     t = Candidates([job], np.zeros_like(node), chips, node, layouts.columns(node, layout)).table()
-    sums = [np.broadcast_to(added(term.bytes for term in terms_at(t, moment)), (t.rows,)) for moment in moments_of(t)]
-    assert len({int(moment) for moment in np.argmax(sums, axis=0)}) > 1
+    sums = [np.broadcast_to(added(term.bytes for term in terms_at(t, phase)), (t.rows,)) for phase in phases_of(t)]
+    assert len({int(phase) for phase in np.argmax(sums, axis=0)}) > 1
     np.testing.assert_array_equal(added(term.bytes for term in terms_at(t, peak_of(t))), np.max(sums, axis=0))
 
 

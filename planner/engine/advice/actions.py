@@ -1,4 +1,4 @@
-"""What to do about one GPU, by what limits it: what costs nothing first, then other hardware, then other prices."""
+"""Actions for one GPU, by what limits it: free ones first, then other hardware, then other prices."""
 
 from __future__ import annotations
 

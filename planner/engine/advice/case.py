@@ -21,7 +21,7 @@ from planner.workload.tasks import Market, Workload
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What advice rests on beside what was observed."""
+    """The data that advice rests on beside the observation."""
 
     find_gpu: Mapping[str, Gpu]
     """Every part of the catalogue by its name."""
@@ -29,11 +29,11 @@ class Inputs:
     chip: FindChip
     estimate: Estimate
     workload: Workload | None = None
-    """What runs on each GPU, where it is known."""
+    """The workload on each GPU, where it is known."""
     tokens_per_s: float | None = None
-    """Of one GPU, where it was measured."""
+    """Throughput of one GPU, where it was measured."""
     usd_per_h: float | None = None
-    """What one GPU costs now, where it was said."""
+    """Price of one GPU now, where the user gave it."""
     providers: Sequence[str] = ()
     owning: Owning = field(default_factory=Owning)
 
@@ -58,7 +58,7 @@ class Case:
         return self._monthly(self.rent * share, f"{self.rent:.2f} $/h{times}", at_most=at_most)
 
     def saving_at(self, usd_per_h: float) -> Saving | None:
-        """What a GPU at `usd_per_h` in its place saves over a month; None without a price."""
+        """Saving over a month of a GPU at `usd_per_h` in place of this one; None without a price."""
         return self._monthly(self.rent - usd_per_h, f"({self.rent:.2f} - {usd_per_h:.2f}) $/h")
 
     def _monthly(self, usd_per_h: float, how: str, *, at_most: bool = False) -> Saving | None:

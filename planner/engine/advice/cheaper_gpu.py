@@ -25,12 +25,12 @@ Estimate = Callable[[Sequence[Request]], list[Answer | UserError]]
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the job was seen to use of a GPU, with a margin; None: not seen."""
+    """Resources the job was observed to use, with a margin; None: not observed."""
 
     memory_bytes: float | None = None
     bytes_per_s: float | None = None
     matrix_flop_per_s: float | None = None
-    """As if in 16 bits."""
+    """Counted as if all products were in 16 bits."""
     vector_flop_per_s: float | None = None
     """FP32 pipes."""
     sm_hz: float | None = None
@@ -49,7 +49,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> Need:
-    """What `seen` used of `gpu`: shares of the counters times the vendor's figures, and `MARGIN`.
+    """Resources of `gpu` that `seen` used: shares of the counters times the vendor's figures, and `MARGIN`.
 
     `by_cycles` asks for as many busy multiprocessors as well: right where nothing else tells how much work it is.
     """
@@ -142,13 +142,13 @@ def cheaper_by_engine(
 
 
 def caveats(gpu: Gpu) -> list[str]:
-    """What moving to `gpu` asks for beside the move."""
+    """Conditions of a move to `gpu`."""
     superchip = "superchip" in (gpu.form_factor or "").casefold()
     return ["its host's processor is ARM: programs have to be there for it"] if superchip else []
 
 
 def changed(workload: Workload, gpu: str, estimate: Estimate, **fields: object) -> Answer | None:
-    """What the engine says of one `gpu` with `fields` of the workload changed; None where it cannot be or does not fit."""
+    """Answer for one `gpu` with `fields` of the workload changed; None where that is refused or does not fit."""
     (answer,) = estimate([_request(msgspec.structs.replace(workload, **fields), gpu)])
     return None if isinstance(answer, UserError) or not answer.fits else answer
 

@@ -1,4 +1,4 @@
-"""What to change about a GPU, whatever runs on it: give it back, share it, move, rent it otherwise, cool it, measure it."""
+"""Actions on a GPU, whatever runs on it: give it back, share it, move, rent it otherwise, cool it, measure it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to change about the job on a GPU: its batch, its number formats, its checkpointing."""
+"""Actions on the job that runs on a GPU: its batch, its number formats, its checkpointing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one GPU of each kind costs an hour now, in each market."""
+"""Price of one GPU of each kind for an hour, in each market."""
 
 from __future__ import annotations
 

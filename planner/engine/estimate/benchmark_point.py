@@ -1,4 +1,4 @@
-"""What the planner says of a benchmark point before it is measured, in the unit of the point."""
+"""Prediction of a benchmark point before it is measured, in the unit of the point."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _answers(kind: str, prepared: Sequence[_Prepared]) -> list[Answer]:
 
 
 def _assumed_load(kind: str, item: _Prepared, layout: LayoutColumns, row: int) -> dict[str, object]:
-    """What the load of a service came to: requests that wait on a replica, or the replicas that read prompts."""
+    """Load that a service came to: requests that wait on a replica, or replicas that read prompts."""
     if kind == "pools" and item.request.prefill_replicas is None:
         return {"prefill_replicas": round(float(layout.prefill[row]))}
     waiting = item.layout.sequences - float(layout.sequences[row])

@@ -28,7 +28,7 @@ SEEDS, MEASURED = 4, 100
 WAITED = tuple(name for name in LATENCY_COLUMNS if not name.startswith("tpot"))
 """Latencies that a request's wait for its admission is part of."""
 MOST_SEQUENCES = 65536.0
-"""In flight on a replica that keeps no cache."""
+"""Sequences in flight on a replica that keeps no cache."""
 
 
 def in_flight(candidates: Candidates) -> Candidates:
@@ -50,7 +50,7 @@ def in_flight(candidates: Candidates) -> Candidates:
 
 
 def in_flight_in_pools(candidates: Candidates) -> Candidates:
-    """The same of disaggregated services, with the pools that were left open."""
+    """Disaggregated `candidates` with the sequences in flight on a decoding replica, and the pools that were left open."""
     layout = settled(candidates.table(), _cached_sequences(candidates), asked_of(candidates.jobs, candidates.job_index))
     return replace(candidates, layout=layout)
 
@@ -80,7 +80,7 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     wait_s = waiting / e.serve.requests_per_s
     serve = replace(e.serve, **{name: getattr(e.serve, name) + wait_s for name in WAITED})
     jobs = [e.candidates.jobs[int(number)] for number in e.candidates.job_index]
-    varied = np.array([not job.lockstep and _varies(job) for job in jobs])
+    varied = np.array([not job.uniform_loop and _varies(job) for job in jobs])
     rows = np.flatnonzero(varied & e.memory.fits)
     if not rows.size:
         return replace(e, serve=serve)

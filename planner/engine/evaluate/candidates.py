@@ -8,10 +8,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.columns import LayoutColumns, Rows, Table
 from planner.engine.columns.table import ChipColumns, DraftColumns, EngineColumns, FootprintColumns, JobColumns, ModelColumns
 from planner.engine.job.job import Job
-from planner.engine.performance.operators.chip import Chip
+from planner.engine.performance.operators.chip import Chip, fabric_of, link_of
+from planner.engine.records.layout import Layout, spread
+from planner.hardware.catalogue.gpus import Gpu
 
 R = TypeVar("R")
 
@@ -53,3 +56,28 @@ def _used(records: Sequence[R], index: Rows) -> tuple[Sequence[R], Rows]:
         return records, index
     used = sorted(set(index.tolist()))
     return [records[number] for number in used], np.searchsorted(used, index)
+
+
+def candidate_of(job: Job, chip: Chip, layout: LayoutAnswer, *, nvlink: bool | None = None) -> Candidates:
+    """`job` on `chip`, spread as `layout` says; `nvlink` as an offer says it, which memory does not depend on."""
+    one = np.zeros(1, dtype=np.int64)
+    return Candidates([job], one, [chip], one, LayoutColumns.gather([_spread(job, chip.gpu, layout, nvlink)], one))
+
+
+def _spread(job: Job, gpu: Gpu, layout: LayoutAnswer, nvlink: bool | None) -> Layout[float]:
+    return spread(
+        tp=layout.tp,
+        pp=layout.pp,
+        dp=layout.dp,
+        cp=layout.cp,
+        ep=layout.ep,
+        virtual_stages=layout.virtual_stages,
+        gpus_per_node=layout.gpus_per_node,
+        sharding=layout.sharding or "none",
+        checkpointing=layout.checkpointing or "none",
+        micro_batch=float(layout.micro_batch or job.micro_batch or 1),
+        sequences=float(layout.batch or 1),
+        prefill=layout.prefill_replicas,
+        link=link_of(gpu, None, nvlink=nvlink),
+        fabric_bytes_per_s=fabric_of(gpu, None, layout.gpus_per_node)[1],
+    )

@@ -27,14 +27,14 @@ class Evaluated:
     spread: Floats
     """Half width of the logarithm of every time."""
     queue: Queue | None = None
-    """Where requests were simulated, or replicas have pools."""
+    """Queue of requests, where they were simulated or replicas have pools."""
 
     def take(self, keep: Rows) -> Evaluated:
         """The rows `keep`, evaluated again."""
         return evaluate(self.candidates.take(keep))
 
     def with_layout(self, layout: LayoutColumns) -> Evaluated:
-        """The same with other layout columns, nothing else computed again."""
+        """A copy with other layout columns; nothing else is computed again."""
         return replace(self, candidates=replace(self.candidates, layout=layout), table=replace(self.table, layout=layout))
 
 

@@ -1,4 +1,4 @@
-"""How far off the formulas are: what of a range no ceiling explains."""
+"""Ranges of times: the error of the formulas, of the ceilings and of the network."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ source counting alike. `STREAM_SPREAD` stands in its place for the time between 
 one stream are further apart than those of whole batches. `FIRST_TOKEN_SPREAD` is the further one of the time to first token under
 load, which depends on how requests happen to arrive."""
 NETWORK_SPREAD = math.log(2)
-"""Of the time spent between nodes over a network that was taken to be as usual for its GPU: half or twice as fast. An assumption."""
+"""Half width for time spent between nodes over a network assumed to be the usual one of the GPU: half or twice as fast. An assumption."""
 MEASURED_SHARE = 0.5
-"""How much of it is left when compute and bandwidth were measured on the device itself."""
+"""Share of a formula's spread that is left when compute and bandwidth were measured on the device itself."""
 
 
 def formulas_share(chip: Chip) -> float:
@@ -52,7 +52,7 @@ def time_spread(candidates: Candidates, t: Table, timed: StepColumns | ServeColu
 
 
 def network_spread(t: Table, timed: StepColumns | ServeColumns) -> Floats:
-    """What the network between nodes adds to the spread of a step's or a request's time; nothing inside a node or where it was measured.
+    """Spread that the network between nodes adds to a step's or a request's time; 0 inside a node or where the network was measured.
 
     In training it is what the step waits for exchanges among replicas and stages, in inference the tensor parallelism over nodes.
     """

@@ -36,10 +36,10 @@ class Supply:
     machine: Sequence[Gpu]
     """Devices of this machine."""
     local_counts: Mapping[str, int]
-    """How many of each this machine has, by name."""
+    """Number of each of them, by name."""
     chip: FindChip
     spec_chip: FindChip
-    """The same without this machine's measurements."""
+    """Look-up without this machine's measurements."""
 
     def gpu_of(self, row: PlanRow) -> Gpu:
         """The part that `row` is about: this machine's own where the row is of this machine."""
@@ -53,7 +53,7 @@ class Supply:
 
     @cached_property
     def _nvlink(self) -> dict[tuple[str, str, str, str], bool | None]:
-        """By provider, instance, region and GPU; of several such offers the first counts."""
+        """NVLink of an offer by provider, instance, region and GPU; the first of several such offers counts."""
         return {(one.provider, one.instance, one.region, one.gpu): one.nvlink for one in reversed(self.offers)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.errors import Problems
-from planner.workload.tasks import LATENCY_TARGETS, Lengths, Workload
+from planner.workload.tasks import LATENCY_TARGETS, Lengths, Workload, trains
 
 _POSITIVE = (
     "micro_batch",
@@ -20,8 +20,8 @@ _POSITIVE = (
 )
 
 
-def check_numbers(workload: Workload, problems: Problems) -> None:
-    """Add to `problems` every number that cannot be."""
+def check_ranges(workload: Workload, problems: Problems) -> None:
+    """Add to `problems` every number that is out of range or contradicts another."""
     for name in _POSITIVE:
         value = getattr(workload, name)
         if value is not None and value <= 0:
@@ -49,9 +49,9 @@ def check_numbers(workload: Workload, problems: Problems) -> None:
                 "prefix_tokens", f"{workload.prefix_tokens} is not accepted; it has to be at least 0 and below input_tokens."
             )
     _check_epochs(workload, problems)
-    amount = workload.tokens_to_train if workload.task in {"train", "finetune"} else workload.requests
+    amount = workload.tokens_to_train if trains(workload.task) else workload.requests
     if workload.targets.deadline_h is not None and amount is None:
-        key = "train_tokens" if workload.task in {"train", "finetune"} else "requests"
+        key = "train_tokens" if trains(workload.task) else "requests"
         problems.add(key, f"missing; a deadline of {workload.targets.deadline_h:g} h needs to know how much there is to do.")
     if workload.targets.headroom is not None and not 0 <= workload.targets.headroom < 1:
         problems.add("targets.headroom", f"{workload.targets.headroom} is not accepted; it has to be at least 0 and below 1.")

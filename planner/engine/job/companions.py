@@ -1,48 +1,37 @@
-"""Further models and adapters on the same GPUs: what they hold beside the model that is run."""
+"""What further models and adapters hold on the same GPUs beside the model that is run."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from planner.errors import Problems, nearest_names
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import adapter_parameters
-from planner.workload.tasks import Companion, Workload
+from planner.workload.tasks import Companion, Workload, trains
 from planner.workload.weights import FORMATS
 
-ADAPTER_BYTES = 2.0
-"""Of one adapter parameter while serving: they are kept in 16 bit."""
+SERVED_ADAPTER_BYTES = 2.0
+"""Bytes of one adapter parameter while serving: adapters are kept in 16 bit."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Held:
-    """Totals over all companions, before they are divided among GPUs."""
+def companion_numbers(workload: Workload, architecture: Architecture, problems: Problems) -> dict[str, float]:
+    """Totals over all companions before they are divided among GPUs, by the names of `JobNumbers`.
 
-    frozen_bytes: float = 0.0
-    """Weights of reference, reward and draft models."""
-    trained: float = 0.0
-    """Parameters of critics."""
-    cached_per_token: float = 0.0
-    """KV elements of draft models, all their layers."""
-    adapter_bytes: float = 0.0
-    """Adapters loaded for serving."""
-
-
-def held(workload: Workload, architecture: Architecture, problems: Problems) -> Held:
-    """What `workload` holds beside its model; every companion or adapter that cannot be is added to `problems`."""
-    train = workload.task in {"train", "finetune"}
-    frozen = trained = cached = 0.0
+    Every companion or adapter that cannot be is added to `problems`.
+    """
+    frozen_bytes = trained = cached = 0.0
     for number, (companion, other) in enumerate(zip(workload.companions, architecture.companions, strict=True)):
-        _check(companion, f"companions[{number}]", problems, train=train)
+        _check(companion, f"companions[{number}]", problems, train=trains(workload.task))
         if companion.role == "critic":
             trained += other.total
         elif companion.weight_dtype in FORMATS:
-            frozen += FORMATS[companion.weight_dtype].stored(other).total_bytes
+            frozen_bytes += FORMATS[companion.weight_dtype].stored(other).total_bytes
         if companion.role == "draft":
             cached += other.layers * other.cached_per_token
-    return Held(
-        frozen_bytes=frozen, trained=trained, cached_per_token=cached, adapter_bytes=_adapters(workload, architecture, problems)
-    )
+    return {
+        "frozen_bytes": frozen_bytes,
+        "trained_beside": trained,
+        "draft_cached": cached,
+        "adapter_bytes": _adapter_bytes(workload, architecture, problems),
+    }
 
 
 def _check(companion: Companion, key: str, problems: Problems, *, train: bool) -> None:
@@ -56,15 +45,16 @@ def _check(companion: Companion, key: str, problems: Problems, *, train: bool) -
         )
 
 
-def _adapters(workload: Workload, architecture: Architecture, problems: Problems) -> float:
+def _adapter_bytes(workload: Workload, architecture: Architecture, problems: Problems) -> float:
     """Bytes of the adapters that are loaded while generating or serving."""
     if workload.adapters is not None:
-        if workload.task in {"train", "finetune"}:
+        if trains(workload.task):
             problems.add("adapters", "counts adapters loaded while generating or serving; `lora` alone says what is trained.")
         elif workload.lora is None:
             problems.add("adapters", f"{workload.adapters} adapters of which size? `lora` has to say rank and targets.")
         elif workload.adapters < 1:
             problems.add("adapters", f"{workload.adapters} is not accepted; it has to be at least 1.")
-    if workload.lora is None or workload.task in {"train", "finetune"}:
+    if workload.lora is None or trains(workload.task):
         return 0.0
-    return (workload.adapters or 1) * adapter_parameters(architecture, workload.lora.rank, workload.lora.adapted) * ADAPTER_BYTES
+    one = adapter_parameters(architecture, workload.lora.rank, workload.lora.adapted)
+    return (workload.adapters or 1) * one * SERVED_ADAPTER_BYTES

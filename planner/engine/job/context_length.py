@@ -1,8 +1,8 @@
-"""How many tokens a model has positions for, and workloads that ask for more.
+"""Sequences longer than the positions of a model.
 
-A plan refuses them, as inference engines do. A candidate given in full is answered, and the answer says so: runs beyond a model's own
-positions are measured and published. Training may go beyond rotary positions, which is how contexts are extended, and nothing ends
-where attention is biased by distance (ALiBi).
+A plan refuses them, as inference engines do. A candidate given in full is answered, and the answer says so, because runs beyond a
+model's own positions are measured and published. Training may go beyond rotary positions, which is how contexts are extended. With a
+bias by distance (ALiBi) there is no limit.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from planner.workload.tasks import Lengths, Workload, trains
 
 
 def check_context(workload: Workload, architecture: Architecture) -> None:
-    """Raises `UserError` for sequences that are longer than the model's positions and cannot be."""
-    found = _beyond(workload, architecture)
-    if found is None or architecture.alibi or (trains(workload.task) and architecture.rotary):
+    """Raises `UserError` for sequences that are longer than the model allows."""
+    excess = _beyond(workload, architecture)
+    if excess is None or architecture.alibi or (trains(workload.task) and architecture.rotary):
         return
-    key, given, before = found
+    key, given, before = excess
     most = architecture.max_context or 0
     room = f"{most - before:,} after {before:,} of input_tokens" if before else f"{most:,}"
     raise UserError(
@@ -25,17 +25,17 @@ def check_context(workload: Workload, architecture: Architecture) -> None:
     )
 
 
-def context_assumed(workload: Workload, architecture: Architecture) -> dict[str, str]:
-    """That positions are taken to go on, for the answer; empty where the model has enough."""
-    found = _beyond(workload, architecture)
-    if found is None:
+def positions_assumed(workload: Workload, architecture: Architecture) -> dict[str, str]:
+    """What the answer says of positions beyond the model's own; empty where it has enough."""
+    excess = _beyond(workload, architecture)
+    if excess is None:
         return {}
-    _, given, before = found
+    _, given, before = excess
     return {"positions": f"{given + before:,} tokens, though the model's own end at {architecture.max_context:,}"}
 
 
 def _beyond(workload: Workload, architecture: Architecture) -> tuple[str, int, int] | None:
-    """(key, tokens it asks for, tokens before them) of what is longer than the model's positions."""
+    """(key, its tokens, tokens before them) of the length that is beyond the model's positions; None where none is."""
     most = architecture.max_context
     if most is None:
         return None
@@ -53,7 +53,7 @@ def _beyond(workload: Workload, architecture: Architecture) -> tuple[str, int, i
 
 
 def _length(given: int | Lengths | None) -> tuple[int, int]:
-    """(the longest that is told of, the mean)."""
+    """(longest, mean) of a length."""
     if isinstance(given, Lengths):
         return round(max(given.mean, given.p50 or 0.0, given.p95 or 0.0)), round(given.mean)
     return given or 0, given or 0

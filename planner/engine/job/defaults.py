@@ -1,4 +1,4 @@
-"""A value as given, or the default that is then reported."""
+"""The values of a workload, with defaults where it says nothing."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 from planner.workload.tasks import Workload
 
 
-class Chooser:
-    """Takes what was given, or a default that is then reported."""
+class Defaults:
+    """Values as given, or defaults, which are recorded in `assumed`."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
         self.assumed: dict[str, Any] = {}
 
-    def __call__(self, name: str, default: Any) -> Any:
-        """The value of `name` as given, else `default`, which is reported from then on."""
+    def given_or(self, name: str, default: Any) -> Any:
+        """The value of `name`; where it is absent, `default`, which is recorded."""
         given = getattr(self._workload, name)
         if given is None:
             self.assumed[name] = default

@@ -1,33 +1,33 @@
-"""Speculative decoding: the draft model whose passes are timed, and what it is asked."""
+"""Speculative decoding: the draft model whose passes are timed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.engine.job.defaults import Chooser
-from planner.engine.job.weight_storage import UNPACK_HOST_S, stored_bytes
+from planner.engine.job.defaults import Defaults
+from planner.engine.job.weight_storage import weight_numbers
 from planner.engine.records.job import StoredWeights
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Companion, Workload
 
 USUAL_DRAFT_TOKENS = 4
-"""Tokens proposed at once where nothing is said: Leviathan et al. (arXiv:2211.17192) find 3 to 7 best, vLLM's examples ask for 3 to 5."""
+"""Tokens proposed at once where the workload does not say: Leviathan et al. (arXiv:2211.17192) find 3 to 7 best, vLLM's examples ask for 3 to 5."""
 MOST_DRAFT_TOKENS = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draft(StoredWeights[float]):
-    """A model that proposes tokens; the rest of what is computed with it is as the workload says."""
+    """A model that proposes tokens; it computes in the types of the workload."""
 
     architecture: Architecture
     tokens: float
-    """Proposed for each pass of the model."""
+    """Tokens proposed for each pass of the model."""
     acceptance: float
 
 
-def draft_of(workload: Workload, architecture: Architecture, choose: Chooser, problems: Problems) -> Draft | None:
-    """The draft whose acceptance is given; None where there is none. What cannot be is added to `problems`."""
+def draft_of(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> Draft | None:
+    """The draft whose acceptance is given; None where there is none. Contradictions are added to `problems`."""
     timed = None
     for number, (companion, model) in enumerate(zip(workload.companions, architecture.companions, strict=True)):
         key = f"companions[{number}]"
@@ -36,7 +36,7 @@ def draft_of(workload: Workload, architecture: Architecture, choose: Chooser, pr
         if timed is not None:
             problems.add(f"{key}.acceptance", "only one draft can be timed.")
             continue
-        timed = _draft(companion, model, choose)
+        timed = _draft(companion, model, defaults)
         if workload.disaggregated:
             problems.add(
                 f"{key}.acceptance",
@@ -46,10 +46,10 @@ def draft_of(workload: Workload, architecture: Architecture, choose: Chooser, pr
 
 
 def _checked(companion: Companion, key: str, problems: Problems) -> bool:
-    """Whether its passes are to be timed; problems with what it says of them."""
-    asked = {name: getattr(companion, name) for name in ("acceptance", "draft_tokens")}
+    """Whether the passes of `companion` are to be timed; contradictions are added to `problems`."""
+    given = {name: getattr(companion, name) for name in ("acceptance", "draft_tokens")}
     if companion.role != "draft":
-        for name, value in asked.items():
+        for name, value in given.items():
             if value is not None:
                 problems.add(f"{key}.{name}", f"{value} is of a draft; {companion.role!r} proposes no tokens.")
         return False
@@ -66,18 +66,13 @@ def _checked(companion: Companion, key: str, problems: Problems) -> bool:
     return True
 
 
-def _draft(companion: Companion, model: Architecture, choose: Chooser) -> Draft:
-    """A storage format that is none is told by `companions.held`."""
+def _draft(companion: Companion, model: Architecture, defaults: Defaults) -> Draft:
+    """The draft to be timed; a storage format that does not exist is reported by `companion_numbers`."""
     if companion.draft_tokens is None:
-        choose.assumed["draft_tokens"] = USUAL_DRAFT_TOKENS
-    linear, other, packed = stored_bytes(companion.weight_dtype, "weight_dtype", model, Problems())
+        defaults.assumed["draft_tokens"] = USUAL_DRAFT_TOKENS
     return Draft(
         architecture=model,
         tokens=float(companion.draft_tokens or USUAL_DRAFT_TOKENS),
         acceptance=float(companion.acceptance or 0.0),
-        linear_bytes=linear,
-        other_bytes=other,
-        weight_bits_packed=packed,
-        unpack_host_s=UNPACK_HOST_S.get(companion.weight_dtype, 0.0),
-        gptq=float(companion.weight_dtype.startswith("gptq")),
+        **weight_numbers(companion.weight_dtype, "weight_dtype", model, Problems()),
     )

@@ -21,12 +21,12 @@ class Job(JobNumbers[float]):
     dtype: str
     stored: str
     """Storage format of the linear weights."""
-    micro_batch: float
+    micro_batch: float = 0.0
     """0: to be searched."""
-    batch: float
-    request_rate_per_s: float
+    batch: float = 0.0
+    request_rate_per_s: float = 0.0
     """0: not given."""
-    concurrency: float
+    concurrency: float = 0.0
     """Concurrent requests of the whole deployment; 0: not given; inf: as many as fit."""
     engine: Engine
     workload: Workload

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from planner.engine.job.defaults import Chooser
+from planner.engine.job.defaults import Defaults
 from planner.engine.job.engine import Engine
-from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, stored_bytes
-from planner.engine.memory.activations import Manner
+from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, weight_numbers
+from planner.engine.memory.activations import LayerExecution
 from planner.engine.memory.footprint import footprint
+from planner.engine.memory.recipes import RECIPES
 from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
@@ -14,73 +15,85 @@ from planner.workload.matrices import adapter_parameters
 from planner.workload.optimizers import OPTIMIZERS
 from planner.workload.tasks import Workload
 
-RECIPES: dict[str, tuple[float, float, float, float]] = {
-    # name: bytes per parameter of weights, gradients, master copy, and of autocast's cast copies of linear weights
-    "fp32": (4, 4, 0, 0),
-    "amp": (4, 4, 0, 2),
-    "mixed": (2, 4, 4, 0),
-    "bf16": (2, 2, 0, 0),
-}
 
-
-def training_numbers(workload: Workload, architecture: Architecture, choose: Chooser, problems: Problems) -> dict[str, float]:
-    """Bytes per parameter of weights, gradients, states and copies, and what a step moves."""
-    recipe = choose("recipe", "bf16" if workload.lora or workload.task == "finetune" else "mixed")
-    optimizer = OPTIMIZERS[choose("optimizer", "adamw")]
-    weight, gradient, master, cast = RECIPES[recipe]
-    linear = other = weight
-    packed, adapters, base = 0.0, 0.0, workload.lora.base if workload.lora else ""
-    if workload.lora is not None:
-        if workload.lora.rank <= 0:
-            problems.add("lora.rank", f"{workload.lora.rank} is not accepted; it has to be above 0.")
-        adapters = float(adapter_parameters(architecture, workload.lora.rank, workload.lora.adapted))
-        linear, other, packed = stored_bytes(base, "lora.base", architecture, problems)
-        sixteen = recipe == "bf16" and base not in {"nf4", "nf4-dq", "fp4", "int8"}
-        gradient, cast = (2.0 if sixteen else 4.0), 0.0
-        master = gradient  # the adapters' own weights, which stand beside the frozen base
-    width = 2.0 if recipe == "bf16" and workload.lora is None else 4.0
+def training_numbers(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> dict[str, float]:
+    """Bytes per parameter of weights, gradients, states and copies, what a step moves, and the sizes of its batches."""
+    recipe = RECIPES[_recipe(workload, defaults)]
+    optimizer = OPTIMIZERS[_optimizer(defaults)]
+    lora = workload.lora
+    gptq = lora is not None and lora.base.startswith("gptq")
+    numbers = {
+        "linear_bytes": recipe.weight_bytes,
+        "other_bytes": recipe.weight_bytes,
+        "weight_bits_packed": 0.0,
+        "unpack_host_s": 0.0,
+        "unpacked_bytes": GPTQ_UNPACKED_BYTES if gptq else UNPACKED_BYTES,
+        "keeps_unpacked": float(gptq),
+        "gradient_bytes": recipe.gradient_bytes,
+        "master_bytes": recipe.master_bytes,
+        "cast_bytes": recipe.cast_bytes,
+        "autocast": float(recipe.autocast),
+    }
+    state_bytes = recipe.state_bytes
+    if lora is not None:
+        if lora.rank <= 0:
+            problems.add("lora.rank", f"{lora.rank} is not accepted; it has to be above 0.")
+        gradient_bytes = 4.0 if lora.base in UNPACK_HOST_S else recipe.gradient_bytes
+        state_bytes = 4.0
+        numbers |= weight_numbers(lora.base, "lora.base", architecture, problems)
+        numbers |= {
+            "adapters": float(adapter_parameters(architecture, lora.rank, lora.adapted)),
+            "gradient_bytes": gradient_bytes,
+            "master_bytes": gradient_bytes,  # the adapters' own weights, which stand beside the frozen base
+            "cast_bytes": 0.0,
+        }
     if not optimizer.updates:
-        gradient, master, cast = 0.0, 0.0, 0.0
-    return {
-        "adapters": adapters,
-        "linear_bytes": linear,
-        "other_bytes": other,
-        "weight_bits_packed": packed,
-        "unpacked_bytes": GPTQ_UNPACKED_BYTES if base.startswith("gptq") else UNPACKED_BYTES,
-        "keeps_unpacked": float(base.startswith("gptq")),
-        "unpack_host_s": UNPACK_HOST_S.get(base, 0.0),
-        "gptq": 0.0,
-        "kv_bytes": 0.0,
-        "gradient_bytes": gradient,
-        "master_bytes": master,
-        "cast_bytes": cast,
-        "state_bytes": optimizer.state_bytes(width, architecture),
-        "state_traffic": optimizer.step_traffic_bytes(width, architecture),
-        "autocast": float(recipe == "amp"),
+        numbers |= dict.fromkeys(("gradient_bytes", "master_bytes", "cast_bytes"), 0.0)
+    return numbers | {
+        "gptq": 0.0,  # its kernels are for inference
+        "state_bytes": optimizer.state_bytes(state_bytes, architecture),
+        "state_traffic": optimizer.step_traffic_bytes(state_bytes, architecture),
         "in_backward": float(bool(workload.optimizer_in_backward)),
-        "offload_optimizer": float(choose("offload", "none") in {"optimizer", "parameters"}),
+        "offload_optimizer": float(defaults.given_or("offload", "none") in {"optimizer", "parameters"}),
         "offload_parameters": float(workload.offload == "parameters"),
         "offload_activations": float(workload.offload == "activations"),
+        "sequence": float(_sequence(defaults)),
+        "global_batch": float(workload.global_batch or 0),
+        "micro_batch": float(workload.micro_batch or 0),
     }
 
 
 def footprint_of(
-    workload: Workload, architecture: Architecture, choose: Chooser, engine: Engine, parts: dict[str, float]
+    workload: Workload, architecture: Architecture, defaults: Defaults, engine: Engine, numbers: dict[str, float], *, eager: bool
 ) -> Footprint[float]:
-    """What the job keeps; adapters on a packed base are FP32 and multiplied under autocast, as `peft` prepares them."""
-    recipe, lora = choose("recipe", choose.assumed.get("recipe")), workload.lora
-    packed = parts["weight_bits_packed"] > 0
-    manner = Manner(
-        wide=4.0 if recipe == "fp32" else 2.0,
-        residual=4.0 if recipe == "fp32" or (recipe == "amp" and lora is None) else 2.0,
-        autocast=recipe == "amp" or packed,
+    """What the job keeps per token and per parameter; `numbers`: those of `training_numbers`.
+
+    Adapters on a packed base are FP32 and multiplied under autocast, as PEFT prepares them.
+    """
+    recipe, lora = RECIPES[_recipe(workload, defaults)], workload.lora
+    how = LayerExecution(
+        product_bytes=recipe.product_bytes,
+        residual_bytes=recipe.residual_bytes if lora is None or not recipe.autocast else 2.0,
+        autocast=recipe.autocast or numbers["weight_bits_packed"] > 0,
         fused=bool(engine.fused_elementwise or workload.compile),
-        eager=bool(parts["eager"]),
-        sequence=float(choose("sequence", 2048)),
+        eager=eager,
+        sequence=float(_sequence(defaults)),
         all_inputs=lora is not None and lora.base in UNPACK_HOST_S and engine.packed_keep_inputs,
         adapted=None if lora is None else frozenset(lora.adapted),
         rank=float(lora.rank if lora else 0),
-        adapter_bytes=parts["gradient_bytes"] if lora else 2.0,
+        adapter_bytes=numbers["gradient_bytes"] if lora else 2.0,
     )
-    optimizer = OPTIMIZERS[choose("optimizer", choose.assumed.get("optimizer"))]
-    return footprint(architecture, manner, recipe=recipe, optimizer=optimizer, loss=choose("loss", "full"))
+    optimizer = OPTIMIZERS[_optimizer(defaults)]
+    return footprint(architecture, how, recipe=recipe, optimizer=optimizer, loss=defaults.given_or("loss", "full"))
+
+
+def _recipe(workload: Workload, defaults: Defaults) -> str:
+    return str(defaults.given_or("recipe", "bf16" if workload.lora or workload.task == "finetune" else "mixed"))
+
+
+def _optimizer(defaults: Defaults) -> str:
+    return str(defaults.given_or("optimizer", "adamw"))
+
+
+def _sequence(defaults: Defaults) -> int:
+    return int(defaults.given_or("sequence", 2048))

@@ -13,23 +13,34 @@ UNPACK_HOST_S = {"nf4": 70e-6, "fp4": 70e-6, "nf4-dq": 105e-6, "int8": 300e-6}
 16 bit on one A100 (litgpt's table; 40 to 140, 90 to 140, 440 us)."""
 
 UNPACKED_BYTES = 4.0
-"""Written and read again for each weight that one kernel unpacks to 16 bit."""
+"""Bytes written and read again for each weight that one kernel unpacks to 16 bit."""
 GPTQ_UNPACKED_BYTES = 10.0
 """The same in training, as the mean of a forward and a backward pass: AutoGPTQ's trainable layers unpack by PyTorch's operators
 (shift to INT32, INT8, mask, less zero point, times scale: 18 B), and keep the 16-bit weights, which backward reads (2 B)."""
 
 
-def stored_bytes(name: str, key: str, architecture: Architecture, problems: Problems) -> tuple[float, float, float]:
-    """(mean bytes per parameter of the layers, of all else, packed) of a storage format."""
+def weight_numbers(name: str, key: str, architecture: Architecture, problems: Problems) -> dict[str, float]:
+    """How the weights of `architecture` are stored in the format `name`, by the names of `StoredWeights`.
+
+    A format that does not exist is added to `problems` under `key`.
+    """
     found = FORMATS.get(name)
     if found is None:
         problems.add(key, f"{name!r} is not accepted; it has to be one of {', '.join(FORMATS)}.", nearest_names(name, FORMATS))
-        return 2.0, 2.0, 0.0
-    linear, other = _stored(found, architecture)
-    return linear, other, float(found.bits < 16 and name not in {"fp8", "nvfp4"})
+        linear, other, packed = 2.0, 2.0, False
+    else:
+        (linear, other), packed = _mean_bytes(found, architecture), found.bits < 16 and name not in {"fp8", "nvfp4"}
+    return {
+        "linear_bytes": linear,
+        "other_bytes": other,
+        "weight_bits_packed": float(packed),
+        "unpack_host_s": UNPACK_HOST_S.get(name, 0.0),
+        "gptq": float(name.startswith("gptq")),
+    }
 
 
 @lru_cache(maxsize=256)
-def _stored(stored: WeightFormat, architecture: Architecture) -> tuple[float, float]:
+def _mean_bytes(stored: WeightFormat, architecture: Architecture) -> tuple[float, float]:
+    """Mean bytes per parameter of the layers, and of all else."""
     found = stored.stored(architecture)
     return found.linear, found.other

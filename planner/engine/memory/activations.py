@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from planner.engine.records.footprint import ActivationBytes
 from planner.workload.architecture import Architecture
 from planner.workload.block import Block
 
@@ -22,12 +23,12 @@ ROUTING = 40.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manner:
-    """How a layer is computed, as far as it decides what is kept."""
+class LayerExecution:
+    """How a layer is computed, as far as it decides what is kept for backward."""
 
-    wide: float
-    """w: bytes of an element of products' inputs and outputs."""
-    residual: float
+    product_bytes: float
+    """w."""
+    residual_bytes: float
     """r."""
     autocast: bool = False
     fused: bool = False
@@ -61,64 +62,44 @@ class Manner:
         operator keeps it already.
         """
         count = len(list(names)) if self.adapted is None else sum(1 for name in names if name in self.adapted)
-        base = self.wide * size if self.all_inputs and not kept else 0.0
+        base = self.product_bytes * size if self.all_inputs and not kept else 0.0
         if not count:
             return base
-        inner = 0.0 if self.trained else count * self.rank * (self.wide if self.autocast else self.adapter_bytes)
+        inner = 0.0 if self.trained else count * self.rank * (self.product_bytes if self.autocast else self.adapter_bytes)
         if self.autocast and (wide or not self.trained):
             return base + count * 2.0 * size + inner
-        if not self.trained and self.adapter_bytes != self.wide:
+        if not self.trained and self.adapter_bytes != self.product_bytes:
             return count * self.adapter_bytes * size + inner
-        return (0.0 if kept else self.wide * size) + inner
+        return (0.0 if kept else self.product_bytes * size) + inner
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kept:
-    """Bytes per token; means over the layers."""
-
-    norms: float
-    attention: float
-    """Without stored scores."""
-    scores: float
-    """What selective recomputation does not keep."""
-    mlp: float
-    """MLP, or router and experts."""
-    dropout: float
-    head: float
-    """After the last layer: final norm and the head's input."""
-    boundary: float
-    """A layer's input: all that full checkpointing keeps."""
-    backward: float
-    """Temporaries of a layer's backward beyond what it has freed by then."""
-
-
-def kept_by(a: Architecture, manner: Manner) -> Kept:
-    """What one token leaves behind in a layer of `a`."""
+def activation_bytes(a: Architecture, how: LayerExecution) -> ActivationBytes[float]:
+    """Bytes one token leaves behind in a layer of `a`."""
     block = a.block
     dense = a.dense_layers / a.layers
-    scores = _scores(a, block, manner)
-    routed = _experts(a, block, manner) if a.moe_layers else 0.0
-    mlp = _mlp(a, block, manner, a.ffn) if a.dense_layers else 0.0
+    scores = _scores(a, block, how)
+    routed = _experts(a, block, how) if a.moe_layers else 0.0
+    mlp = _mlp(a, block, how, a.ffn) if a.dense_layers else 0.0
     width = max(a.ffn if a.dense_layers else 0, a.experts_per_token * a.expert_ffn + a.shared_ffn if a.moe_layers else 0)
-    return Kept(
-        norms=_norms(a, block, manner),
-        attention=_attention(a, block, manner),
+    return ActivationBytes(
+        norms=_norms(a, block, how),
+        attention=_attention(a, block, how),
         scores=scores,
         mlp=dense * mlp + (1 - dense) * routed,
         dropout=2.0 * a.width * a.dropout,
-        head=_norm(a, block, manner, a.width) + (manner.wide * a.width if manner.trained else 0.0),
-        boundary=manner.residual * a.width,
-        backward=_backward(a, block, manner, width, scores),
+        head=_norm(a, block, how, a.width) + (how.product_bytes * a.width if how.trained else 0.0),
+        boundary=how.residual_bytes * a.width,
+        backward=_backward(a, block, how, width, scores),
     )
 
 
-def _norm(a: Architecture, block: Block, how: Manner, size: float, *, rows: float = 1.0, element: float = 0.0) -> float:
+def _norm(a: Architecture, block: Block, how: LayerExecution, size: float, *, rows: float = 1.0, element: float = 0.0) -> float:
     """A norm over `size` elements of `element` bytes (0: of the residual stream), but for its output.
 
     LayerNorm is one kernel: its input, mean and deviation. RMSNorm is written out: its input in FP32, one statistic a row, and
     the normalised input where its weight is trained.
     """
-    element = element or how.residual
+    element = element or how.residual_bytes
     if a.centred:
         return element * size + 2 * element * rows
     if how.fused:
@@ -127,17 +108,17 @@ def _norm(a: Architecture, block: Block, how: Manner, size: float, *, rows: floa
     return 4 * size + STATISTIC * rows + normalised * size * how.trained
 
 
-def _norms(a: Architecture, block: Block, how: Manner) -> float:
+def _norms(a: Architecture, block: Block, how: LayerExecution) -> float:
     """Norms around attention and MLP."""
     one = _norm(a, block, how, a.width)
     shared = block.parallel and a.centred and a.norms == 2
     if shared:
-        return 2 * one - how.residual * a.width
+        return 2 * one - how.residual_bytes * a.width
     branches = 2 if block.branch_norms else 0
-    return (a.norms - branches) * one + branches * _norm(a, block, how, a.width, element=how.wide)
+    return (a.norms - branches) * one + branches * _norm(a, block, how, a.width, element=how.product_bytes)
 
 
-def _attention(a: Architecture, block: Block, how: Manner) -> float:
+def _attention(a: Architecture, block: Block, how: LayerExecution) -> float:
     """Inputs of the projections, q/k norms, and what the attention kernel itself keeps."""
     names = ("q",) if a.fused_qkv else ("q", "k", "v")
     if block.parallel and a.norms == 1:  # the MLP reads the same input
@@ -145,7 +126,7 @@ def _attention(a: Architecture, block: Block, how: Manner) -> float:
     if a.latent_rank:
         return how.inputs(("q", "v"), a.width, wide=True) + _latent(a, how)
     projected = how.inputs(names, a.width, wide=True)
-    w, q, k = how.wide, a.query, a.key
+    w, q, k = how.product_bytes, a.query, a.key
     normed = 0.0
     if a.qk_norm:
         whole = a.attention_norm > 2 * a.head_dim and not a.centred
@@ -166,9 +147,9 @@ def _attention(a: Architecture, block: Block, how: Manner) -> float:
     return projected + normed + w * tensors + rotated + widened + statistics + out
 
 
-def _latent(a: Architecture, how: Manner) -> float:
+def _latent(a: Architecture, how: LayerExecution) -> float:
     """Multi-head latent attention: compressed query and key/value with their norms, then full heads."""
-    w, value = how.wide, a.heads * a.value_dim
+    w, value = how.product_bytes, a.heads * a.value_dim
     compressed = a.query_rank + a.latent_rank
     norms = sum(_norm(a, Block(), how, size, element=w) for size in (a.query_rank, a.latent_rank) if size)
     expanded = a.heads * (a.head_dim - a.rotary_dim) + value
@@ -178,11 +159,11 @@ def _latent(a: Architecture, how: Manner) -> float:
     return norms + inputs + w * (2 * a.query + expanded + value) + STATISTIC * a.heads
 
 
-def _scores(a: Architecture, block: Block, how: Manner) -> float:
+def _scores(a: Architecture, block: Block, how: LayerExecution) -> float:
     """Stored attention scores: their softmax in FP32, its 16-bit copy, and a mask and a product where there is dropout."""
     if not how.eager:
         return 0.0
-    w = how.wide
+    w = how.product_bytes
     softmax = w if block.narrow_softmax and not how.autocast else 4.0
     copy = 0.0 if softmax == w else w
     product = 1.0 + w if block.attention_dropout else copy
@@ -190,9 +171,9 @@ def _scores(a: Architecture, block: Block, how: Manner) -> float:
     return a.heads * (how.sequence * (softmax + product + (w if block.capped_scores else 0.0)) + sink)
 
 
-def _mlp(a: Architecture, block: Block, how: Manner, width: float) -> float:
+def _mlp(a: Architecture, block: Block, how: LayerExecution, width: float) -> float:
     """An MLP of `width`: its input, what its activation keeps, and the input of the last product."""
-    w = how.wide
+    w = how.product_bytes
     shared = block.parallel and a.norms == 1
     names = ("up",) if block.fused_gate or not a.gated else ("gate", "up")
     entered = 0.0 if shared else how.inputs(names, a.width, wide=True)
@@ -207,9 +188,9 @@ def _mlp(a: Architecture, block: Block, how: Manner, width: float) -> float:
     return entered + inner + left
 
 
-def _experts(a: Architecture, block: Block, how: Manner) -> float:
+def _experts(a: Architecture, block: Block, how: LayerExecution) -> float:
     """Router and the experts a token is sent to: gathered inputs, gate and up, activation, product, weighted outputs."""
-    w, chosen = how.wide, a.experts_per_token
+    w, chosen = how.product_bytes, a.experts_per_token
     router = STATISTIC * a.experts + ROUTING * chosen
     entered = (w + 4.0 * (block.wide_router and w < 4)) * a.width if how.trained else 0.0
     gathered = how.inputs(("up",), a.width, wide=False) if how.trained else how.inputs(("gate", "up"), a.width, wide=False)
@@ -221,9 +202,9 @@ def _experts(a: Architecture, block: Block, how: Manner) -> float:
     return router + entered + routed + shared + weighed
 
 
-def _backward(a: Architecture, block: Block, how: Manner, width: float, scores: float) -> float:
+def _backward(a: Architecture, block: Block, how: LayerExecution, width: float, scores: float) -> float:
     """Gradients alive at once as a layer's backward begins: of the residual stream and of the MLP's inner tensors."""
-    inner = (2.0 if a.gated or block.activation == "gelu-new" else 1.0) * how.wide * width
+    inner = (2.0 if a.gated or block.activation == "gelu-new" else 1.0) * how.product_bytes * width
     if block.activation == "gelu-new" and how.autocast:
         inner = 12.0 * width  # three in FP32
-    return how.residual * a.width + max(inner, scores - 4.0 * how.wide * width)
+    return how.residual_bytes * a.width + max(inner, scores - 4.0 * how.product_bytes * width)

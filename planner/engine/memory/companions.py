@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Floats, Table
+from planner.engine.memory.stages import zero_ranks
 from planner.engine.memory.terms import Term
 
 _ALIKE = "spread over the same ranks as the model itself; their passes come one after the other, so activations do not add up"
@@ -22,7 +23,7 @@ def companion_terms(t: Table) -> list[Term]:
     if not np.any(j.frozen_bytes + j.trained_beside + j.adapter_bytes):
         return []
     split = s.tp * s.pp
-    over_states, over_gradients, over_weights = (np.where(s.zero >= level, s.shard, 1.0) for level in (1, 2, 3))
+    over_weights = zero_ranks(t, 3)
     tokens = j.input_tokens + j.output_tokens
     trained = j.trained_beside / split
     return [
@@ -43,8 +44,8 @@ def companion_terms(t: Table) -> list[Term]:
             "rank · (inputs + outputs) of every adapted matrix, in 16 bit",
         ),
         _states("weights", "critic", trained, j.other_bytes, over_weights),
-        _states("gradients", "gradients of the critic", trained, j.gradient_bytes, over_gradients),
-        _states("optimizer", "optimizer states of the critic", trained, j.state_bytes + j.master_bytes, over_states),
+        _states("gradients", "gradients of the critic", trained, j.gradient_bytes, zero_ranks(t, 2)),
+        _states("optimizer", "optimizer states of the critic", trained, j.state_bytes + j.master_bytes, zero_ranks(t, 1)),
         Term(
             "kv_cache",
             "keys and values of the draft model",

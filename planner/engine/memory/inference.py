@@ -1,7 +1,7 @@
-"""What inference keeps on the fullest GPU: weights, cache, and what is in hand at the busiest of three moments.
+"""What inference keeps on the fullest GPU: weights, cache, and temporaries in whichever of three phases needs most.
 
 The prompt passes its largest layer; its logits are made; the last token is appended to a full cache. Engines that own a
-pool of blocks take the cache of whole requests at once, so only the first two differ for them.
+pool of blocks take the cache of whole requests at once, so that only the first two differ for them.
 
 Symbols: h width · f feed-forward width of the MLP or the experts a token passes.
 """
@@ -24,9 +24,9 @@ LOGIT_BYTES = 6
 
 
 def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
-    """Cache of one sequence of `tokens` on one GPU, in whole blocks; key/value heads are split over tp and repeated beyond their number.
+    """Bytes of the cache of one sequence of `tokens` on one GPU, in whole blocks.
 
-    The latent of MLA is on every rank; engines that expand it cache keys and values of all heads.
+    Key and value heads are split over tp ranks, and repeated where there are more ranks than heads. The latent of MLA is on every rank; engines that expand it cache keys and values of all heads.
     """
     m, s = t.model, t.layout
     block = np.maximum(t.engine.cache_block_tokens, 1)
@@ -51,12 +51,12 @@ class PromptPass:
 
     @property
     def bytes(self) -> Floats:
-        """Of all tokens."""
+        """Bytes of all tokens."""
         return self.tokens * self.per_token
 
 
 def prompt_pass(t: Table) -> PromptPass:
-    """See `PromptPass`; tensor parallelism splits the temporaries."""
+    """The largest pass of every candidate; tensor parallelism splits the temporaries."""
     j, s, m = t.job, t.layout, t.model
     whole = s.sequences * (j.input_tokens - j.prefix_tokens)
     tokens = np.where(t.engine.prefill_chunk > 0, np.minimum(whole, t.engine.prefill_chunk), whole) / s.cp

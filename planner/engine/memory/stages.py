@@ -14,9 +14,9 @@ class Stage:
     """Parameters of the fullest pipeline stage on one GPU before ZeRO."""
 
     linear: Floats
-    """Of its layers: matrices, and the norms and biases beside them (below 0.1 %)."""
+    """Parameters of its layers: matrices, and the norms and biases beside them (below 0.1 %)."""
     other: Floats
-    """Embedding, head and final norm."""
+    """Parameters of embedding, head and final norm."""
     layers: Floats
 
 
@@ -31,13 +31,18 @@ def stage_parameters(t: Table) -> Stage:
     return Stage(linear=linear, other=other + m.final_vector, layers=layers)
 
 
-def adapters_held(t: Table) -> Floats:
+def stage_adapters(t: Table) -> Floats:
     """Parameters of the adapters on one GPU of the fullest stage."""
     return t.job.adapters / t.model.layers * np.ceil(t.model.layers / t.layout.pp) / t.layout.tp
 
 
+def zero_ranks(t: Table, stage: int) -> Floats:
+    """Ranks that share what ZeRO divides from `stage` on (1 optimizer states, 2 gradients, 3 weights); 1 below that stage."""
+    return np.where(t.layout.zero >= stage, t.layout.shard, 1.0)
+
+
 def micro_batches(t: Table) -> Floats:
-    """Micro batches a step: from the global batch, or as many as keep a pipeline's bubble at a fifth (4·pp)."""
+    """Micro batches of a step: from the global batch, or as many as keep a pipeline's bubble at a fifth (4·pp)."""
     s = t.layout
     given = t.job.global_batch / np.maximum(1.0, s.micro_batch * s.dp)
     return np.where(t.job.global_batch > 0, np.maximum(1.0, np.ceil(given)), np.where(s.pp > 1, 4 * s.pp, 1.0))

@@ -1,7 +1,7 @@
-"""What training keeps on the fullest GPU, at the moment it keeps most.
+"""What training keeps on the fullest GPU, in the phase of a step that needs most.
 
-Each candidate goes through the moments of a step (`moments`), on the first and on the last pipeline stage; the terms are
-those of the moment with the largest sum.
+Each candidate goes through the phases of a step (`step_phases`) on the first and on the last pipeline stage; the terms are
+those of the phase with the largest sum.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import fields
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
-from planner.engine.memory.peak_moments import Moment, moments_of
-from planner.engine.memory.stages import adapters_held
+from planner.engine.memory.stages import stage_adapters, zero_ranks
+from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
 
 BUCKET_ELEMENTS = 5e8
@@ -28,35 +28,35 @@ def training_terms(t: Table) -> list[Term]:
     return terms_at(t, peak_of(t))
 
 
-def peak_of(t: Table) -> Moment:
-    """The fullest moment of every candidate."""
-    moments = moments_of(t)
-    shape = (len(moments), t.rows)
-    every = {}
-    for item in fields(Moment):
-        column = every[item.name] = np.empty(shape)
-        for place, moment in enumerate(moments):
-            column[place] = getattr(moment, item.name)
-    totals = np.broadcast_to(added(term.bytes for term in terms_at(t, Moment(**every))), shape)
+def peak_of(t: Table) -> Phase:
+    """The phase of every candidate in which it needs most."""
+    phases = phases_of(t)
+    shape = (len(phases), t.rows)
+    amounts = {}
+    for item in fields(Phase):
+        column = amounts[item.name] = np.empty(shape)
+        for number, phase in enumerate(phases):
+            column[number] = getattr(phase, item.name)
+    totals = np.broadcast_to(added(term.bytes for term in terms_at(t, Phase(**amounts))), shape)
     fullest: Rows = np.argmax(totals, axis=0)
-    return Moment(**{name: np.take_along_axis(column, fullest[None], axis=0)[0] for name, column in every.items()})
+    return Phase(**{name: np.take_along_axis(column, fullest[None], axis=0)[0] for name, column in amounts.items()})
 
 
-def terms_at(t: Table, at: Moment) -> list[Term]:
-    """Everything that takes memory at one moment."""
+def terms_at(t: Table, at: Phase) -> list[Term]:
+    """Everything that takes memory in one phase."""
     return [*_weights(t, at), *_gradients(t, at), *_activations(t, at), *_logits(t, at), *_buffers(t, at)]
 
 
-def trained_of(t: Table, at: Moment) -> Floats:
+def _trained(t: Table, at: Phase) -> Floats:
     """Parameters one GPU trains, before ZeRO."""
-    return np.where(t.job.adapters > 0, adapters_held(t), at.linear + at.other)
+    return np.where(t.job.adapters > 0, stage_adapters(t), at.linear + at.other)
 
 
-def _weights(t: Table, at: Moment) -> list[Term]:
+def _weights(t: Table, at: Phase) -> list[Term]:
     j, s, m = t.job, t.layout, t.model
-    states_over, weights_over = (np.where(s.zero >= level, s.shard, 1.0) for level in (1, 3))
+    states_over, weights_over = zero_ranks(t, 1), zero_ranks(t, 3)
     resident = np.where(j.offload_parameters > 0, np.minimum(1.0, 2 / np.ceil(m.layers / s.pp)), 1.0)
-    trained = trained_of(t, at)
+    trained = _trained(t, at)
     return [
         Term(
             "weights",
@@ -84,17 +84,17 @@ def _weights(t: Table, at: Moment) -> list[Term]:
     ]
 
 
-def _gradients(t: Table, at: Moment) -> list[Term]:
-    j, s = t.job, t.layout
-    over = np.where(s.zero >= 2, s.shard, 1.0)
-    held = np.where(j.adapters > 0, adapters_held(t) * at.gradients_held, at.gradients)
+def _gradients(t: Table, at: Phase) -> list[Term]:
+    j = t.job
+    over = zero_ranks(t, 2)
+    kept = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients)
     return [
         Term(
             "gradients",
             "gradients",
-            held * j.gradient_bytes / over,
-            "{held} parameters · {gradient_bytes} B ÷ {ranks} ranks",
-            {"held": held, "gradient_bytes": j.gradient_bytes, "ranks": over},
+            kept * j.gradient_bytes / over,
+            "{kept} parameters · {gradient_bytes} B ÷ {ranks} ranks",
+            {"kept": kept, "gradient_bytes": j.gradient_bytes, "ranks": over},
             _STATES,
         ),
         Term(
@@ -108,17 +108,17 @@ def _gradients(t: Table, at: Moment) -> list[Term]:
     ]
 
 
-def _activations(t: Table, at: Moment) -> list[Term]:
+def _activations(t: Table, at: Phase) -> list[Term]:
     """Split over tensor-parallel ranks: with their sequence parallelism nothing of a layer is held whole."""
-    s, k = t.layout, t.footprint
+    s, f = t.layout, t.footprint
     tokens = s.micro_batch * t.job.sequence / s.cp / s.tp
     terms = []
     for name, size in (
-        ("norms", k.norms),
+        ("norms", f.norms),
         ("attention", at.attention),
-        ("attention scores", k.scores * at.scores),
-        ("MLP or experts", k.mlp),
-        ("dropout masks", k.dropout),
+        ("attention scores", f.scores * at.scores),
+        ("MLP or experts", f.mlp),
+        ("dropout masks", f.dropout),
     ):
         values = {"layers": at.layers, "tokens": tokens, "bytes": size}
         terms.append(
@@ -126,23 +126,23 @@ def _activations(t: Table, at: Moment) -> list[Term]:
                 "activations", name, at.layers * tokens * size, "{layers} layers · {tokens} tokens · {bytes} B each", values, _SAVED
             )
         )
-    around = at.backward * k.backward + at.head * k.head
+    around = at.backward * f.backward + at.head * f.head
     return [
         *terms,
         Term(
             "activations",
             "inputs of recomputed layers",
-            at.boundaries * tokens * k.boundary,
+            at.boundaries * tokens * f.boundary,
             "{layers} layers · {tokens} tokens · {bytes} B each",
-            {"layers": at.boundaries, "tokens": tokens, "bytes": k.boundary},
+            {"layers": at.boundaries, "tokens": tokens, "bytes": f.boundary},
             _SAVED,
         ),
         Term(
             "activations",
             "stored scores being recomputed",
-            at.rescored * tokens * k.scores,
+            at.rescored * tokens * f.scores,
             "{tokens} tokens · {bytes} B each",
-            {"tokens": tokens, "bytes": at.rescored * k.scores},
+            {"tokens": tokens, "bytes": at.rescored * f.scores},
             _SAVED,
         ),
         Term(
@@ -156,7 +156,7 @@ def _activations(t: Table, at: Moment) -> list[Term]:
     ]
 
 
-def _logits(t: Table, at: Moment) -> list[Term]:
+def _logits(t: Table, at: Phase) -> list[Term]:
     s = t.layout
     entries = s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary / s.tp
     values = {"tokens": s.micro_batch * t.job.sequence / s.cp, "vocabulary": t.model.vocabulary, "tp": s.tp, "bytes": at.logits}
@@ -172,16 +172,16 @@ def _logits(t: Table, at: Moment) -> list[Term]:
     ]
 
 
-def _buffers(t: Table, at: Moment) -> list[Term]:
+def _buffers(t: Table, at: Phase) -> list[Term]:
     """Beside the computation: casts, gathered weights, reduction buckets, unpacked weights, the optimizer's temporaries."""
-    j, s, k = t.job, t.layout, t.footprint
+    j, s, f = t.job, t.layout, t.footprint
     layer = at.linear / np.ceil(t.model.layers / s.pp)
-    trained = trained_of(t, at)
-    over = np.where(s.zero >= 1, s.shard, 1.0)
+    trained = _trained(t, at)
+    over = zero_ranks(t, 1)
     gathered = (2 * layer * j.linear_bytes + at.other * j.other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
     bucket = np.where((s.zero >= 2) & (s.shard > 1), np.minimum(2 * BUCKET_ELEMENTS, trained * 2), 0.0) * at.computing
-    unpacked = j.weight_bits_packed * 2 * at.computing * np.where(j.keeps_unpacked > 0, layer * at.layers, k.layer_matrix / s.tp)
-    step = at.stepping * (trained / over * k.step + k.step_matrix / s.tp / over) * (1 - j.offload_optimizer)
+    unpacked = j.weight_bits_packed * 2 * at.computing * np.where(j.keeps_unpacked > 0, layer * at.layers, f.layer_matrix / s.tp)
+    step = at.stepping * (trained / over * f.step + f.step_matrix / s.tp / over) * (1 - j.offload_optimizer)
     return [
         Term(
             "buffers",
@@ -220,7 +220,7 @@ def _buffers(t: Table, at: Moment) -> list[Term]:
             "temporaries of the optimizer step",
             step,
             "{trained} parameters ÷ {ranks} ranks · {bytes} B + {matrix:bytes}",
-            {"trained": trained, "ranks": over, "bytes": k.step, "matrix": k.step_matrix / s.tp / over},
+            {"trained": trained, "ranks": over, "bytes": f.step, "matrix": f.step_matrix / s.tp / over},
             "torch.optim: AdamW over all parameters at once (foreach), Adafactor matrix by matrix",
         ),
     ]

@@ -9,42 +9,50 @@ from planner.engine.records.fields import N, default
 
 
 @dataclass(frozen=True, kw_only=True)
-class Footprint(Generic[N]):
-    """Bytes of one training job, or columns of many; zero in every field for inference. Symbols: see `memory.activations`."""
+class ActivationBytes(Generic[N]):
+    """Bytes one token leaves behind for backward, the mean over the layers; see `memory.activations`."""
 
     norms: N = default(0.0)
-    """Bytes a token leaves in a layer, as the next five."""
     attention: N = default(0.0)
-    attention_recomputed: N = default(0.0)
-    """Where the scores are computed again in backward."""
+    """Attention without stored scores."""
     scores: N = default(0.0)
+    """Stored attention scores, which selective recomputation does not keep."""
     mlp: N = default(0.0)
+    """MLP, or router and experts."""
     dropout: N = default(0.0)
     boundary: N = default(0.0)
-    """Bytes of a token's input to a layer."""
+    """Input of a layer: all that full checkpointing keeps."""
     backward: N = default(0.0)
-    """Bytes a token's gradients take at most inside a layer's backward."""
+    """Largest temporaries of a layer's backward beyond what it has freed by then."""
     head: N = default(0.0)
-    """Bytes a token leaves after the last layer, logits apart."""
+    """After the last layer: final norm and the head's input, logits apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Footprint(ActivationBytes[N]):
+    """Bytes of one training job, or columns of many; 0 in every field for inference."""
+
+    attention_recomputed: N = default(0.0)
+    """`attention` where the scores are computed again in backward."""
     logits_alive: N = default(0.0)
-    """Bytes a token and vocabulary entry that the training loop holds until its backward pass is over."""
+    """Bytes per token and vocabulary entry that the training loop holds until its backward pass is over."""
     logits_forward: N = default(0.0)
-    """Further ones as the loss has just been computed."""
+    """Further bytes per token and vocabulary entry when the loss has just been computed."""
     logits_backward: N = default(0.0)
-    """Further ones as backward starts."""
+    """Further bytes per token and vocabulary entry when backward starts."""
     logits_gradient: N = default(0.0)
-    """Further ones as the head's gradient is computed."""
+    """Further bytes per token and vocabulary entry while the head's gradient is computed."""
     head_gradient: N = default(0.0)
-    """Bytes a parameter of the head of what its gradient takes while it is made."""
+    """Bytes per parameter of the head that its gradient takes while it is made."""
     head_product: N = default(0.0)
-    """Of it, what the product makes before it is cast."""
+    """The part of `head_gradient` that the product makes before it is cast."""
     early_gradient: N = default(0.0)
-    """The same while the loss still stands, where it comes in pieces."""
+    """`head_product` of a loss that comes in pieces: it is made while the loss still stands."""
     arriving_gradient: N = default(0.0)
-    """Bytes a parameter of a gradient on its way to the one it is added to."""
+    """Bytes per parameter of a gradient before it is added to the one that is kept."""
     step: N = default(0.0)
-    """Bytes a trained parameter of the optimizer's temporaries."""
+    """Bytes per trained parameter of the optimizer's temporaries."""
     step_matrix: N = default(0.0)
-    """Bytes of its temporaries for the largest matrix."""
+    """Bytes of the optimizer's temporaries for the largest matrix."""
     layer_matrix: N = default(0.0)
     """Parameters of a layer's largest matrix."""

@@ -26,55 +26,57 @@ class StoredWeights(Generic[N]):
 
 @dataclass(frozen=True, kw_only=True)
 class JobNumbers(StoredWeights[N]):
-    """Numbers of one resolved workload (`Job`), or columns of many."""
+    """Numbers of one resolved workload (`Job`), or columns of many; 0 where its task has none."""
 
     train: N
-    adapters: N
+    adapters: N = default(0.0)
     """Parameters of the LoRA adapters; 0: every parameter is trained."""
     unpacked_bytes: N
     """Bytes moved to unpack one packed weight, beside reading it."""
-    keeps_unpacked: N
+    keeps_unpacked: N = default(0.0)
     """1: what is unpacked in forward stays for backward."""
     frozen_bytes: N = default(0.0)
     """Weights of reference, reward and draft models beside the model."""
     trained_beside: N = default(0.0)
     """Parameters of critics, which are trained beside the model."""
     draft_cached: N = default(0.0)
-    """KV elements per token of draft models, all their layers."""
+    """Elements of keys and values per token in draft models, all their layers."""
     adapter_bytes: N = default(0.0)
     """Adapters loaded for serving."""
     draft_tokens: N = default(0.0)
     """Tokens a draft model proposes for each pass of the model; 0: no draft is timed."""
     acceptance: N = default(0.0)
     """Probability that a proposed token is accepted where those before it were."""
-    kv_bytes: N
+    kv_bytes: N = default(0.0)
+    """Bytes of an element of the KV cache."""
     activation_bytes: N
     narrow_bytes: N
     """Bytes of an element the products compute in when that is below 16 bit; else 0."""
-    gradient_bytes: N
-    master_bytes: N
-    cast_bytes: N
-    """Autocast's copies of linear weights."""
-    state_bytes: N
-    """Optimizer states per trained parameter."""
-    state_traffic: N
+    gradient_bytes: N = default(0.0)
+    """Per trained parameter, as the three that follow; of linear weights only, `cast_bytes`."""
+    master_bytes: N = default(0.0)
+    cast_bytes: N = default(0.0)
+    """Autocast's copies."""
+    state_bytes: N = default(0.0)
+    """States of the optimizer."""
+    state_traffic: N = default(0.0)
     """Bytes an optimizer step moves per trained parameter."""
-    autocast: N
+    autocast: N = default(0.0)
     eager_attention: N
-    in_backward: N
+    in_backward: N = default(0.0)
     """1: the optimizer steps inside backward, layer by layer."""
-    offload_optimizer: N
-    offload_parameters: N
-    offload_activations: N
+    offload_optimizer: N = default(0.0)
+    offload_parameters: N = default(0.0)
+    offload_activations: N = default(0.0)
     compiled: N
 
-    sequence: N
-    global_batch: N
+    sequence: N = default(0.0)
+    global_batch: N = default(0.0)
     """Sequences per optimizer step; 0: one micro batch a rank."""
-    input_tokens: N
-    output_tokens: N
-    prefix_tokens: N
-    lockstep: N
+    input_tokens: N = default(0.0)
+    output_tokens: N = default(0.0)
+    prefix_tokens: N = default(0.0)
+    uniform_loop: N = default(0.0)
     """1: requests of one length at a fixed concurrency, which start and end together."""
     memory_fraction: N
     """Share of the GPU the engine may take; 1: all of it."""

@@ -1,4 +1,4 @@
-"""From one workload to a ranked plan: enumerate, evaluate, price, keep the best of each GPU and count, rank."""
+"""Search for a ranked plan: enumerate, evaluate, price, keep the best of each GPU and count, rank."""
 
 from __future__ import annotations
 

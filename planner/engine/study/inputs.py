@@ -1,4 +1,4 @@
-"""What a study is made from, and which GPUs it compares."""
+"""Inputs of a study, and the GPUs it compares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GPU costs an hour by one list of prices: a provider's, one tier of it, or the cheapest anywhere."""
+"""Price sets: GPU prices per hour of one provider, of one of its tiers, or the cheapest anywhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHEAPEST = "cheapest"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What one GPU costs; `usd_per_gpu_h` None: not known, and `text` says why."""
+    """Price of one GPU; `usd_per_gpu_h` None: not known, and `text` says why."""
 
     usd_per_gpu_h: float | None
     text: str
@@ -34,7 +34,7 @@ class PriceSet:
     given: tuple[tuple[str, float], ...] = ()
     """Canonical GPU name and USD an hour, said by the user; they go before the others."""
     past: tuple[PublishedPrice, ...] = ()
-    """Of the time of a published study, in place of offers."""
+    """Prices of the time of a published study, in place of offers."""
 
     def of(self, gpu: Gpu) -> Price:
         """The lowest on-demand price of one `gpu`; instances of a single GPU go before larger ones."""

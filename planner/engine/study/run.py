@@ -16,7 +16,7 @@ from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure, weakest
 from planner.engine.answers.study import FEW, StudyAnswer, StudyCurve, StudyPoint
 from planner.engine.estimate.estimate import estimate
-from planner.engine.study.crossovers import leading_price, leads_of, pairs_of
+from planner.engine.study.crossovers import leaders, leading_price, pairs_of
 from planner.engine.study.inputs import StudyInputs
 from planner.engine.study.measured_sizes import measured_sizes
 from planner.engine.study.price_sets import Price, price_set
@@ -62,7 +62,7 @@ def run_study(
 
 
 def _answer(study: Study, prices: str, curves: Sequence[StudyCurve], notes: list[str]) -> StudyAnswer:
-    leads, crossovers = leads_of(study, curves)
+    leads, crossovers = leaders(study, curves)
     as_of = [curve.price_as_of for curve in curves if curve.price_as_of]
     return StudyAnswer(
         axis=study.axis,

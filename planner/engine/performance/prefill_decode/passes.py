@@ -50,7 +50,7 @@ def load_of(t: Table, *, continuous: bool) -> Load:
     j = t.job
     batch = np.maximum(t.layout.sequences, 1.0)
     fresh = j.input_tokens - j.prefix_tokens
-    together = np.clip(np.floor(t.engine.prefill_chunk / fresh), 1.0, batch) * j.lockstep + (1 - j.lockstep)
+    together = np.clip(np.floor(t.engine.prefill_chunk / fresh), 1.0, batch) * j.uniform_loop + (1 - j.uniform_loop)
     return Load(
         sequences=batch,
         prompts=together if continuous else batch,

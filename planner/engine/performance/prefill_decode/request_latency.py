@@ -74,7 +74,7 @@ def closed_loop(t: Table, load: Load, times: LoopTimes) -> dict[str, Floats]:
     share = np.minimum(0.95, batch * prefill_s / cycle)
     queued = prefill_s * (1 + np.minimum(batch / 2, 0.5 * share / (1 - share)))
     together, late, last, first = _first_token(t, load, times)
-    lockstep = t.job.lockstep > 0
+    lockstep = t.job.uniform_loop > 0
     in_step = lockstep & (t.engine.prompts_first > 0)
     ttft = np.where(lockstep, together, queued) + 0.5 * step_s
     # in step, a sequence waits for the prompts after its own and then decodes undisturbed

@@ -1,0 +1,88 @@
+"""What a process takes beyond PyTorch's own peak: its context, the buffers of communicators, blocks its allocator does not use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table, added
+from planner.engine.memory.inference import prompt_pass
+from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, Term, component_bytes
+from planner.engine.records.engine import BARE_CONTEXT_BYTES
+from planner.units import GIB
+
+CPU_PROCESS_BYTES = 0.4 * GIB
+"""An interpreter with torch loaded (0.22-0.3 GiB resident) and its thread pools."""
+UNUSED = "reserved by the allocator and not used"
+
+
+def overhead_terms(t: Table, terms: list[Term]) -> list[Term]:
+    """Context, communicators and unused blocks beside `terms`."""
+    s, e = t.layout, t.engine
+    train = bool(t.job.train[0])
+    ranks = s.gpus if train else s.tp * s.pp * s.cp * s.ep
+    return [
+        _context(t),
+        Term(
+            "overhead",
+            "communicators",
+            e.communicator_bytes * (ranks > 1),
+            "{communicator:bytes}",
+            {"communicator": e.communicator_bytes},
+            COMMUNICATOR_RECORD,
+        ),
+        _training_slack(t, terms) if train else _inference_slack(t, terms),
+    ]
+
+
+def _context(t: Table) -> Term:
+    """The context measured on the part and what the engine adds to a plain process; where it is not measured, the engine's record."""
+    measured, on_cpu = t.chip.context_bytes, t.chip.is_cpu > 0
+    unmeasured = np.isnan(measured)
+    added_by_engine = np.where(on_cpu, 0.0, np.maximum(0.0, t.engine.context_bytes - BARE_CONTEXT_BYTES))
+    recorded = np.where(on_cpu, CPU_PROCESS_BYTES, t.engine.context_bytes)
+    total = np.where(unmeasured, recorded, measured) + np.where(unmeasured, 0.0, added_by_engine)
+    formula = "{context:bytes} context + {graphs:bytes} graphs and libraries" if np.any(added_by_engine) else "{context:bytes}"
+    values = {"context": total - added_by_engine, "graphs": added_by_engine}
+    return Term("overhead", "context, libraries and graphs", total, formula, values, _source(measured, CONTEXT_RECORD))
+
+
+def _source(measured: Floats, record: str) -> str:
+    """Where a figure comes from that is `measured` on some parts (NaN: not) and in the engine's `record` for the others."""
+    known = ~np.isnan(measured)
+    if known.all():
+        return "measured on this part"
+    return f"measured where the part was, else {record}" if known.any() else record
+
+
+def _training_slack(t: Table, terms: list[Term]) -> Term:
+    """The allocator's slack above everything that comes and goes; half as much again where layers are recomputed."""
+    dynamic = added(component_bytes(terms, name, t.rows) for name in ("activations", "logits", "gradients"))
+    usual = np.where(np.isnan(t.chip.allocator_slack), t.engine.slack, t.chip.allocator_slack)
+    slack = usual * np.where(t.layout.checkpointing > 1, 1.5, 1.0)
+    return Term(
+        "overhead",
+        UNUSED,
+        slack * dynamic,
+        "{slack:percent} · {dynamic:bytes}",
+        {"slack": slack, "dynamic": dynamic},
+        _source(t.chip.allocator_slack, SLACK_RECORD),
+    )
+
+
+def _inference_slack(t: Table, terms: list[Term]) -> Term:
+    """Blocks left behind by a cache that grows, and by the largest layer: all of them when the peak comes later."""
+    e = t.engine
+    cache = component_bytes(terms, "kv_cache", t.rows)
+    temporaries = prompt_pass(t).bytes
+    later = np.maximum(0.0, temporaries - component_bytes(terms, "activations", t.rows))
+    left = np.where(e.kept_activations > 0, later, temporaries)
+    kept = np.where(e.kept_activations > 0, e.kept_activations, e.slack)
+    blocks = "{kept:percent} · {left:bytes} of activations"
+    return Term(
+        "overhead",
+        UNUSED,
+        e.cache_slack * cache + kept * left,
+        f"{{cache_slack:percent}} · {{cache:bytes}} of cache + {blocks}" if np.any(e.cache_slack) else blocks,
+        {"cache_slack": e.cache_slack, "cache": cache, "kept": kept, "left": left},
+        SLACK_RECORD,
+    )

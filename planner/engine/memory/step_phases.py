@@ -1,0 +1,189 @@
+"""Phases of a training step in which memory may peak, on the first and on the last stage of a pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table
+from planner.engine.memory.stages import micro_batches
+
+OFFLOADED_LAYERS = 2.0
+"""Layers whose activations are on the GPU where they are offloaded: the one being computed and the one being moved."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """Amounts on one GPU in one phase, each broadcasting to [rows]; counts, or bytes where it says so."""
+
+    linear: Floats
+    """Parameters of the stage's layers."""
+    other: Floats
+    """Parameters outside the layers."""
+    gradients: Floats
+    """Parameters whose gradients are kept, before ZeRO."""
+    adapter_gradients: Floats
+    """1: the adapters' gradients are kept."""
+    arriving: Floats
+    """Bytes of gradients that are being made."""
+    layers: Floats
+    """Layers, over all micro batches in flight, whose activations are all kept."""
+    boundaries: Floats
+    """Layers, over all micro batches in flight, of which only the input is kept."""
+    attention: Floats
+    """Bytes per token of attention."""
+    scores: Floats
+    """1: attention scores are kept."""
+    rescored: Floats
+    """1: the scores of one layer have been computed again."""
+    backward: Floats
+    """1: inside a layer's backward."""
+    head: Floats
+    """1: what the head keeps is still there."""
+    logits: Floats
+    """Bytes per token and vocabulary entry."""
+    cast: Floats
+    """Parameters that autocast has copied."""
+    computing: Floats
+    """1: forward or backward is running."""
+    stepping: Floats
+    """1: the optimizer steps."""
+
+
+@dataclass(frozen=True)
+class _EndStage:
+    """The first or the last stage of a pipeline; without a pipeline it is both."""
+
+    linear: Floats
+    embedding: Floats
+    head: Floats
+    """Parameters of a head of its own, or the embedding's where it is tied and there is no pipeline."""
+    other: Floats
+    has_head: Floats
+    tied: Floats
+    """1: embedding and head on this stage are one matrix."""
+    layers: Floats
+    in_flight: Floats
+    """Micro batches whose activations the stage keeps at once."""
+
+
+def phases_of(t: Table) -> list[Phase]:
+    """Seven phases of a stage: of the first one, and of the last one too where any candidate is a pipeline."""
+    stages = [_end_stage(t, first=True)]
+    if np.any(t.layout.pp > 1):
+        stages.append(_end_stage(t, first=False))
+    return [phase for stage in stages for phase in _phases(t, stage)]
+
+
+def _end_stage(t: Table, *, first: bool) -> _EndStage:
+    """In the 1F1B schedule the first of pp stages has pp micro batches in flight, the last has one; interleaving adds to both."""
+    m, s = t.model, t.layout
+    alone = (s.pp == 1) * 1.0
+    layers = np.ceil(m.layers / s.pp)
+    linear = layers / m.layers * (m.layers_shared + m.experts_total / s.ep) / s.tp
+    has_embedding, has_head = (np.ones(1), alone) if first else (alone, np.ones(1))
+    matrix = m.vocabulary * m.width / s.tp
+    own_head = np.where(m.head > 0, m.head / s.tp, matrix * (alone == 0))
+    virtual = np.maximum(1.0, s.virtual_stages)
+    chunks = (2 * (s.pp - 1) if first else 0.0) + (virtual - 1) * s.pp + 1
+    in_flight = np.where(virtual > 1, chunks / virtual, s.pp if first else 1.0)
+    return _EndStage(
+        linear=linear,
+        embedding=m.embedding / s.tp * has_embedding,
+        head=matrix * has_head,
+        other=m.embedding / s.tp * has_embedding + own_head * has_head + m.final_vector,
+        has_head=has_head,
+        tied=(m.head == 0) * alone,
+        layers=layers,
+        in_flight=np.where(s.pp > 1, np.minimum(in_flight, micro_batches(t)), 1.0),
+    )
+
+
+def _phases(t: Table, stage: _EndStage) -> list[Phase]:
+    """The phases of one stage in their order."""
+    j, s, f = t.job, t.layout, t.footprint
+    trains_all = (f.head_gradient > 0) & (j.adapters == 0)
+    apart = (j.in_backward == 0) * 1.0  # the optimizer steps after backward
+    full, selective = (s.checkpointing > 1) * 1.0, (s.checkpointing == 1) * 1.0
+    attention = np.where(selective > 0, np.minimum(f.attention_recomputed, f.attention + f.scores), f.attention)
+    all_gradients = (stage.linear + stage.other) * apart
+    several = micro_batches(t) > 1
+    kept_between = (((several | (j.master_bytes > 0)) & (j.adapters == 0)) | several) * apart  # gradients of earlier micro batches
+    earlier_gradients = all_gradients * kept_between
+    all_layers = stage.layers * stage.in_flight
+    offloaded = j.offload_activations > 0
+    layers = np.where(offloaded, np.minimum(OFFLOADED_LAYERS, all_layers), all_layers)
+    other_layers = np.where(offloaded, 0.0, stage.layers * (stage.in_flight - 1))  # those of the other micro batches
+    entries = s.micro_batch * j.sequence / s.cp * t.model.vocabulary / s.tp
+    freed = f.logits_gradient * entries * stage.has_head  # the logits' gradient, once the head's is made and before it is cast
+    head_gradient = np.maximum(f.head_product * stage.head, f.head_gradient * stage.head - freed) * trains_all
+    tied_gradient = f.arriving_gradient * trains_all * stage.tied * stage.head
+    nothing, one = np.zeros(1), np.ones(1)
+    logits = f.logits_alive * stage.has_head
+
+    def phase(**amounts: Floats) -> Phase:
+        usual = {
+            "linear": stage.linear,
+            "other": stage.other,
+            "gradients": earlier_gradients,
+            "adapter_gradients": kept_between,
+            "arriving": nothing,
+            "layers": layers * (1 - full),
+            "boundaries": layers * full,
+            "attention": attention,
+            "scores": 1 - selective,
+            "rescored": nothing,
+            "backward": nothing,
+            "head": stage.has_head,
+            "logits": logits,
+            "cast": stage.linear * (1 - full) + stage.head,
+            "computing": one,
+            "stepping": nothing,
+        }
+        return Phase(**(usual | amounts))
+
+    one_layer = np.minimum(1.0, stage.layers)
+    larger_end = np.maximum(stage.embedding, stage.head)
+    layer_cast = stage.linear / stage.layers
+    embedding_gradient = f.arriving_gradient * trains_all * (stage.tied * stage.head + kept_between * stage.embedding)
+    step_in_backward = (1 - apart) * (larger_end * f.step + f.step_matrix)
+    inside_backward = {"arriving": tied_gradient * kept_between, "rescored": selective, "backward": one, "head": nothing}
+    forward_done = phase(logits=logits + f.logits_forward * stage.has_head, cast=stage.linear + stage.head)
+    backward_starts = phase(logits=logits + f.logits_backward * stage.has_head, arriving=f.early_gradient * stage.head * trains_all)
+    head_gradient_made = phase(logits=logits + f.logits_gradient * stage.has_head, arriving=head_gradient)
+    last_layer = phase(
+        **inside_backward,
+        gradients=np.where(apart > 0, np.maximum(earlier_gradients, stage.head), earlier_gradients),
+        layers=layers * (1 - full) + one_layer * full,
+        cast=np.where(full > 0, layer_cast, stage.linear),
+    )
+    first_layer = phase(
+        **inside_backward,
+        gradients=np.maximum(earlier_gradients, (stage.linear * (1 - 1 / stage.layers) + stage.head) * apart),
+        adapter_gradients=apart,
+        layers=(other_layers + one_layer) * (1 - full) + one_layer * full,
+        boundaries=(other_layers + one_layer) * full,
+        cast=layer_cast,
+    )
+    backward_done = phase(
+        gradients=np.maximum(all_gradients, (1 - apart) * larger_end),
+        adapter_gradients=apart,
+        arriving=embedding_gradient + step_in_backward,
+        layers=other_layers * (1 - full),
+        boundaries=other_layers * full,
+        head=nothing,
+        cast=nothing,
+    )
+    optimizer_step = phase(
+        logits=nothing,
+        gradients=all_gradients,
+        adapter_gradients=apart,
+        layers=nothing,
+        boundaries=nothing,
+        head=nothing,
+        cast=nothing,
+        computing=nothing,
+        stepping=apart,
+    )
+    return [forward_done, backward_starts, head_gradient_made, last_layer, first_layer, backward_done, optimizer_step]
