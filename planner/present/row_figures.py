@@ -33,7 +33,7 @@ class RowFigure:
     target: str = ""
     """Key of the workload's targets that limits it."""
     percentile: str = ""
-    """Of a latency."""
+    """Which of its percentiles a latency is; empty for other figures."""
 
     @property
     def label_with_unit(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ from planner.hardware.measurements.store import Store
 from widgets.app import PlannerApp
 from widgets.panes.benchmark import RunState
 
-needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is an extra")
+needs_torch = pytest.mark.usefixtures("torch_here")
 
 
 class MeasuredSession(SampleSession):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import time
 from collections.abc import Callable
@@ -33,7 +32,7 @@ from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, m
 from widgets.panes.machine.pane import MachineView
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
-needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is an extra")
+needs_torch = pytest.mark.usefixtures("torch_here")
 
 
 def history_of(*readings: tuple[float, float, float | None]) -> History:
@@ -276,6 +275,7 @@ def asked_again(screen: Screen, calls: Path, within_s: float = 10.0) -> bool:
     return asked(calls, began_s) > 0
 
 
+@pytest.mark.process
 @needs_compiler
 def test_who_uses_a_gpu_is_asked_only_while_it_is_on_screen(tmp_path: Path) -> None:
     control = ControlFile(tmp_path / "control")

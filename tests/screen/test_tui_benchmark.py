@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from measuring_sample import app_in, needs_torch, opened, until
 from textual.widgets import Static
 
@@ -59,6 +60,7 @@ async def test_x_stops_within_a_second_and_the_app_goes_on(tmp_path: Path) -> No
         assert app.is_running
 
 
+@pytest.mark.process
 async def test_quitting_while_it_runs_asks_first(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:

@@ -102,7 +102,7 @@ def write_export(text: str, name: str, suffix: str, state: Path | None, when: dt
     return path
 
 
-def plan_command(preset: Preset, as_loaded: Mapping[str, Any], now: Mapping[str, Any], basis: str) -> PlanCommand:
+def plan_command(preset: Preset, as_loaded: Mapping[str, Any], now: Mapping[str, Any], basis: BasisChoice) -> PlanCommand:
     """`gpu-planner plan …` with every change made to the preset since it was loaded."""
     from planner.present.command_line import PlanCommand, spelled
 
