@@ -19,7 +19,7 @@ from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.ceilings.ceilings import Ceilings
 from planner.hardware.ceilings.measured import Product, spread_of
 from planner.hardware.measurements.measurement import Measurement, Prediction
-from planner.workload.architecture import Architecture
+from planner.workload.architecture import Architecture, Models
 from planner.workload.study_models import model_of_point
 from planner.workload.tasks import Request
 
@@ -67,7 +67,7 @@ def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architect
         chip = chip_of(part, ceilings, dtype, stored)
         return with_measured_steps(chip, ceilings.train_points, architecture) if chip and ceilings.train_points else chip
 
-    (answer,) = estimate([request], lambda _: gpu, lambda given: architecture(given.model), find_chip)
+    (answer,) = estimate([request], lambda _: gpu, lambda given: Models(architecture(given.model)), find_chip)
     return _figure(point, answer) if isinstance(answer, Answer) else None
 
 
