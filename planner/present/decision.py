@@ -133,8 +133,9 @@ def _figures(decision: Decision, row: PlanRow) -> Table[Any]:
         if figure is None:
             continue
         text, limit = known.long_text, targets.get(known.target)
-        reach = f"{spread_text(figure)}: {text(figure.low)} to {text(figure.high)}" if figure.low != figure.high else "exact"
-        basis = f"{BASIS_SIGNS[figure.basis]} {BASIS_WORDS[figure.basis]}"
+        ranged = figure.low != figure.high
+        reach = f"{spread_text(figure)}: {text(figure.low)} to {text(figure.high)}" if ranged else "exact"
+        basis = f"{BASIS_SIGNS[figure.basis]} {BASIS_WORDS[figure.basis]}" if ranged else ""
         rows.append((known.label, text(figure.value), reach, f"< {text(limit)}" if limit else "", basis))
     return text_table(("what", "value", "range, nine times in ten", "wanted", "rests on"), rows, ("value",))
 
