@@ -14,7 +14,7 @@ from planner.cli.plan.asked import plan_command, ranked, workload_options
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
-    from planner.present.decision import Decision
+    from planner.present.files.decision import Decision
 
 FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json"}
 """Ending of a file's name -> its form."""
@@ -45,7 +45,7 @@ def report(
     Exits with 0 when something fits and 1 when nothing does; the report says what would change that.
     """
     from planner.engine.advice.ownership import Owning
-    from planner.present.decision import decide
+    from planner.present.files.decision import decide
 
     if form and out is not None and str(out) != "-":
         raise click.UsageError(f"--{form} prints to stdout; with --out the end of the file's name says what is written.")
@@ -53,9 +53,7 @@ def report(
     session, command = invocation.session(), plan_command(invocation, **given)
     _, workload, found = ranked(session, command, ROWS)
     terms = Owning(usd_per_kwh=kwh, hosting_usd_per_month=hosting, life_years=years)
-    decision = decide(
-        session, workload, found, command=command.text, command_with=command.text_with, basis=command.basis, owning=terms
-    )
+    decision = decide(session, workload, found, command, terms)
     _write(_text(decision, form), out)
     return ExitCode.ANSWERED if decision.chosen else ExitCode.NOTHING_FOUND
 
@@ -72,8 +70,8 @@ def _form_of(out: Path | None) -> str:
 
 
 def _text(decision: Decision, form: str) -> str:
-    from planner.present.decision import sections
-    from planner.present.document import as_html, as_markdown
+    from planner.present.files.decision import sections
+    from planner.present.files.document import as_html, as_markdown
 
     if form == "json":
         import msgspec

@@ -100,7 +100,7 @@ def study(
     )
     found = session.study(chosen, gpus=gpus, prices=prices, given=_prices(given), basis=basis)
     if svg is not None:
-        from planner.present.study_svg import study_svg
+        from planner.present.files.study_svg import study_svg
 
         try:
             svg.write_text(study_svg(found), encoding="utf-8")
@@ -112,7 +112,7 @@ def study(
 
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     elif form == "csv":
-        from planner.present.as_csv import study_csv
+        from planner.present.files.csv_text import study_csv
 
         sys.stdout.write(study_csv(found))
     else:

@@ -62,9 +62,8 @@ def _export(app: BaseApp, chosen: str | None) -> None:
 
 async def _report(app: BaseApp, plan: Plan, preset: Preset, form: FileFormat) -> None:
     """Write the decision, with what takes a moment to work out."""
-    basis = app.basis
-    command = plan_command(preset, app.preset_fields, app.planned[0], basis)
-    text = await app.ask_of_plan(lambda session, workload: report_text(session, workload, plan, form, command, basis))
+    command = plan_command(preset, app.preset_fields, app.planned[0], app.basis)
+    text = await app.ask_of_plan(lambda session, workload: report_text(session, workload, plan, form, command))
     write_file(app, preset.name, form.suffix, text)
 
 

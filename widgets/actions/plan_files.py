@@ -50,23 +50,21 @@ def plan_text(plan: Plan, form: FileFormat) -> str:
 
         return msgspec.json.format(msgspec.json.encode(plan), indent=1).decode() + "\n"
     if form.id == "csv":
-        from planner.present.as_csv import plan_csv
+        from planner.present.files.csv_text import plan_csv
 
         return plan_csv(plan)
-    from planner.present.document import markdown_table
+    from planner.present.files.document import markdown_table
     from planner.present.plan import plan_table
 
     return markdown_table(plan_table(plan)) + "\n"
 
 
-def report_text(
-    session: Session, workload: Workload, plan: Plan, form: FileFormat, command: PlanCommand, basis: BasisChoice
-) -> str:
+def report_text(session: Session, workload: Workload, plan: Plan, form: FileFormat, command: PlanCommand) -> str:
     """The decision that `plan` comes to, as `gpu-planner report` writes it; `command` asks for the plan again."""
-    from planner.present.decision import decide, sections
-    from planner.present.document import as_html, as_markdown
+    from planner.present.files.decision import decide, sections
+    from planner.present.files.document import as_html, as_markdown
 
-    decision = decide(session, workload, plan, command=command.text, command_with=command.text_with, basis=basis)
+    decision = decide(session, workload, plan, command)
     return (as_html if form.id == "page" else as_markdown)(sections(decision))
 
 

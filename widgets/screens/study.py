@@ -53,7 +53,7 @@ def open_screen(app: BaseApp) -> None:
 
 def export_study(app: BaseApp, answer: StudyAnswer) -> None:
     """Write both charts as SVG, and say where."""
-    from planner.present.study_svg import study_svg
+    from planner.present.files.study_svg import study_svg
     from widgets.actions.export import write_file
 
     write_file(app, f"study-{answer.axis}", "svg", study_svg(answer))

@@ -103,11 +103,11 @@ def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
 
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     elif form == "csv":
-        from planner.present.as_csv import plan_csv
+        from planner.present.files.csv_text import plan_csv
 
         sys.stdout.write(plan_csv(found))
     elif form == "markdown":
-        from planner.present.document import markdown_table
+        from planner.present.files.document import markdown_table
         from planner.present.plan import plan_table
 
         sys.stdout.write(markdown_table(plan_table(found)) + "\n")
