@@ -65,7 +65,7 @@ class PlannerApp(BaseApp):
 
     def _note_of_field(self) -> str:
         """What may be typed where the cursor is; empty outside the form."""
-        return self.panes.form.about if self.panes is not None and self.panes.form.is_attached else ""
+        return self.form.about if self.ready else ""
 
     def on_mount(self) -> None:
         """Put the cursor into the ranking; everything that takes time comes after the first paint."""
@@ -129,11 +129,11 @@ class PlannerApp(BaseApp):
         for name in theme.NAMES:
             yield SystemCommand(f"Theme: {name}", "Change the colours", partial(use_theme, self, name))
 
-    # messages; those that come while the panes go are dropped
+    # messages; those that come before the panes have their content, or while they go, are dropped
 
     def on_form_changed(self, event: Form.Changed) -> None:
         """Plan the workload as it stands now."""
-        if self.leaving:
+        if not self.ready:
             return
         if self.form.has_faults:
             self.content.show_problems(())
@@ -153,7 +153,7 @@ class PlannerApp(BaseApp):
 
     @on(PlanReady)
     def _plan_ready(self, event: PlanReady) -> None:
-        if self.leaving:
+        if not self.ready:
             return
         self.plan, self.planned = event.plan, (dict(event.workload), str(self.preset.path) if self.preset else "")
         with self.batch_update():
@@ -165,12 +165,12 @@ class PlannerApp(BaseApp):
 
     @on(PlanRefused)
     def _plan_refused(self, event: PlanRefused) -> None:
-        if not self.leaving:
+        if self.ready:
             self.content.show_problems(event.problems)
 
     def on_ranking_highlighted(self, event: Ranking.Highlighted) -> None:
         """Show the memory and the reason of the row."""
-        if not self.leaving:
+        if self.ready:
             self.content.show_row(event.row, self.plan)
 
     def on_ranking_opened(self) -> None:
@@ -179,7 +179,7 @@ class PlannerApp(BaseApp):
 
     def on_ranking_arranged(self) -> None:
         """Show the order and the filter."""
-        if not self.leaving and self.plan is not None:
+        if self.ready and self.plan is not None:
             self.content.ranking.title(self.plan, self.basis)
 
     @on(Input.Changed, "#filter")
@@ -192,12 +192,12 @@ class PlannerApp(BaseApp):
 
     @on(SnapshotRead)
     def _snapshot(self, event: SnapshotRead) -> None:
-        if not self.leaving:
+        if self.ready:
             self.content.show_snapshot(event.snapshot, self.size.width if self.single else 0)
 
     def on_run_changed(self, event: RunChanged) -> None:
         """Show how far the benchmark is; a new measurement asks for a new plan."""
-        if self.leaving or self.benchmark is None:
+        if not self.ready or self.benchmark is None:
             return
         self.content.show_run(event.run, self.benchmark.marks)
         self.telemetry.thin(self.benchmark.timing)

@@ -70,7 +70,7 @@ class BaseApp(App[None]):
         )
         self.benchmark: BenchmarkRunner | None = None
         self.panes: Panes | None = None
-        """There once they have their content, as is the benchmark."""
+        """There once their content is on the screen."""
         if self.options.ascii_only:
             from widgets.plain_output import write_ascii_only
 
@@ -114,8 +114,13 @@ class BaseApp(App[None]):
         return bool(self.SINGLE & self.main.classes)
 
     @property
+    def ready(self) -> bool:
+        """Whether the panes have their content: messages that come earlier or later have no place on the screen."""
+        return self.panes is not None and not self.leaving
+
+    @property
     def leaving(self) -> bool:
-        """Whether the panes are going, or gone: messages that still come from threads have no place on the screen any more."""
+        """Whether the panes are going, or gone."""
         return not self.is_running or not self.screen_stack or not self.main.is_attached
 
     @property

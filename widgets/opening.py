@@ -40,9 +40,10 @@ async def fill_panes(app: BaseApp) -> None:
         suite=app.options.suite,
         polls=lambda: app.telemetry.polls,
     )
-    app.panes = Panes(app.symbols)
+    panes = Panes(app.symbols)
     with app.batch_update():
-        await app.panes.mount(app.main)
+        await panes.mount(app.main)
+    app.panes = panes
     if app.main.focused is None:
         app.table.focus()
 
