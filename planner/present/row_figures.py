@@ -63,7 +63,7 @@ def row_figures(task: Mapping[str, Any]) -> list[RowFigure]:
         RowFigure("the job costs", "$", lambda row: row.job_usd, money_text, "money", target="budget_usd"),
         RowFigure("a million tokens", "$", lambda row: row.answer.usd_per_million_tokens, money_text, "money"),
         RowFigure("compute", "FLOP per $", lambda row: row.answer.flop_per_usd, si_text, "money", best_is_high=True),
-        RowFigure("energy", "", lambda row: row.answer.energy_j_per_token, partial(si_text, unit="J a token"), "money"),
+        RowFigure("energy", "a token", lambda row: row.answer.energy_j_per_token, partial(si_text, unit="J"), "money"),
     ]
 
 

@@ -153,7 +153,7 @@ def test_a_long_layout_is_whole_where_there_is_room() -> None:
     plan = planned()
     layout = LayoutAnswer(gpus=96, nodes=12, gpus_per_node=8, tp=8, pp=2, dp=6, prefill_replicas=2)
     rows = [msgspec.structs.replace(row, answer=msgspec.structs.replace(row.answer, layout=layout)) for row in plan.rows[:3]]
-    fitted = fit_columns(columns_for(msgspec.structs.replace(plan, rows=rows)), 150, rows)
+    fitted = fit_columns(columns_for(msgspec.structs.replace(plan, rows=rows)), 151, rows)
     shown = {column.id: "".join(text for text, _ in column.pieces(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
     assert shown["layout"] == "tp8·pp2·dp6 2P:4D"
 

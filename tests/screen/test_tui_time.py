@@ -59,7 +59,7 @@ def test_no_line_is_wider_than_its_room(told: TimeDetail, width: int, symbols: A
     assert all(line.cell_length <= width for line in lines)
     (head,) = (line.plain for line in lines if line.plain.startswith("decode ") and "bound by" in line.plain)
     table = [line.plain for line in lines[lines.index(next(line for line in lines if line.plain == head)) + 1 :]]
-    end = head.index("share") + len("share")
+    end = head.index("of phase") + len("of phase")
     assert all(row[end - 1] == "%" for row in table if row[:1].strip() and len(row) >= end), "the columns stand below each other"
 
 
