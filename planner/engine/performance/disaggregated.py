@@ -29,7 +29,7 @@ import numpy as np
 from planner.engine.columns import Floats, LayoutColumns, Rows, Table
 from planner.engine.job.job import Job
 from planner.engine.memory.inference import kv_bytes_per_sequence
-from planner.engine.performance.operators.communication import between_two
+from planner.engine.performance.operators.communication import peer_bytes_per_s
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
 from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS
 from planner.engine.performance.simulation.load import sigma_of, thinned_variation
@@ -92,7 +92,7 @@ def asked_of(jobs: Sequence[Job], job_index: Rows) -> Asked:
 def rates_of(t: Table, s: ServeColumns) -> PoolRates:
     """Of replicas with `t.layout.sequences` in flight; the cache goes over the node's link if the deployment is one node."""
     layout = t.layout
-    link = between_two(t, layout.gpus > layout.gpus_per_node)
+    link = peer_bytes_per_s(t, layout.gpus > layout.gpus_per_node)
     transfer_s = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens) / link, (t.rows,))
     decode_s = np.maximum(t.job.output_tokens - 1, 0.0) * s.step_s
     with np.errstate(divide="ignore"):

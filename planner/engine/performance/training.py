@@ -11,8 +11,9 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.stages import Stage, micro_batches, stage_parameters
-from planner.engine.performance.operators.communication import between_two, collective_s
-from planner.engine.performance.operators.forward_pass import Pass, attended_tokens, forward
+from planner.engine.performance.operators.attention import attended_tokens
+from planner.engine.performance.operators.communication import collective_s, peer_bytes_per_s
+from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 
 BACKWARD_LAUNCHES = 113 / 64
 """ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
@@ -62,14 +63,8 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
-    device = {
-        "matmul": one.matmul * passes["matmul"],
-        "attention": one.attention * passes["attention"],
-        "elementwise": one.elementwise * passes["elementwise"] + losses,
-        "head": one.head * passes["head"],
-        "communication": one.communication * passes["communication"],
-        "latency": one.latency * passes["latency"],
-    }
+    device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
+    device["elementwise"] = device["elementwise"] + losses
     device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
     busy = added(device.values())
     host = one.host * passes["launch"]
@@ -198,5 +193,5 @@ def _stage_traffic(t: Table, tokens: Floats) -> Floats:
     """Activations handed to the next pipeline stage and gradients handed back, a micro batch."""
     s = t.layout
     size = 2 * tokens * t.model.width * 2 / s.tp
-    bandwidth = between_two(t, s.tp * s.pp > s.gpus_per_node)
+    bandwidth = peer_bytes_per_s(t, s.tp * s.pp > s.gpus_per_node)
     return np.where(s.pp > 1, size / np.where(bandwidth > 0, bandwidth, np.inf), 0.0)
