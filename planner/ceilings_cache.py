@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     ReadArchitecture = Callable[[str | dict[str, Any]], Architecture]
 
 BasisChoice = Literal["measured", "spec"]
-"""By measurements where there are any, or without them."""
+"""Whether measurements count."""
 
 
 class CeilingsCache:

@@ -1,4 +1,4 @@
-"""Wrong input, said once per problem: where it is, what was given, what is accepted, the nearest spelling.
+"""Wrong input, one record per problem: where it is, what was given, what is accepted, the nearest spelling.
 
 Expected outcomes ("does not fit", "no offer", "no driver") are not errors: they are values with reasons.
 """

@@ -1,8 +1,11 @@
-"""Where files are: the shipped presets, and the user's own config and state."""
+"""Folders of the shipped presets and of the user's config and state, the default preset, and writing a file whole."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+DEFAULT_PRESET = "llama-3.1-70b-chat-service"
+"""The workload that is planned when none is named."""
 
 
 def presets_folder() -> Path:

@@ -1,4 +1,4 @@
-"""Turns parsed TOML or JSON into structs, strictly, and names every fault instead of the first one."""
+"""Strict conversion of parsed TOML or JSON into structs, which names every fault instead of the first one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names for units, and how quantities read on screen.
+"""Constants of units, and quantities as text.
 
 Inside the program every quantity is SI or bytes; this module is where GiB, TFLOP/s and cents appear.
 """

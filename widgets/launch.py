@@ -9,10 +9,9 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from planner.cli import AppOptions as CommandLineOptions
     from widgets.options import AppOptions
 
 ENCODINGS_WITH_GLYPHS = ("utf", "cp65001")
@@ -30,22 +29,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return command_line(open_from_command_line, arguments)
 
 
-def open_from_command_line(given: CommandLineOptions) -> int:
-    """Open the terminal program with what the command line was given."""
-    from widgets.options import DEFAULT_PRESET, AppOptions
+def open_from_command_line(**given: Any) -> int:
+    """Open the terminal program with the options that the command line was given."""
+    from widgets.options import AppOptions
 
-    return open_app(
-        AppOptions(
-            preset=given.preset or DEFAULT_PRESET,
-            python=str(given.python) if given.python else None,
-            theme=given.theme,
-            ascii_only=given.ascii_only,
-            config=given.config,
-            state=given.state,
-            replay=given.replay,
-            demo=given.demo,
-        )
-    )
+    return open_app(AppOptions(**{name: value for name, value in given.items() if value is not None}))
 
 
 def open_app(options: AppOptions) -> int:

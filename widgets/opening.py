@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
+from planner.paths import DEFAULT_PRESET
 from widgets import config
 from widgets.background import benchmark
-from widgets.options import DEFAULT_PRESET
 from widgets.panes.benchmark import BenchmarkView
 from widgets.panes.machine.pane import MachineView
 from widgets.panes.too_small import TooSmall

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planner.paths import DEFAULT_PRESET
+
 if TYPE_CHECKING:
     from planner.session import Session
-
-DEFAULT_PRESET = "llama-3.1-70b-chat-service"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

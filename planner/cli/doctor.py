@@ -1,4 +1,4 @@
-"""`gpu-planner doctor`: what was found on this machine and in this installation, one line each."""
+"""`gpu-planner doctor`: drivers, GPUs, torch, folders and prices of this machine and installation, a line each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli import listing
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.terminal import sections as listing
 from planner.errors import UserError
 from planner.units import UNKNOWN, bytes_text, si_text
 
@@ -29,7 +29,7 @@ TOPIC = 14
 @json_option
 @pass_invocation
 def doctor(invocation: Invocation, python: Path | None, as_json: bool) -> int:
-    """Say what was found: driver and GPUs, processor, torch, folders, catalogue, age of the prices, measurements."""
+    """Show what there is: driver and GPUs, processor, torch, folders, catalogue, age of the prices, measurements."""
     found = examine(invocation, python)
     if as_json:
         listing.print_json(found)

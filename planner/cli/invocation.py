@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from planner.cli import OpenApp
-
 if TYPE_CHECKING:
     from planner.session import Session
 
+OpenApp = Callable[..., int]
+"""Opens the terminal program with the options given by name; returns its exit code once it is closed."""
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -34,6 +34,13 @@ class Invocation:
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
 
+basis_option = click.option(
+    "--basis",
+    type=click.Choice(["measured", "spec"]),
+    default="measured",
+    show_default=True,
+    help="Use measurements, or vendor figures alone.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -1,4 +1,4 @@
-"""`gpu-planner` itself: the table of commands, and opening the terminal program when none is named."""
+"""`gpu-planner` itself: its options, and the default command, which opens the terminal program."""
 
 from __future__ import annotations
 
@@ -11,40 +11,17 @@ from typing import Any, TypeVar
 import click
 
 import planner
-from planner.cli import AppOptions, OpenApp
-from planner.cli.groups import DefaultGroup, LazyCommand, did_you_mean
-from planner.cli.invocation import Invocation, folder_options, pass_invocation
+from planner.cli.commands import COMMANDS
+from planner.cli.groups import DefaultGroup, did_you_mean
+from planner.cli.invocation import Invocation, OpenApp, folder_options, pass_invocation
 from planner.errors import Problem, UserError, nearest_names
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-COMMANDS = {
-    "plan": LazyCommand("planner.cli.plan", "plan", "Rank GPUs, counts and layouts for one workload."),
-    "report": LazyCommand(
-        "planner.cli.report", "report", "Write the decision for one workload, with its reasons, as a file to keep."
-    ),
-    "estimate": LazyCommand("planner.cli.estimate", "estimate", "Evaluate fully given candidates: JSON lines in, JSON lines out."),
-    "bench": LazyCommand("planner.cli.bench", "bench", "Measure this machine; results are kept and used by plan."),
-    "study": LazyCommand(
-        "planner.cli.study", "study", "Compute per dollar over model or batch sizes, and where the best GPU changes."
-    ),
-    "watch": LazyCommand("planner.cli.watch", "watch", "Telemetry of this machine's GPUs."),
-    "rightsize": LazyCommand("planner.cli.rightsize", "rightsize", "Advice from what GPUs are seen to do, with what it saves."),
-    "gpus": LazyCommand("planner.cli.catalogue", "gpus", "List GPUs, or show one."),
-    "models": LazyCommand("planner.cli.catalogue", "models", "List models, or show one."),
-    "presets": LazyCommand("planner.cli.catalogue", "presets", "List workload presets, or show one."),
-    "offers": LazyCommand("planner.cli.catalogue", "offers", "List prices, or show those of one GPU."),
-    "ceilings": LazyCommand("planner.cli.ceilings", "ceilings", "Show what a GPU is taken to reach, and what measuring changed."),
-    "measurements": LazyCommand("planner.cli.measurements", "measurements", "List, show, export, import or remove measurements."),
-    "schema": LazyCommand("planner.cli.schema", "schema", "Print the JSON Schema of what goes in and out."),
-    "validate": LazyCommand("planner.cli.validate", "validate", "Compare predictions with published measurements and your own."),
-    "doctor": LazyCommand("planner.cli.doctor", "doctor", "Say what was found: driver, torch, folders, prices."),
-}
-
 
 def app_options(command: Decorated) -> Decorated:
     """Add the options that concern the terminal program."""
-    python = click.option("--python", metavar="PATH", type=click.Path(path_type=Path), help="Interpreter whose torch is measured.")
+    python = click.option("--python", metavar="PATH", help="Interpreter whose torch is measured.")
     theme = click.option("--theme", metavar="NAME", help="Colour theme.")
     ascii_only = click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII signs alone.")
     replay = click.option(
@@ -70,20 +47,11 @@ def app_options(command: Decorated) -> Decorated:
 @app_options
 @folder_options
 @click.pass_context
-def root(
-    ctx: click.Context,
-    python: Path | None,
-    theme: str | None,
-    ascii_only: bool,
-    replay: Path | None,
-    demo: bool,
-    config: Path | None,
-    state: Path | None,
-) -> None:
+def root(ctx: click.Context, /, config: Path | None, state: Path | None, **app: Any) -> None:
     """Which GPU, how many, rented or bought, a transformer workload needs."""
     invocation = ctx.ensure_object(Invocation)
     invocation.config, invocation.state = config, state
-    if python or theme or ascii_only or replay or demo:
+    if any(app.values()):
         raise click.UsageError(
             f"--python, --theme, --ascii, --replay and --demo concern the terminal program; give them after {ctx.invoked_subcommand!r} if it has them.",
             ctx,
@@ -91,11 +59,11 @@ def root(
 
 
 class OpenContext(click.Context):
-    """Of the command nobody names: in words about its usage it is `gpu-planner` itself."""
+    """The context of the default command, whose usage reads `gpu-planner` without a name of its own."""
 
     @property
     def command_path(self) -> str:
-        """As the parent is called."""
+        """The name of the parent."""
         return self.parent.command_path if self.parent else super().command_path
 
 
@@ -112,25 +80,16 @@ class OpenCommand(click.Command):
 @pass_invocation
 @click.pass_context
 def open_command(
-    ctx: click.Context,
-    invocation: Invocation,
-    preset: str | None,
-    python: Path | None,
-    theme: str | None,
-    ascii_only: bool,
-    replay: Path | None,
-    demo: bool,
-    config: Path | None,
-    state: Path | None,
+    ctx: click.Context, invocation: Invocation, /, preset: str | None, config: Path | None, state: Path | None, **app: Any
 ) -> int:
     """Open the terminal program; without a terminal, print the plan."""
     invocation.config, invocation.state = config, state
     if preset is not None:
         _require_preset(invocation, preset)
     if invocation.open_app is not None and _on_a_terminal():
-        _require_recording(replay, demo=demo)
-        return invocation.open_app(AppOptions(preset, python, theme, ascii_only, config, state, replay, demo))
-    from planner.cli.plan import plan
+        _require_recording(app["replay"], demo=app["demo"])
+        return invocation.open_app(preset=preset, config=config, state=state, **app)
+    from planner.cli.plan.command import plan
 
     code: int = ctx.invoke(plan, preset=preset)
     return code
@@ -152,7 +111,7 @@ def _require_preset(invocation: Invocation, preset: str) -> None:
 def _require_recording(replay: Path | None, *, demo: bool) -> None:
     """Fail before the screen is taken over."""
     if replay is not None:
-        from planner.cli.telemetry_source import Origin
+        from planner.cli.watch.source import Origin
 
         Origin(replay=replay, demo=demo).recording()
 

@@ -15,9 +15,9 @@ SUBJECTS = {
     "measurement": ("planner.hardware.measurements.measurement", "Measurement"),
     "study": ("planner.engine.answers.study", "StudyAnswer"),
     "snapshot": ("planner.observe.snapshot", "Snapshot"),
-    "advice": ("planner.engine.advice.rightsizing", "Advice"),
+    "advice": ("planner.engine.advice.advice", "Advice"),
 }
-"""Subject -> module and struct; only the one asked for is loaded."""
+"""Subject -> module and struct; only the chosen one is loaded."""
 
 
 @click.command()

@@ -36,7 +36,7 @@ KINDS = {
 LEAST_OF_A_SOURCE = 3
 """Values below which a source is too small to be called bad."""
 MOST_NAMED = 10
-"""Of the worst."""
+"""Number of the worst groups that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class Comparison:
     low: float | None
     high: float | None
     part_bytes: float = 0.0
-    """Of memory: what of the predicted total the measurement does not count."""
+    """Part of the predicted memory that the measurement does not count."""
     known_bytes: float = 0.0
-    """Of memory: weights, states and cache, below which no range goes."""
+    """Weights, states and cache of the predicted memory, below which no range goes."""
 
     @property
     def error(self) -> float | None:
@@ -80,18 +80,18 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     n: int
     """Measured values."""
     answered: int
-    """Of them, how many were predicted."""
+    """Measured values that were predicted."""
     median_error: float | None = None
-    """Of |predicted ÷ measured − 1|."""
+    """Median of |predicted ÷ measured − 1|."""
     p90_error: float | None = None
     signed_error: float | None = None
     """Median of predicted ÷ measured − 1."""
     coverage: float | None = None
     width: float | None = None
     right: int | None = None
-    """Of `fits`: how often it was right."""
+    """Predictions of `fits` that were right."""
     wrongly_fit: int | None = None
-    """Of `fits`: how often it was said to fit and did not; worse than the other way round."""
+    """Predictions of `fits` that did not fit; worse than the other way round."""
     reason: str | None = None
     """Why it is as bad as it is, where that is known."""
 
@@ -146,7 +146,7 @@ def _predicted(quantity: str, answer: Answer, request: Request) -> tuple[Figure 
 
 
 def _memory(quantity: str, answer: Answer, request: Request) -> tuple[Figure | None, float, float]:
-    """Of the device: all; reserved: without context and communicators; allocated: without any overhead."""
+    """Memory of the device counts all; reserved: without context and communicators; allocated: without any overhead."""
     memory = answer.memory_bytes
     if memory is None:
         return None, 0.0, 0.0
@@ -183,7 +183,7 @@ def score(kind: str, group: Sequence[Comparison], *, source: str | None = None, 
 
 
 def quantile(ordered: Sequence[float], share: float) -> float | None:
-    """Of values in ascending order, with a straight line between neighbours; None of nothing."""
+    """Quantile of values in ascending order, with a straight line between neighbours; None of an empty sequence."""
     if not ordered:
         return None
     place = share * (len(ordered) - 1)

@@ -1,1 +1,1 @@
-"""What could run it: GPUs as their vendors describe them, what they cost, what they really reach."""
+"""Hardware that could run a workload: GPUs as their vendors describe them, their prices, and the rates they really reach."""

@@ -1,1 +1,1 @@
-"""What does happen: this machine, its telemetry, its benchmark."""
+"""Observation of real machines: what this one is, its telemetry, its benchmark."""

@@ -1,4 +1,4 @@
-"""The CPU of this computer as a rankable device: what its instruction set and clock allow at most.
+"""The CPU of this computer as a device to plan for: the peak rates that its instruction set and clock allow.
 
 The figures are the specification of a machine nobody published a datasheet for, so their confidence is "low"; a benchmark
 replaces them. Rates count a fused multiply-add as two operations, per physical core and cycle:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ASSUMED_BANDWIDTH_BYTES_PER_S = 51.2e9
 """Two channels of DDR4-3200 (2 x 8 bytes x 3.2 GT/s, JEDEC JESD79-4): the floor of one socket of this decade."""
 ASSUMED_CLOCK_HZ = 2.5e9
-"""Used, and said in the note, where the system does not tell its clock (Arm virtual machines)."""
+"""Used, and noted, where the system does not report its clock (Arm virtual machines)."""
 _CLOCK_ASSUMED = f"clock assumed {ASSUMED_CLOCK_HZ / 1e9:g} GHz: the system does not tell it"
 WIDE_ARM_CORES = frozenset({"Neoverse-V1", "Neoverse-V2", "Neoverse-V3"})
 
@@ -48,7 +48,7 @@ class Cores:
 def flop_per_cycle(flags: frozenset[str], name: str = "", vendor: str = "", family: int = 0) -> dict[str, float]:
     """Dtype -> operations per physical core and cycle; a missing dtype has no instruction of its own.
 
-    `flags` are those of /proc/cpuinfo; `vendor` ('AuthenticAMD') and `family` (25 is Zen 4, 26 Zen 5) tell AMD's pipes apart.
+    `flags` are those of /proc/cpuinfo; `vendor` ('AuthenticAMD') and `family` (25 is Zen 4, 26 Zen 5) distinguish AMD's pipes.
     """
     if "asimd" in flags or "neon" in flags:
         return _arm_flop_per_cycle(flags, name)
@@ -118,7 +118,7 @@ def clock_hz(listed: tuple[host.Processor, ...], root: Path = host.ROOT) -> tupl
 
 
 def last_level_cache_bytes(root: Path = host.ROOT) -> float | None:
-    """Size of CPU 0's last-level cache; None when the system does not tell."""
+    """Size of CPU 0's last-level cache; None when the system does not report it."""
     found: dict[int, float] = {}
     for folder in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, size = host.read_text(folder / "level"), re.fullmatch(r"(\d+)([KM])", host.read_text(folder / "size") or "")
@@ -128,7 +128,7 @@ def last_level_cache_bytes(root: Path = host.ROOT) -> float | None:
 
 
 def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> Gpu:
-    """This computer's CPU as a device of kind "cpu"; what this process may use of it, not what is installed.
+    """This computer's CPU as a device of kind "cpu": the part of it that this process may use.
 
     `allowed` are the logical CPUs to count (default: this process's affinity). Never fails.
     """
@@ -147,7 +147,7 @@ def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> G
     rates = flop_per_cycle(flags, name, first.get("vendor_id", ""), family)
     total, limit = host.memory_total_bytes(root), host.cgroup_memory_limit_bytes(root)
     memory = min((size for size in (total, limit) if size is not None), default=math.nan)
-    told = f"{clock_source} {clock / 1e9:.2f} GHz" if clock else _CLOCK_ASSUMED
+    clock_note = f"{clock_source} {clock / 1e9:.2f} GHz" if clock else _CLOCK_ASSUMED
     limited = limit is not None and memory == limit and limit != total
     return Gpu(
         name=name,
@@ -165,7 +165,7 @@ def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> G
         source="this computer: /proc/cpuinfo, /proc/meminfo, control groups; operations per cycle from the instruction set",
         retrieved=dt.datetime.now(tz=dt.UTC).date(),
         confidence="low",
-        note="; ".join((cores.note, told, *_caveats(flags, limited=limited))),
+        note="; ".join((cores.note, clock_note, *_caveats(flags, limited=limited))),
     )
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a GPU's memory, in names that do not change and in words: errors it could not correct, rows and pages to be replaced."""
+"""Faults of a GPU's memory, as fixed names and in words: errors it could not correct, rows and pages to be replaced."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ FLAGS = {"row_remap_pending": REMAP_PENDING, "row_remap_failed": REMAP_FAILED, "
 
 
 def typed(field: str, value: float) -> float | bool:
-    """`value` of a source that knows only floating point, as the field of a snapshot holds it."""
+    """`value`, read from a source that has only floating point, in the type of the snapshot's field."""
     if field in FLAGS:
         return bool(value)
     return int(value) if field in COUNTS else value
 
 
 def health_warnings(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of what is wrong, given fields of a device's snapshot; a field that is absent or None says nothing."""
+    """Names of the faults, given fields of a device's snapshot; absent fields and None count as no fault."""
     found = [UNCORRECTED] if any(values.get(name) for name in COUNTS_OF_UNCORRECTED) else []
     return (*found, *(name for field, name in FLAGS.items() if values.get(field)))
 
@@ -50,6 +50,6 @@ def health_warnings(values: Mapping[str, Any]) -> tuple[str, ...]:
 def warning_text(name: str, values: Mapping[str, Any]) -> str:
     """A warning in words: 'uncorrectable memory errors (2 since the driver was loaded, 3 ever): …'."""
     counts = ", ".join(words.format(values[field]) for field, words in COUNTS_OF_UNCORRECTED.items() if values.get(field))
-    told = f" ({counts})" if name == UNCORRECTED and counts else ""
+    counted = f" ({counts})" if name == UNCORRECTED and counts else ""
     advice = f": {ADVICE[name]}" if name in ADVICE else ""
-    return f"{name}{told}{advice}"
+    return f"{name}{counted}{advice}"

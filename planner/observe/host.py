@@ -1,6 +1,6 @@
 """This computer apart from its GPUs: processors, memory and the limits set on this process, from /proc, /sys and cgroups.
 
-Every reader takes the root folder to read below (`/` outside tests) and answers None where the system does not tell.
+Every reader takes the root folder to read below (`/` outside tests) and returns None where the system does not report it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Processor:
 
 @dataclass(frozen=True, slots=True)
 class BusyTime:
-    """Processor time since boot, in ticks: how much passed, and how much of it was work."""
+    """Processor time since boot in ticks: in total, and the part spent on work."""
 
     total_ticks: int
     busy_ticks: int

@@ -38,7 +38,7 @@ class LocalGpu:
     """N of 'cuda:N' under this process's environment; None: hidden, or not knowable."""
     mig_enabled: bool = False
     mig_profiles: tuple[str, ...] = ()
-    """Of the slices there are now: '1g.10gb'."""
+    """Profiles of the present slices: '1g.10gb'."""
     gpm_state: CapabilityState = "not supported"
     """'ok' when SM, tensor and bandwidth counters can be read, else what stands in the way."""
 
@@ -50,7 +50,7 @@ class LocalGpu:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What this process can use."""
+    """The devices that this process can use."""
 
     cpu: Gpu
     """A device of kind "cpu"; its rates are what its instruction set allows, until measured."""

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 CapabilityState = Literal["ok", "not supported", "no permission", "function missing", "stale", "lost", "error"]
-"""How one counter of one device stands after it was asked."""
+"""State of one counter of one device after it was read."""
 REASON_TEXTS: dict[CapabilityState, str] = {
     "ok": "no value",
     "not supported": "not supported by this GPU",
@@ -19,7 +19,7 @@ REASON_TEXTS: dict[CapabilityState, str] = {
 }
 
 ListedKind = Literal["compute", "graphics"]
-"""What the driver lists apart."""
+"""Kinds that the driver lists separately."""
 ProcessKind = Literal["compute", "graphics", "compute and graphics"]
 
 
@@ -27,7 +27,7 @@ class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The computer around the GPUs."""
 
     cpu_name: str
-    """Empty: not told (an exporter tells of GPUs alone)."""
+    """Empty: not known (an exporter describes GPUs only)."""
     cpu_cores: int | None
     """Logical CPUs the system runs."""
     cpu_busy_fraction: float | None = None
@@ -66,7 +66,7 @@ class ProcessSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """As the driver counts: of the host, in a container too."""
     kind: ProcessKind
     memory_bytes: float | None = None
-    """Of the GPU's memory."""
+    """GPU memory it uses."""
     name: str | None = None
     command: str | None = None
     user: str | None = None
@@ -95,7 +95,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Active warps of the most that could be."""
     tensor_active_fraction: float | None = None
     dram_bandwidth_fraction: float | None = None
-    """Of the theoretical memory bandwidth."""
+    """Share of the theoretical memory bandwidth."""
     integer_active_fraction: float | None = None
     fp64_active_fraction: float | None = None
     fp32_active_fraction: float | None = None
@@ -113,7 +113,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Share of time the memory was read or written; neither bandwidth nor capacity."""
     memory_total_bytes: float | None = None
     memory_reserved_bytes: float | None = None
-    """Kept by the driver."""
+    """Memory the driver keeps for itself."""
     memory_used_bytes: float | None = None
     memory_free_bytes: float | None = None
     power_w: float | None = None
@@ -158,7 +158,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     health_warnings: tuple[str, ...] = ()
     """What is wrong with the memory: 'row remap pending', … (`planner.observe.health`)."""
     processes: tuple[ProcessSnapshot, ...] | None = None
-    """Who uses it, the largest memory first; None unless asked for."""
+    """Who uses it, the largest memory first; None unless processes are listed."""
     mig_enabled: bool | None = None
     mig: tuple[MigSnapshot, ...] = ()
     slow_age_s: float | None = None
@@ -178,7 +178,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything one tick of the poller read."""
+    """Everything that one tick of the poller read."""
 
     taken_at: str
     """UTC, ISO 8601, when the tick began."""

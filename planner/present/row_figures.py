@@ -33,7 +33,7 @@ class RowFigure:
     target: str = ""
     """Key of the workload's targets that limits it."""
     percentile: str = ""
-    """Of a latency."""
+    """Which of its percentiles a latency is; empty for other figures."""
 
     def long_text(self, value: float) -> str:
         """A value with its unit."""

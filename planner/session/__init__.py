@@ -1,5 +1,5 @@
 """One planning session: what the user has, asks and gets."""
 
-from planner.session.session import DEFAULT_PRESET, Session
+from planner.session.session import Session
 
-__all__ = ["DEFAULT_PRESET", "Session"]
+__all__ = ["Session"]

@@ -1,4 +1,4 @@
-"""What a session has: the catalogue, offers, models, presets, this machine and what was measured on it."""
+"""Inventory of a session: the catalogue, offers, models, presets, this machine and what was measured on it."""
 
 from __future__ import annotations
 
@@ -52,28 +52,28 @@ class Inventory:
 
     @cached_property
     def offers(self) -> tuple[Offer, ...]:
-        """What they cost to rent: the user's own offers, and those shipped of every other provider."""
+        """Offers to rent GPUs: the user's own, and the shipped ones of every other provider."""
         from planner.hardware.prices.offers import with_own
 
         return with_own(self.shipped_offers, self.own_offers)
 
     @cached_property
     def shipped_offers(self) -> tuple[Offer, ...]:
-        """Those that came with the program."""
+        """Offers that came with the program."""
         from planner.hardware.prices.offers import load_offers
 
         return load_offers(paths.presets_folder() / "offers", self.gpus)
 
     @cached_property
     def own_offers(self) -> tuple[Offer, ...]:
-        """Those in the user's config folder: written there by `offers refresh` or by hand. Raises `UserError` for unusable ones."""
+        """Offers in the user's config folder, written there by `offers refresh` or by hand. Raises `UserError` for unusable ones."""
         from planner.hardware.prices.offers import load_own_offers
 
         return load_own_offers(self.offers_folder, self.gpus)
 
     @property
     def offers_folder(self) -> Path:
-        """Where the user's own offers are, a file a provider (not created here)."""
+        """Folder of the user's own offers, a file a provider (not created here)."""
         return self.config / "offers"
 
     def refresh_offers(
@@ -90,17 +90,17 @@ class Inventory:
         `source`: another copy of the catalogue, a URL or a folder. Raises `UserError` for either of them unknown.
         """
         from planner.hardware.prices.catalogue import load_price_catalogue
-        from planner.hardware.prices.refresh import Shelf, base_url, chosen_providers, refresh
+        from planner.hardware.prices.refresh import OfferFolder, base_url, chosen_providers, refresh
 
         catalogue = load_price_catalogue(paths.presets_folder() / "catalogues" / "skypilot.toml", self.gpus)
         try:
             current = self.offers
         except UserError:  # own files that cannot be used: they may be what is to be replaced
             current = self.shipped_offers
-        shelf = Shelf(self.shipped_offers, current, self.offers_folder, self.gpus)
+        destination = OfferFolder(self.shipped_offers, current, self.offers_folder, self.gpus)
         base = base_url(source, catalogue)
-        asked = chosen_providers(catalogue, providers)
-        return refresh(asked, catalogue, base, shelf, today=today, dry_run=dry_run, timeout_s=timeout_s)
+        chosen = chosen_providers(catalogue, providers)
+        return refresh(chosen, catalogue, base, destination, today=today, dry_run=dry_run, timeout_s=timeout_s)
 
     @cached_property
     def models(self) -> ModelShelf:
@@ -118,14 +118,14 @@ class Inventory:
 
     @cached_property
     def ceiling_records(self) -> CeilingRecords:
-        """What parts of each kind are known to reach before they are measured here."""
+        """Rates that parts of each kind are known to reach before they are measured here."""
         from planner.hardware.ceilings.records import load_ceiling_records
 
         return load_ceiling_records(paths.presets_folder() / "ceilings")
 
     @cached_property
     def store(self) -> Store:
-        """What was measured here; results of a worker that outlived its planner are recovered first."""
+        """Measurements made here; results of a worker that outlived its planner are recovered first."""
         from planner.hardware.measurements.store import Store
         from planner.observe.benchmark.journal import recover_journals
 
@@ -146,7 +146,7 @@ class Inventory:
         return load_shipped(paths.presets_folder() / "measurements", self.part_named)
 
     def measurements(self, *, without_run: str | None = None) -> tuple[Measurement, ...]:
-        """What plans rest on: the latest of every device and point, one's own before what came with the program."""
+        """Measurements that plans rest on: the latest of every device and point, one's own before what came with the program."""
         from planner.hardware.measurements.exchange import with_shipped
 
         return with_shipped(self.store.latest(without_run=without_run), self.shipped)
@@ -161,7 +161,7 @@ class Inventory:
 
     @cached_property
     def ceilings_cache(self) -> CeilingsCache:
-        """What devices reach, as far as it is known now."""
+        """Ceilings of devices as far as they are known now."""
         from planner.ceilings_cache import CeilingsCache
 
         return CeilingsCache(
@@ -169,7 +169,7 @@ class Inventory:
         )
 
     def ceilings(self, gpu: Gpu, *, basis: BasisChoice = "measured") -> Ceilings:
-        """What `gpu` reaches, by measurements or ("spec") without them."""
+        """Rates that `gpu` reaches, by measurements or ("spec") without them."""
         return self.ceilings_cache.ceilings(gpu, basis)
 
     @cached_property
@@ -205,7 +205,7 @@ class Inventory:
         return replace(main, companions=others)
 
     def local_counts(self) -> dict[str, int]:
-        """How many of each device this machine has, by name."""
+        """Number of each device of this machine, by name."""
         counts: dict[str, int] = {self.machine.cpu.name: 1}
         for local in self.machine.gpus:
             if local.gpu is not None:

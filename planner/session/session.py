@@ -1,13 +1,13 @@
-"""One planning session: what is asked of it, and what it answers.
+"""One planning session: workloads in, plans, estimates, studies and advice out.
 
 The only room front ends (`planner.cli`, `widgets`) go through; they format what it returns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from planner.errors import UserError
 from planner.session.inventory import Inventory
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement, Prediction
     from planner.workload.tasks import Request, Workload
 
-DEFAULT_PRESET = "llama-3.1-70b-chat-service"
-"""What is planned when nothing was asked for."""
+K = TypeVar("K")
+V = TypeVar("V")
+
+MOST_KEPT = 8
+"""Workloads whose jobs and plans are kept."""
 
 
 class Session(Inventory):
@@ -40,8 +43,8 @@ class Session(Inventory):
     def __init__(self, *, state: Path, config: Path) -> None:
         super().__init__(state=state, config=config)
         self._supplies: dict[BasisChoice, Supply] = {}
-        self._last_task: Task | None = None
-        self._last_ranking: tuple[Task, BasisChoice, Plan] | None = None
+        self._tasks: dict[bytes, Task] = {}
+        self._rankings: dict[tuple[bytes, BasisChoice], Plan] = {}
 
     def log_prediction(self, measured: Measurement) -> Prediction | None:
         """Keep what plans said of a point before its run; None where nothing can be said of it or it is not to be believed."""
@@ -85,21 +88,19 @@ class Session(Inventory):
 
     def job(self, workload: Workload, row: PlanRow) -> Job:
         """The resolved job of `row` of the plan for `workload`."""
-        from planner.engine.explain.candidate import job_of
-
-        return job_of(self._task(workload), row)
+        return self._task(workload).job_of(row)
 
     def memory_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> MemoryDetail | None:
-        """What takes the memory of `row` of the plan for `workload`, item by item; None where its memory is not known.
+        """Memory of `row` of the plan for `workload`, item by item; None where it is not known.
 
         `basis`: the plan's.
         """
-        from planner.engine.explain.candidate import memory_detail
+        from planner.engine.explain.memory_detail import memory_detail
 
         return memory_detail(self._task(workload), row, self._supply(basis))
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
-        """Where the time of `row` of the plan for `workload` goes, operator by operator; None where it cannot be timed.
+        """Time of `row` of the plan for `workload`, operator by operator; None where it cannot be timed.
 
         `basis`: the plan's.
         """
@@ -137,31 +138,21 @@ class Session(Inventory):
 
         `given`: USD an hour of a GPU that go before the price set's. Raises `UserError`.
         """
-        import msgspec
-
-        from planner.engine.study.gpus import named_parts, usual_parts
-        from planner.engine.study.price_sets import price_set
-        from planner.engine.study.published import compared
+        from planner.engine.study.inputs import StudyInputs
         from planner.engine.study.run import run_study
-        from planner.engine.study.sizes import DEFAULT_PRICES, Study
+        from planner.engine.study.sizes import Study
 
-        named = tuple((self.gpus.find(name).name, usd) for name, usd in (given or {}).items())
-        asked = study or Study()
-        chosen = price_set(prices or DEFAULT_PRICES, self.offers, named, self.published_study)
-        local = self.machine.devices
-        points = {device.name: self.ceilings(device).train_points for device in local} if basis == "measured" else {}
-        found = run_study(
-            asked,
-            named_parts(gpus, self.gpus, local)
-            or usual_parts(asked, chosen, points, catalogue=self.gpus, local=local, architecture=self.architecture),
-            prices=chosen.name,
-            price_of=chosen.of,
+        devices = self.machine.devices
+        inputs = StudyInputs(
+            catalogue=self.gpus,
+            offers=self.offers,
+            machine=devices,
+            measured={device.name: self.ceilings(device).train_points for device in devices} if basis == "measured" else {},
             architecture=self.architecture,
             chip=self.ceilings_cache.chips(basis),
-            measured=points,
-            here=frozenset(device.name for device in local),
+            published=self.published_study,
         )
-        return msgspec.structs.replace(found, published=compared(found, self.published_study))
+        return run_study(study or Study(), inputs, gpus=gpus, prices=prices, given=given)
 
     def rightsize(
         self,
@@ -173,15 +164,15 @@ class Session(Inventory):
         providers: Sequence[str] = (),
         owning: Owning | None = None,
     ) -> Advice:
-        """What to change about the GPUs observed, and what it saves; raises `UserError` for an unknown provider.
+        """Advice for the GPUs observed: what to change, and what it saves; raises `UserError` for an unknown provider.
 
         `workload` is what runs on each, where that is known, `tokens_per_s` what it was measured to do there, `usd_per_h` what one costs.
         """
-        from planner.engine.advice.case import Means
+        from planner.engine.advice.case import Inputs
         from planner.engine.advice.ownership import Owning
         from planner.engine.advice.rightsizing import right_size
 
-        means = Means(
+        inputs = Inputs(
             find_gpu={gpu.name: gpu for gpu in self.gpus.all},
             offers=self.offers,
             chip=self.ceilings_cache.chips("measured"),
@@ -192,28 +183,29 @@ class Session(Inventory):
             providers=providers,
             owning=owning or Owning(),
         )
-        return right_size(observed, means)
+        return right_size(observed, inputs)
 
     def refresh(self) -> None:
         """Forget what was read of measurements, so that the next plan sees new ones."""
         self.ceilings_cache.forget()
-        self._last_ranking = None
+        self._rankings.clear()
 
     def _task(self, workload: Workload, where: str = "") -> Task:
-        """`workload` with its architecture; the same object for the same workload as long as no other was asked about."""
+        """`workload` with its architecture; the last few are kept."""
+        import msgspec
+
         from planner.engine.evaluate.task import Task
 
-        if self._last_task is None or self._last_task.workload != workload:
-            self._last_task = Task(workload, self.architecture_of(workload, where))
-        return self._last_task
+        return _kept(self._tasks, msgspec.json.encode(workload), lambda: Task(workload, self.architecture_of(workload, where)))
 
     def _ranking(self, task: Task, basis: BasisChoice) -> Plan:
-        """The whole plan for `task`; made once as long as no other was asked for, and nothing new was measured."""
+        """The whole plan for `task`; the last few are kept until new measurements come."""
+        import msgspec
+
         from planner.engine.search.plan import make_plan
 
-        if self._last_ranking is None or self._last_ranking[:2] != (task, basis):
-            self._last_ranking = task, basis, make_plan(task, self._supply(basis))
-        return self._last_ranking[2]
+        key = msgspec.json.encode(task.workload), basis
+        return _kept(self._rankings, key, lambda: make_plan(task, self._supply(basis)))
 
     def _supply(self, basis: BasisChoice) -> Supply:
         """The catalogue, its offers and this machine, with what each GPU reaches on this basis."""
@@ -230,3 +222,13 @@ class Session(Inventory):
                 spec_chip=self.ceilings_cache.chips("spec"),
             )
         return self._supplies[basis]
+
+
+def _kept(kept: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    """The value of `key`, made when it is not there; the oldest value goes when there are too many."""
+    if key not in kept:
+        value = make()
+        if len(kept) >= MOST_KEPT:
+            del kept[next(iter(kept))]
+        kept[key] = value
+    return kept[key]

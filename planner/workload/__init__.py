@@ -1,1 +1,1 @@
-"""What is to be run: architectures, tasks, presets."""
+"""Workloads: architectures of models, tasks, presets."""

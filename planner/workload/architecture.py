@@ -1,4 +1,4 @@
-"""A transformer, decoder or encoder, as the sizes that decide its memory and time.
+"""The sizes of a transformer, decoder or encoder, that decide its memory and time.
 
 Symbols: L layers · h width · q = heads·head_dim · k = kv_heads·head_dim · f feed-forward width · V vocabulary · E experts.
 "Matrix" parameters take part in matrix products; "vector" parameters (norms, biases) do not.
@@ -50,33 +50,28 @@ class Architecture:
     fused_gate_up: bool = False
     """Gate and up are one matrix."""
 
-    attention_matrix: int
-    """Matrix parameters of one layer's attention."""
-    attention_vector: int = 0
-    """Biases, norms (of q and k, or of latents) and sinks of one layer's attention."""
+    attention_bias: int = 0
+    """Biases of one layer's attention."""
     attention_norm: int = 0
-    """The norms among `attention_vector`."""
+    """Norm parameters of one layer's attention: of query and key, or of latents."""
     sinks: int = 0
-    """The learned sinks among `attention_vector`: one a head."""
+    """Learned sinks of one layer's attention: one a head."""
     mlp_vector: int = 0
     norms: int = 2
     """Norms of one layer outside its attention."""
+    final_norms: int = 1
+    """Norms outside the layers: after the last, after the embedding, in the head."""
+    norm_parameters: int
+    """Parameters of one of these norms: the width, twice that with a bias."""
     centred: bool = False
     """The norms subtract the mean (LayerNorm, not RMSNorm)."""
-    norm_vector: int
-    """Norm parameters of one layer outside its attention."""
-    final_vector: int
-    """Vectors outside the layers: final norm, head bias, embedding norm."""
     final_bias: int = 0
-    """The biases among `final_vector`."""
+    """Biases outside the layers."""
     input_matrix: int = 0
     """Projection from the embedding's width to that of the layers."""
     output_matrix: int = 0
     """Projection between the last layer and the head."""
-    cached_per_token: int
-    """Elements one layer keeps per token in the KV cache: 2k, or the latent of MLA."""
 
-    qk_norm: bool = False
     dropout: bool = False
     window: int | None = None
     """Tokens a windowed layer attends to."""
@@ -106,9 +101,9 @@ class Architecture:
     mtp_layers: int = 0
     """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
     left_out: tuple[str, ...] = ()
-    """What the config describes besides and is not counted: 'vision_config', 'num_nextn_predict_layers', …"""
+    """Parts of the config that are not counted: 'vision_config', 'num_nextn_predict_layers', …"""
     companions: tuple[Architecture, ...] = ()
-    """Of the further models a workload holds, in its order."""
+    """Architectures of the workload's further models, in its order."""
 
     @property
     def query(self) -> int:
@@ -119,6 +114,42 @@ class Architecture:
     def key(self) -> int:
         """Elements of the key of one token."""
         return self.kv_heads * self.head_dim
+
+    @property
+    def cached_per_token(self) -> int:
+        """Elements that one layer keeps per token in the KV cache: 2k, or the latent and rotary key of latent attention."""
+        if self.latent_rank:
+            return self.latent_rank + self.rotary_dim
+        return 0 if self.encoder else 2 * self.key
+
+    @cached_property
+    def attention_matrix(self) -> int:
+        """Matrix parameters of one layer's attention: the factors of latent attention, or query, key, value and output."""
+        if not self.latent_rank:
+            return 2 * self.width * (self.query + self.key)
+        query = self.query_rank * (self.width + self.query) if self.query_rank else self.width * self.query
+        unpacked = self.heads * (self.head_dim - self.rotary_dim + self.value_dim)
+        return query + self.width * self.cached_per_token + self.latent_rank * unpacked + self.heads * self.value_dim * self.width
+
+    @property
+    def attention_vector(self) -> int:
+        """Biases, norms and sinks of one layer's attention."""
+        return self.attention_bias + self.attention_norm + self.sinks
+
+    @property
+    def qk_norm(self) -> bool:
+        """Query and key are normalised."""
+        return self.attention_norm > 0 and not self.latent_rank
+
+    @property
+    def norm_vector(self) -> int:
+        """Norm parameters of one layer outside its attention."""
+        return self.norms * self.norm_parameters
+
+    @property
+    def final_vector(self) -> int:
+        """Vectors outside the layers: norms and biases."""
+        return self.final_norms * self.norm_parameters + self.final_bias
 
     @property
     def attended(self) -> int:
@@ -196,7 +227,7 @@ class Architecture:
 
     @cached_property
     def active_matrix(self) -> int:
-        """Matrix parameters one token is multiplied with, head (tied or not) included, input embedding not."""
+        """Matrix parameters that one token is multiplied with, with the head (tied or not) and without the input embedding."""
         attention = self.layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix
@@ -215,7 +246,6 @@ class Architecture:
         "shared" the gate of the shared expert; "norms" every norm of the model with its bias; "biases" those of all
         other projections outside the experts, the head's included; "head" is 0 when tied.
         """
-        biases = self.attention_vector - self.attention_norm - self.sinks
         return {
             "embedding": self.embedding,
             "attention": self.layers * (self.attention_matrix + self.sinks),
@@ -224,7 +254,7 @@ class Architecture:
             "router": self.moe_layers * (self.router_matrix + self.router_vector),
             "shared": self.moe_layers * self.shared_matrix,
             "norms": self.layers * (self.attention_norm + self.norm_vector) + self.final_vector - self.final_bias,
-            "biases": self.layers * biases + self.dense_layers * self.mlp_vector + self.final_bias,
+            "biases": self.layers * self.attention_bias + self.dense_layers * self.mlp_vector + self.final_bias,
             "head": self.head,
         }
 

@@ -10,7 +10,7 @@ class Block:
     """Facts about the code of one family's block that decide which tensors autograd keeps; the defaults are those of Llama."""
 
     wide_norms: bool = False
-    """RMSNorm multiplies by its weight in FP32, so that its normalised input is kept in FP32 too."""
+    """RMSNorm multiplies by its weight in FP32, so that its normalised input is kept in FP32, too."""
     branch_norms: bool = False
     """A norm stands after attention and after the MLP, whose input is not the residual stream."""
     plain_input: bool = False
@@ -18,7 +18,7 @@ class Block:
     parallel: bool = False
     """Attention and MLP read the same input."""
     activation: str = "gelu"
-    """Of an MLP without gate: 'gelu' (one kernel), 'gelu-new' (written out: five tensors), 'relu' (keeps its result alone)."""
+    """Activation of an MLP without gate: 'gelu' (one kernel), 'gelu-new' (written out: five tensors), 'relu' (keeps its result alone)."""
     joined_rotary: bool = False
     """Rotated and other parts of a head are joined, so that the attention's output has to be copied for the next product."""
     fused_gate: bool = False

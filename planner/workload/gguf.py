@@ -1,4 +1,4 @@
-"""GGUF files: which tensor type llama.cpp gives which matrix, and the bits of each type.
+"""GGUF files: the tensor type that llama.cpp gives each matrix, and the bits of each type.
 
 Block layouts are those of ggml-common.h; the mixes those of `llama_tensor_get_type_impl` in src/llama-quant.cpp of
 llama.cpp: with an importance matrix for `iq2_*` and `iq3_*`, which are hardly made without, and without for the others.
@@ -38,29 +38,29 @@ KEPT_BITS = 32
 """Norms, biases, routers and learned positions stay in FP32."""
 
 _SMALLER_BLOCK = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
-"""What stands in where rows are no multiple of 256; the iq types fall back to iq4_nl."""
+"""Types used instead where rows are no multiple of 256; the iq types fall back to iq4_nl."""
 
 Layers = Literal["all", "more", "eighth", "sixteenth", "two", "four"]
-"""Which layers take the other type; "more": the first and last eighth, and every third between."""
+"""Layers that a rule applies to; "more": the first and last eighth, and every third between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """Tensor types of one kind of file. A rule is (type, layers that take it); the others have `base`."""
+    """Tensor types of one kind of file. A rule is (type, layers it applies to); other layers have `base`."""
 
     base: str
     value: tuple[tuple[str, Layers], ...] = ()
-    """Rules of the value projection (and of a fused or latent one), the first that applies."""
+    """Rules for the value projection, also a fused or latent one; the first that applies counts."""
     grouped_value: str = ""
-    """Its type where four or more query heads share a key head."""
+    """Type of the value projection where four or more query heads share a key head."""
     down: tuple[tuple[str, Layers], ...] = ()
     output: str = ""
-    """Of the attention's output projection."""
+    """Type of the attention's output projection."""
     query_key: str = ""
     embedding: str = ""
     head: str = "q6_k"
     raised_output: bool = False
-    """With eight experts the output projection takes q5_k."""
+    """With eight experts the output projection has type q5_k."""
 
 
 _IQ2_M = Mix(
@@ -127,7 +127,7 @@ MIXES: dict[str, Mix] = {
 
 
 def type_bits(name: str, inputs: int) -> float:
-    """Bits per weight of a tensor type, or of the one that stands in for it when rows of `inputs` weights do not fit its blocks."""
+    """Bits per weight of a tensor type, or of its replacement where rows of `inputs` weights do not fit its blocks."""
     size, weights = TYPES[name]
     if inputs % weights:
         name = "f16" if inputs % 32 else "iq4_nl" if name.startswith("iq") else _SMALLER_BLOCK[name] if weights == 256 else "f16"
@@ -136,7 +136,7 @@ def type_bits(name: str, inputs: int) -> float:
 
 
 def head_bits(mix: Mix, architecture: Architecture) -> float:
-    """Bits per weight of the output head, or of the embedding that serves as one."""
+    """Bits per weight of the output head, or of the embedding used as one."""
     inputs = architecture.embedding_width or architecture.width
     whole_blocks = inputs % TYPES[mix.base][1] == 0
     return type_bits(mix.head if whole_blocks and architecture.family != "falcon" else "q8_0", inputs)

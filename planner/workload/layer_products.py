@@ -1,11 +1,11 @@
-"""The matrix products of a model, as a benchmark measures them: (m, n, k) = tokens, outputs, inputs."""
+"""Shapes of the matrix products of a model for the benchmark: (m, n, k) = tokens, outputs, inputs."""
 
 from __future__ import annotations
 
 from planner.workload.architecture import Architecture
 
 DECODING_TOKENS, PROMPT_TOKENS = 16, 2048
-"""Rows of a product: a small batch generating, and a chunk of prompts or a micro batch of training."""
+"""Values of m: a small decoding batch, and a chunk of prompts or a micro batch of training."""
 
 
 def product_shapes(a: Architecture) -> tuple[tuple[int, int, int], ...]:

@@ -1,4 +1,4 @@
-"""The weight matrices of an architecture, by what they do: what storage formats and adapters go by."""
+"""The weight matrices of an architecture by their role, for storage formats and adapters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Part = Literal["attention", "mlp", "experts", "shared", "router"]
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Matrices of one shape: `copies` of them in each of the layers from `first` on, `layers` in number."""
+    """Matrices of one shape: `copies` in each of `layers` layers, of which `first` is the first."""
 
     part: Part
     role: Role
@@ -45,7 +45,7 @@ _TARGETS: dict[Role, frozenset[str]] = {
     "kv_a": frozenset({"k", "v"}),
     "kv_b": frozenset({"k", "v"}),
 }
-"""Role -> the adapter targets that mean this matrix; routers and gates of shared experts take none."""
+"""Role -> adapter targets that include this matrix; routers and gates of shared experts have none."""
 
 
 def adapter_parameters(architecture: Architecture, rank: int, targets: Collection[str]) -> int:
@@ -58,7 +58,7 @@ def adapter_parameters(architecture: Architecture, rank: int, targets: Collectio
 
 
 def adapted(architecture: Architecture, targets: Collection[str]) -> tuple[Matrix, ...]:
-    """The matrices that adapters on `targets` sit on; a matrix fused of several takes one adapter for any of them."""
+    """The matrices that get adapters for `targets`; a fused matrix gets one adapter for any of its parts."""
     return tuple(matrix for matrix in matrices(architecture) if not _TARGETS.get(matrix.role, frozenset()).isdisjoint(targets))
 
 

@@ -14,10 +14,10 @@ Size = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class PublishedLead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a GPU gave the most FLOP per dollar; an absent end is open."""
+    """A range of model sizes in which a GPU gave the most FLOP per dollar; an absent end is open."""
 
     gpu: str
-    """As the study calls it."""
+    """The study's name for it."""
     parts: tuple[str, ...]
     """Names in the catalogue that it may be."""
     from_parameters: Size | None = None
@@ -32,7 +32,7 @@ class PublishedPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class PublishedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a GPU cost at the time."""
+    """The price of a GPU at the time of the study."""
 
     gpu: str
     """Canonical name."""
@@ -42,7 +42,7 @@ class PublishedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class PublishedStudy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a study found, and how."""
+    """The results of a study, and its conditions."""
 
     title: str
     source: str
@@ -51,7 +51,7 @@ class PublishedStudy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     prices: str
     tokens_per_step: int
     price_set: str
-    """Name of the prices of its time."""
+    """Name of the list of prices at that time."""
     price: tuple[PublishedPrice, ...]
     lead: tuple[PublishedLead, ...]
     rarely: tuple[PublishedPart, ...] = ()

@@ -1,4 +1,4 @@
-"""What is to be run: the wire form of a workload, as presets, `--set`, the form and `estimate` spell it.
+"""The fields of a workload and their accepted values, as presets, `--set`, the form and `estimate` spell them.
 
 One `Workload` describes the job without hardware (a preset file is exactly this); a `Request` adds the GPU and the
 layout (a line of `estimate` is exactly this). Absent means "choose for me": the engine fills it in and says so.
@@ -69,10 +69,10 @@ class Companion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     weight_dtype: WeightDtype = "bf16"
     """Storage format of frozen weights; a critic follows the recipe."""
     acceptance: float | None = None
-    """Of a draft: how likely a token it proposes is accepted where those before it were, from 0 to 1. Absent: its memory counts, its
+    """For a draft: the chance, from 0 to 1, that a proposed token is accepted where those before it were. Absent: its memory counts, its
     passes are not timed."""
     draft_tokens: int | None = None
-    """Of a draft with an acceptance: tokens it proposes for each pass of the model; absent: 4."""
+    """For a draft with an acceptance: tokens it proposes for each pass of the model; absent: 4."""
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,14 +101,14 @@ class LatencyLimit(NamedTuple):
 
 
 class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an answer has to meet to count as a solution."""
+    """Limits that an answer has to meet to count as a solution."""
 
     deadline_h: float | None = None
     """The whole job has to end within this many hours."""
     budget_usd: float | None = None
     """The whole job may cost this much; for a service, a month of it."""
     p50_request_s: float | None = None
-    """Of a whole request, as p95 and p99; `ttft`: of its first token; `tpot`: of the time between its tokens."""
+    """Percentile of the time of a whole request (`request`), to its first token (`ttft`), or between its tokens (`tpot`)."""
     p50_ttft_s: float | None = None
     p50_tpot_s: float | None = None
     p95_request_s: float | None = None
@@ -171,7 +171,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dataset_tokens: float | None = None
     """Tokens of the training set; with `epochs` instead of `train_tokens`."""
     epochs: float | None = None
-    """How often the training set is gone through."""
+    """Passes over the training set."""
 
     batch: int | None = None
     input_tokens: int | Lengths | None = None
@@ -183,12 +183,12 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     concurrency: int | Literal["max"] | None = None
     request_rate_per_s: float | None = None
     arrival_variation: float | None = None
-    """Of a request rate, standard deviation ÷ mean of the time between requests. 1, or absent: Poisson; 3: in bursts; 0: evenly."""
+    """For a request rate: standard deviation ÷ mean of the time between requests. 1, or absent: Poisson; 3: in bursts; 0: evenly."""
     batch_window_s: float | None = None
-    """Of a request rate: how long a front end gathers requests before it hands them to the engine together."""
+    """For a request rate: how long a front end gathers requests before it hands them to the engine together."""
 
     disaggregated: bool | None = None
-    """Of a service: some replicas only read prompts and hand their cache to the others, which only decode."""
+    """For a service: some replicas only read prompts and send their cache to the others, which only decode."""
 
     engine: str | None = None
     """'vllm', 'transformers', …, with an optional '@version'."""
@@ -207,7 +207,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def tokens_to_train(self) -> float | None:
-        """Of the whole job: as given, or of all epochs; None where it is not said."""
+        """Tokens of the whole job, as given or over all epochs; None where neither is given."""
         if self.train_tokens is None and self.epochs and self.dataset_tokens:
             return self.epochs * self.dataset_tokens
         return self.train_tokens
@@ -231,4 +231,4 @@ class Request(Workload, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     ep: int | None = None
     virtual_stages: int | None = None
     prefill_replicas: int | None = None
-    """Of the dp replicas of a disaggregated service, those that only read prompts; absent: what serves the most."""
+    """How many of the dp replicas of a disaggregated service only read prompts; absent: the number that serves the most."""

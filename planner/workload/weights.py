@@ -1,4 +1,4 @@
-"""How weights are stored: the bytes each format takes, block scales and zero points included, and what it leaves in 16 bit."""
+"""Storage formats of weights: the bytes of each, with block scales and zero points, and what it leaves in 16 bits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StoredWeights:
 
     @property
     def total_bytes(self) -> float:
-        """All of it."""
+        """Bytes of all weights."""
         return self.dense_bytes + self.expert_bytes + self.embedding_bytes + self.head_bytes + self.final_bytes
 
     @property
@@ -57,14 +57,14 @@ class StoredWeights:
 
     @property
     def other(self) -> float:
-        """Mean bytes per parameter of all outside the layers."""
+        """Mean bytes per parameter of everything outside the layers."""
         a = self.architecture
         return (self.embedding_bytes + self.head_bytes + self.final_bytes) / (a.embedding + a.head + a.final_vector)
 
 
 @dataclass(frozen=True, slots=True)
 class WeightFormat:
-    """Storage of the linear layers' weights; what is not quantised (embedding, head, norms, biases, routers) has `kept_bits`."""
+    """A storage format of linear layers; weights that are not quantised (embedding, head, norms, biases, routers) have `kept_bits`."""
 
     name: str
     bits: float
@@ -74,15 +74,15 @@ class WeightFormat:
     source: str = ""
     kept_bits: float = 16
     row_bits: float = 0
-    """Further bits an output of a matrix."""
+    """Further bits per output of a matrix."""
     column_bits: float = 0
-    """Further bits an input of a matrix."""
+    """Further bits per input of a matrix."""
     experts_only: bool = False
-    """In a model with experts only these are quantised."""
+    """In a model with experts only the experts are quantised."""
     mix: gguf.Mix | None = None
 
     def stored(self, architecture: Architecture) -> StoredWeights:
-        """What `architecture` takes in this format."""
+        """Bytes of the weights of `architecture` in this format."""
         a = architecture
         bits = {True: 0.0, False: 0.0}
         for matrix in matrices(a):
@@ -121,7 +121,7 @@ def _plain(name: str, bits: float) -> WeightFormat:
 
 
 def _grouped(name: str, bits: int, group: int, method: str, *, column_bits: float = 0) -> WeightFormat:
-    """A 16-bit scale and a zero point of `bits` a group."""
+    """A format with a 16-bit scale and a zero point of `bits` bits per group."""
     source = f"{method}: a 16-bit scale and a {bits}-bit zero a group of {group}"
     return WeightFormat(name, bits + (16 + bits) / group, source=source, column_bits=column_bits)
 

@@ -1,4 +1,4 @@
-"""Fit what GPUs reach to published operator timings, and print how well the formulas hold.
+"""Fits what GPUs reach to published operator timings, and prints how well the formulas hold.
 
     python scripts/calibration/fit_ceilings.py FOLDER [--out public.toml]
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ceilings_file import NORMAL_90, Error, pooled, toml, without_host
-from fitting import Fit, columns, frameworks, of, p90, read, robust_fit, say
+from fitting import Fit, columns, frameworks, matching, p90, read, report_line, robust_fit
 from published import ROOT, options_of
 
 from planner.hardware.catalogue.gpus import load_gpus
@@ -57,7 +57,7 @@ COLLECTIVE_KNEE = 0.62
 
 @dataclass(frozen=True)
 class Spec:
-    """What the vendor says."""
+    """Vendor figures of one GPU."""
 
     architecture: str
     compute: dict[str, float]
@@ -105,13 +105,13 @@ def public_records(folder: Path, known: dict[str, Spec]) -> list[dict[str, Any]]
     for given, name in NAMES.items():
         spec = known[name]
         rows = [row for row in gemm if row["gpu"] == given]
-        gemm_rows[name] = (spec, of(rows, dtype="bfloat16"))
+        gemm_rows[name] = (spec, matching(rows, dtype="bfloat16"))
         record: dict[str, Any] = {"gpu": name, "source": OPERATORS_SOURCE}
         record |= gemm_figures(name, spec, rows)
         record |= attention_figures(
-            name, spec, of(prefill, gpu=given), of(decode, gpu=given), record["compute_efficiency"]["bf16"][0]
+            name, spec, matching(prefill, gpu=given), matching(decode, gpu=given), record["compute_efficiency"]["bf16"][0]
         )
-        record |= collective_figures(name, spec, of(collectives, gpu=given))
+        record |= collective_figures(name, spec, matching(collectives, gpu=given))
         records.append(record)
     report_leave_one_out(gemm_rows)
     measured = len(records)
@@ -145,15 +145,15 @@ def roofline(spec_flop: float, spec_bytes: float, flop: Floats, moved: Floats) -
 def gemm_figures(name: str, spec: Spec, rows: list[Row]) -> dict[str, Any]:
     """Efficiencies, latency and knee of the matrix products of one GPU."""
     usual = [row for row in rows if int(row["n"]) >= 512 and int(row["k"]) >= 512]
-    plain = of(usual, dtype="bfloat16")
+    plain = matching(usual, dtype="bfloat16")
     start = np.log([0.75, 0.8, 4e-6, 2.0])
     by_framework = [
-        fit_roofline(spec.compute["bf16"], spec.bandwidth, of(plain, framework=one), start) for one in frameworks(plain)
+        fit_roofline(spec.compute["bf16"], spec.bandwidth, matching(plain, framework=one), start) for one in frameworks(plain)
     ]
     whole = fit_roofline(spec.compute["bf16"], spec.bandwidth, plain, start)
     spreads = between([fit.values for fit in by_framework])
     e, b, latency, p = np.exp(whole.values)
-    say(
+    report_line(
         f"{name:30} gemm bf16  e {e:.3f} b {b:.3f} L {latency * 1e6:4.1f} us p {p:.2f}  error median {whole.median:.1%} p90 {p90(whole):.1%}  {[np.round(np.exp(fit.values[[0, 1, 3]]), 2).tolist() for fit in by_framework]}"
     )
     record: dict[str, Any] = {
@@ -165,7 +165,7 @@ def gemm_figures(name: str, spec: Spec, rows: list[Row]) -> dict[str, Any]:
         "gemm_error": Error(whole.median, p90(whole)),
     }
     for given in ("fp8", "nvfp4", "int8_wo", "int4_wo"):
-        chosen = of(usual, dtype=given)
+        chosen = matching(usual, dtype=given)
         if chosen:
             add_narrow_figures(name, spec, chosen, given, p, record)
     return record
@@ -176,12 +176,12 @@ def add_narrow_figures(name: str, spec: Spec, rows: list[Row], given: str, knee:
     peak, held = spec.compute[DTYPES.get(given, "bf16")], {3: float(np.log(knee))}
     if given not in DTYPES:
         held[4] = np.inf  # the input stays as it is
-    parts = [fit_narrow(peak, spec.bandwidth, of(rows, framework=one), held) for one in frameworks(rows)]
+    parts = [fit_narrow(peak, spec.bandwidth, matching(rows, framework=one), held) for one in frameworks(rows)]
     fit = fit_narrow(peak, spec.bandwidth, rows, held)
     e, b, latency, _, q = np.exp(fit.values)
     spread = between([part.values[:2] for part in parts])
     shown = [np.round(np.exp(part.values[[0, 1]]), 2).tolist() for part in parts]
-    say(
+    report_line(
         f"{name:30} gemm {given:7} e {e:.3f} b {b:.3f} L {latency * 1e6:4.1f} us q {q:.2f}  "
         f"error median {fit.median:.1%} p90 {p90(fit):.1%}  {shown}"
     )
@@ -222,10 +222,10 @@ def report_leave_one_out(rows_of: dict[str, tuple[Spec, list[Row]]]) -> None:
         flop, moved, measured = gemm_terms(usual[name])
         errors = np.log(roofline(spec.compute["bf16"], spec.bandwidth, flop, moved)(others) / measured)
         ideal = np.maximum(flop / spec.compute["bf16"], moved / spec.bandwidth)
-        say(
+        report_line(
             f"{name:30} left out   median {np.median(np.abs(errors)):.1%} p90 {np.quantile(np.abs(errors), 0.9):.1%}  (bias {np.median(errors):+.1%}; spec sheet alone {np.median(np.abs(np.log(ideal / measured))):.1%})"
         )
-    say(
+    report_line(
         f"mean of all: {np.round(np.exp(np.mean([fit.values for fit in fits.values()], axis=0)), 7).tolist()}  std of logs {np.round(np.std([fit.values for fit in fits.values()], axis=0, ddof=1), 2).tolist()}"
     )
 
@@ -236,7 +236,7 @@ def report_leave_one_out(rows_of: dict[str, tuple[Spec, list[Row]]]) -> None:
 def attention_figures(name: str, spec: Spec, prefill: list[Row], decode: list[Row], gemm_efficiency: float) -> dict[str, Any]:
     """What attention reaches, with the 16-bit cache and the head sizes language models have."""
     found: dict[str, Any] = {}
-    chosen = [row for row in of(prefill, kv_dtype="bfloat16", head_dim="128") if int(row["isl"]) >= 16]
+    chosen = [row for row in matching(prefill, kv_dtype="bfloat16", head_dim="128") if int(row["isl"]) >= 16]
     batch, length, heads, kv_heads, width, latency_us = columns(
         chosen, "batch", "isl", "heads", "kv_heads", "head_dim", "latency_us"
     )
@@ -245,7 +245,7 @@ def attention_figures(name: str, spec: Spec, prefill: list[Row], decode: list[Ro
     fit = robust_fit(
         roofline(spec.compute["bf16"], spec.bandwidth, flop, moved), latency_us * 1e-6, np.log([0.5, 0.6, 1e-5, 1.0]), {}
     )
-    say(
+    report_line(
         f"{name:30} prefill    e {np.exp(fit.values[0]):.3f} b {np.exp(fit.values[1]):.3f} L {np.exp(fit.values[2]) * 1e6:4.1f} us p {np.exp(fit.values[3]):.2f}  error median {fit.median:.1%} p90 {p90(fit):.1%}  ({np.exp(fit.values[0]) / gemm_efficiency:.2f} of GEMM)"
     )
     found["attention_efficiency"] = (float(np.exp(fit.values[0])), 0.15)
@@ -253,7 +253,7 @@ def attention_figures(name: str, spec: Spec, prefill: list[Row], decode: list[Ro
     found["attention_latency_s"] = (float(np.exp(fit.values[2])), 0.3)
     found["attention_bandwidth_efficiency"] = (min(float(np.exp(fit.values[1])), 1.0), 0.3)
     found["attention_error"] = Error(fit.median, p90(fit))
-    chosen = [row for row in of(decode, kv_dtype="bfloat16") if row["head_dim"] in {"64", "128"} and int(row["batch"]) <= 512]
+    chosen = [row for row in matching(decode, kv_dtype="bfloat16") if row["head_dim"] in {"64", "128"} and int(row["batch"]) <= 512]
     batch, step, heads, kv_heads, width, latency_us = columns(
         chosen, "batch", "step", "heads", "kv_heads", "head_dim", "latency_us"
     )
@@ -267,7 +267,7 @@ def attention_figures(name: str, spec: Spec, prefill: list[Row], decode: list[Ro
 
     fit = robust_fit(seconds, measured, np.log([0.8, 1e-5, 1e-8]), {})
     b, latency, unit = np.exp(fit.values)
-    say(
+    report_line(
         f"{name:30} decode     b {b:.3f} L {latency * 1e6:4.1f} us u {unit * 1e9:.1f} ns  "
         f"error median {fit.median:.1%} p90 {p90(fit):.1%} ({len(measured)} rows)"
     )
@@ -296,7 +296,7 @@ def collective_figures(name: str, spec: Spec, rows: list[Row]) -> dict[str, Any]
     errors = []
     for op in ("all_reduce", "all_gather", "reduce_scatter", "alltoall"):
         for gpus in (2, 4, 8):
-            chosen = of(rows, framework=newest, op=op, n_gpus=str(gpus), dtype="half")
+            chosen = matching(rows, framework=newest, op=op, n_gpus=str(gpus), dtype="half")
             elements, latency_us = columns(chosen, "message_elements_or_bytes", "latency_us")
             wire = 2 * elements * wire_share(op, gpus) / spec.link
 
@@ -317,7 +317,7 @@ def collective_figures(name: str, spec: Spec, rows: list[Row]) -> dict[str, Any]
                 }
             )
     whole = np.abs(np.concatenate(errors))
-    say(
+    report_line(
         f"{name:30} {newest} error median {np.median(whole):.1%} p90 {np.quantile(whole, 0.9):.1%}  "
         + "; ".join(f"{one['op']} {one['gpus']}: {one['latency_s'][0] * 1e6:.1f} us {one['efficiency'][0]:.2f}" for one in found)
     )
@@ -344,7 +344,7 @@ def apply_mamf(records: list[dict[str, Any]], rows: list[Row], known: dict[str, 
             if bound is not None:
                 shares.setdefault(dtype, {})[known[record["gpu"]].architecture] = float(np.log(min(value / bound, 1.0)))
                 record["compute_efficiency"][dtype] = (min(value, bound), spread)
-                say(f"{record['gpu']:30} MAMF {dtype} {bound:.3f}; fit {value:.3f} is {value / bound:.2f} of it")
+                report_line(f"{record['gpu']:30} MAMF {dtype} {bound:.3f}; fit {value:.3f} is {value / bound:.2f} of it")
     for name, by_dtype in best.items():
         if any(record["gpu"] == name for record in records):
             continue
@@ -353,7 +353,7 @@ def apply_mamf(records: list[dict[str, Any]], rows: list[Row], known: dict[str, 
             usual = list(shares[dtype].values())
             share = shares[dtype].get(known[name].architecture, float(np.mean(usual)))
             efficiency[dtype] = (bound * float(np.exp(share)), max(0.12, NORMAL_90 * float(np.std(usual, ddof=1))))
-            say(f"{name:30} MAMF {dtype} {bound:.3f} -> {efficiency[dtype][0]:.3f}")
+            report_line(f"{name:30} MAMF {dtype} {bound:.3f} -> {efficiency[dtype][0]:.3f}")
         records.append({"gpu": name, "source": MAMF_SOURCE, "compute_efficiency": efficiency})
     return records
 

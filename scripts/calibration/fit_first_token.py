@@ -25,7 +25,7 @@ from published import experiments_of, options_of, plain_session
 
 from planner.engine.answers.answer import Answer
 from planner.engine.columns import Table
-from planner.engine.explain.candidate import candidate_of
+from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.engine import Engine
 from planner.engine.job.engines import find_engine
 from planner.engine.job.resolve import resolve
@@ -47,28 +47,28 @@ TRIED = np.arange(1.0, 10.01, 0.25)
 
 @dataclass(frozen=True)
 class Loop:
-    """One published mean time, and the replica it is of."""
+    """One published mean time, and the replica it was measured on."""
 
     source: str
     engine: Engine
     clients: int
-    """Of one replica."""
+    """Clients of one replica."""
     table: Table
     measured_s: float
 
     def first_token_s(self, together: float) -> float:
-        """Predicted with that many prompts together."""
+        """Predicted time to first token with that many prompts together."""
         engine = replace(self.table.engine, waiting_prompts=np.array([together]))
         return float(serve_of(replace(self.table, engine=engine), continuous=True).ttft_s[0])
 
     @cached_property
     def line(self) -> tuple[float, float, float]:
-        """(seconds with one prompt together, more of each further one, the most there can be): it is linear up to there."""
+        """(seconds with one prompt together, seconds more for each further one, the most there can be); linear up to there."""
         one, two, most = (self.first_token_s(together) for together in (1.0, 2.0, 1e9))
         return one, two - one, 1 + (most - one) / (two - one) if two > one else 1.0
 
     def error(self, together: float | None = None) -> float:
-        """Of the logarithm; with the engine's own number if none is given."""
+        """ln(predicted ÷ measured); with the engine's own number if none is given."""
         one, more, most = self.line
         given = self.engine.waiting_prompts if together is None else together
         return math.log(one + more * (min(given, most) - 1)) - math.log(self.measured_s)
@@ -111,18 +111,18 @@ def _loop(session: Session, one: Experiment, answer: Answer, measured_s: float) 
 
 
 def errors(of: Iterable[Loop], together: float | None = None) -> Floats:
-    """Of each loop."""
+    """Logarithmic error of each loop."""
     return np.array([loop.error(together) for loop in of])
 
 
 def best(of: Sequence[Loop]) -> float:
-    """The number of least loss."""
+    """The number with the least loss."""
     return float(min(TRIED, key=lambda together: loss(errors(of, float(together)))))
 
 
-def words(found: Floats) -> str:
+def error_text(logarithmic: Floats) -> str:
     """'n 357, median 22 %, p90 80 %, signed -9 %' of logarithmic errors."""
-    share = np.expm1(found)
+    share = np.expm1(logarithmic)
     size = np.abs(share)
     return f"n {size.size:3}, median {np.median(size):.1%}, p90 {np.quantile(size, 0.9):.0%}, signed {np.median(share):+.1%}"
 
@@ -130,20 +130,20 @@ def words(found: Floats) -> str:
 def report(name: str, of: Sequence[Loop]) -> Iterator[str]:
     """The fit of these loops, and without each of their sources."""
     fitted = best(of)
-    yield f"{name}: {fitted:.2f}; {words(errors(of, fitted))}; as shipped {words(errors(of))}"
+    yield f"{name}: {fitted:.2f}; {error_text(errors(of, fitted))}; as shipped {error_text(errors(of))}"
     sources = sorted({loop.source for loop in of})
     for source in sources if len(sources) > 1 else ():
         rest, own = ([loop for loop in of if (loop.source == source) == wanted] for wanted in (False, True))
         without = best(rest)
-        yield f"  without {source}: {without:.2f}; it then has {words(errors(own, without))}"
+        yield f"  without {source}: {without:.2f}; it then has {error_text(errors(own, without))}"
 
 
 def compared(name: str, of: Sequence[Loop]) -> Iterator[str]:
     """The simulation of the same loops."""
-    told = np.log([loop.simulated_s() for loop in of])
+    simulated = np.log([loop.simulated_s() for loop in of])
     measured = np.log([loop.measured_s for loop in of])
-    yield f"{name}, simulated: {words(told - measured)}; the formula {words(errors(of))},"
-    yield f"  against the simulation {words(errors(of) + measured - told)}"
+    yield f"{name}, simulated: {error_text(simulated - measured)}; the formula {error_text(errors(of))},"
+    yield f"  against the simulation {error_text(errors(of) + measured - simulated)}"
 
 
 def main() -> None:

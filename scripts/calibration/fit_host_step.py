@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from fit_first_token import Loop, loops, words
+from fit_first_token import Loop, error_text, loops
 from fitting import loss, robust_fit
 from published import options_of, plain_session
 
@@ -52,17 +52,17 @@ class Host:
 
 @dataclass(frozen=True)
 class Timed:
-    """One published mean time per output token, and the replica it is of."""
+    """One published mean time per output token, and the replica it was measured on."""
 
     loop: Loop
 
     @property
     def mixed(self) -> tuple[tuple[float, float], ...]:
-        """What is tried of mixed iterations."""
+        """Combinations of launches and factor that are tried for mixed iterations."""
         return MIXED if self.loop.engine.name in LAUNCHED else ((0.0, 1.0),)
 
     def predicted_s(self, host: Host) -> float:
-        """With a host that takes so long."""
+        """Predicted time per output token with that host."""
         table = self.loop.table
         given = {
             "host_step_s": host.step_s,
@@ -75,7 +75,7 @@ class Timed:
 
     @cached_property
     def planes(self) -> Floats:
-        """Of each of `mixed`: (seconds without the rest, more of a second a step, more of one a sequence), as it is linear."""
+        """For each of `mixed`: (seconds without host time, slope over seconds a step, slope over seconds a sequence); it is linear."""
         found = []
         for mixed in self.mixed:
             none, step, sequence = (self.predicted_s(Host(*own, *mixed)) for own in OWN)
@@ -84,7 +84,7 @@ class Timed:
 
 
 def fitted(of: Sequence[Timed]) -> tuple[Host, Floats]:
-    """The host of least loss, and the logarithmic errors with it."""
+    """The host with the least loss, and the logarithmic errors with it."""
     measured = np.array([one.loop.measured_s for one in of])
     planes = np.array([one.planes for one in of])
     found: list[tuple[float, Host, Floats]] = []
@@ -118,12 +118,12 @@ def with_host(of: Sequence[Timed], host: Host) -> Floats:
 def report(name: str, of: Sequence[Timed]) -> Iterator[str]:
     """The fit of these loops, and without each of their sources."""
     host, errors = fitted(of)
-    yield f"{name}: {host}; {words(errors)}; as shipped {words(shipped(of))}"
+    yield f"{name}: {host}; {error_text(errors)}; as shipped {error_text(shipped(of))}"
     sources = sorted({one.loop.source for one in of})
     for source in sources if len(sources) > 1 else ():
         rest, own = ([one for one in of if (one.loop.source == source) == wanted] for wanted in (False, True))
         without, _ = fitted(rest)
-        yield f"  without {source}: {without}; it then has {words(with_host(own, without))}"
+        yield f"  without {source}: {without}; it then has {error_text(with_host(own, without))}"
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ SHIPPED = {**MODEL_SPREAD, STREAM: STREAM_SPREAD, FIRST: FIRST_TOKEN_SPREAD, **M
 
 @dataclass(frozen=True)
 class Reach:
-    """One value: how far off it is, and the other parts of its range; half widths of the logarithm."""
+    """One published value: its logarithmic error, and the other parts of its range as half widths of the logarithm."""
 
     source: str
     framework: str
@@ -47,12 +47,12 @@ class Reach:
     others: float
 
     def width(self) -> float:
-        """The part that just reaches it."""
+        """The part whose range just reaches the value."""
         return math.sqrt(max(0.0, self.off**2 - self.others**2))
 
 
 def reaches(pairs: list[tuple[Experiment, Comparison]]) -> dict[str, list[Reach]]:
-    """Every value that was answered, by what its width is a part of."""
+    """Every predicted value, by the spread its width is a part of."""
     found: dict[str, list[Reach]] = defaultdict(list)
     for experiment, one in pairs:
         if one.predicted is None or one.high is None or one.kind == "fits":
@@ -74,7 +74,7 @@ def reaches(pairs: list[tuple[Experiment, Comparison]]) -> dict[str, list[Reach]
 
 
 def rest(spread: float, part: float) -> float:
-    """What the other parts of a spread are."""
+    """The spread of the other parts together."""
     return math.sqrt(max(0.0, spread**2 - part**2))
 
 

@@ -27,7 +27,7 @@ class Fit:
 
     @property
     def median(self) -> float:
-        """Of the absolute logarithmic error."""
+        """Median of the absolute logarithmic error."""
         return float(np.median(np.abs(self.errors)))
 
 
@@ -64,37 +64,37 @@ def robust_fit(seconds: Callable[[Floats], Floats], measured: Floats, start: Flo
 
 
 def loss(errors: Floats) -> float:
-    """Huber's, summed."""
+    """Huber's loss, quadratic up to 0.1 and linear beyond, summed over the errors."""
     size = np.abs(errors)
     return float(np.where(size < 0.1, size**2 / 2, 0.1 * size - 0.005).sum())
 
 
 def p90(fit: Fit) -> float:
-    """Of the absolute logarithmic error."""
+    """90th percentile of the absolute logarithmic error."""
     return float(np.quantile(np.abs(fit.errors), 0.9))
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of a CSV file, packed or not."""
+    """The rows of a CSV file, gzipped or not."""
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def of(rows: list[Row], **wanted: str) -> list[Row]:
-    """The rows with these values."""
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+def matching(rows: list[Row], **values: str) -> list[Row]:
+    """The rows with these values in the columns of these names."""
+    return [row for row in rows if all(row[name] == value for name, value in values.items())]
 
 
 def frameworks(rows: list[Row]) -> list[str]:
-    """The collections among the rows."""
+    """The frameworks that the rows were collected with, sorted."""
     return sorted({row["framework"] for row in rows})
 
 
 def columns(rows: list[Row], *names: str) -> tuple[Floats, ...]:
-    """Columns as numbers."""
+    """The named columns as arrays of numbers."""
     return tuple(np.array([float(row[name]) for row in rows]) for name in names)
 
 
-def say(line: str) -> None:
-    """A line of the report."""
-    print(line, file=sys.stderr)
+def report_line(text: str) -> None:
+    """Print a line of the report on stderr, as stdout is for the fitted file."""
+    print(text, file=sys.stderr)

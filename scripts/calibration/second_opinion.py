@@ -32,14 +32,14 @@ from planner.engine.answers.answer import Answer
 from planner.engine.validation import Comparison, Score, compared, score
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
-from planner.workload.published.rules import NotAsked
+from planner.workload.published.rules import NotPredicted
 
 PYTHON = ROOT / ".venv-second-opinion" / "bin" / "python"
 ASK = Path(__file__).with_name("second_opinion_ask.py")
 TEMPLATE = Path(__file__).parent / "pages" / "second-opinion.md"
 TASKS = frozenset({"serve", "generate", "prefill"})
 TIMES = ("ttft_s", "prefill_s", "tpot_s", "decode_tokens_per_s", "request_s", "output_tokens_per_s", "requests_per_s")
-"""What both predict."""
+"""Quantities that both predict."""
 PAIR = ("both", "ours: median", "p90", "signed", "theirs: median", "p90", "signed")
 NARRATED_EVERY = 50
 FEW = 14
@@ -47,11 +47,11 @@ FEW = 14
 
 @dataclass(slots=True)
 class Opinions:
-    """Every value that the planner predicts, and what the other says of it."""
+    """Every value that the planner predicts, and the other's prediction."""
 
     ours: list[Comparison] = field(default_factory=list)
     theirs: list[Comparison] = field(default_factory=list)
-    """Of the same values in the same order; those both predict."""
+    """The same values in the same order: those that both predict."""
     unanswered: Counter[str] = field(default_factory=Counter)
     """Values by the reason why they are not compared."""
     missing: Counter[str] = field(default_factory=Counter)
@@ -74,7 +74,7 @@ def _question(session: Session, experiment: Experiment, answer: Answer | Excepti
     config = request.model if isinstance(request.model, dict) else session.models.config(request.model)
     try:
         return question_of(request, answer, session.gpus.find(request.gpu).name, config)
-    except NotAsked as why:
+    except NotPredicted as why:
         return str(why)
 
 
@@ -147,7 +147,7 @@ def by_source(found: Opinions) -> str:
 
 
 def _pair(found: Opinions, kind: str, source: str | None = None) -> list[str]:
-    """The two errors on the very same values."""
+    """Errors of both on the same values."""
     ours, theirs = (
         [one for one in side if one.kind == kind and source in {None, one.source}] for side in (found.ours, found.theirs)
     )

@@ -1,6 +1,6 @@
 """A request of the planner as a question to `aiconfigurator`: the same model, part, layout, lengths and load, in its words.
 
-What it has no word for is not asked, with the reason (`NotAsked`). Degrees that a request leaves open are the ones the planner
+What it has no word for is not asked, with the reason (`NotPredicted`). Degrees that a request leaves open are the ones the planner
 chose, so both are asked for one layout. What neither the row nor the request says (the budget of prompt tokens in an iteration,
 the release of the tables) is left to aiconfigurator's own defaults.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.layout import LayoutAnswer
-from planner.workload.published.rules import NotAsked
+from planner.workload.published.rules import NotPredicted
 from planner.workload.tasks import Request
 
 SYSTEMS = {
@@ -63,7 +63,7 @@ UNSTATED_POSITIONS = 131072
 
 
 def question_of(request: Request, answer: Answer, part: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What second_opinion_ask.py takes, with `key` (of its content) and `replicas`; raises `NotAsked`.
+    """What second_opinion_ask.py takes, with `key` (of its content) and `replicas`; raises `NotPredicted`.
 
     `part`: the catalogue's name of the GPU; `config`: the model's, as Hugging Face has it; `answer`: the planner's own.
     """
@@ -72,12 +72,12 @@ def question_of(request: Request, answer: Answer, part: str, config: Mapping[str
     layout = answer.layout or LayoutAnswer(gpus=request.gpus or 1)
     batch = request.concurrency if request.task == "serve" else request.batch or assumed.get("batch", 1)
     if request.task not in MODES:
-        raise NotAsked(f"it does not predict the task {request.task}")
+        raise NotPredicted(f"it does not predict the task {request.task}")
     if not isinstance(batch, int):
-        raise NotAsked("it takes a number of requests at once, not a rate or as many as fit")
+        raise NotPredicted("it takes a number of requests at once, not a rate or as many as fit")
     replicas = layout.dp
     if layout.ep > layout.tp:
-        raise NotAsked("experts spread over data-parallel ranks")
+        raise NotPredicted("experts spread over data-parallel ranks")
     weights = str(request.weight_dtype or assumed.get("weight_dtype"))
     cache = str(request.kv_dtype or assumed.get("kv_dtype"))
     asked = {
@@ -107,12 +107,12 @@ def _config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _word(words: Mapping[str, str], name: str, what: str) -> str:
     if name not in words:
-        raise NotAsked(f"it does not know {what} {name}")
+        raise NotPredicted(f"it does not know {what} {name}")
     return words[name]
 
 
 def _tokens(length: Any) -> int:
     mean = length if isinstance(length, int | float) else getattr(length, "mean", None)
     if mean is None:
-        raise NotAsked("token lengths not stated")
+        raise NotPredicted("token lengths not stated")
     return round(mean)

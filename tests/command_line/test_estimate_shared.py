@@ -18,8 +18,9 @@ from typing import IO
 
 import pytest
 
-from planner.cli import estimate, forks
-from planner.cli.forks import Lines, Shared, spare_processors
+from planner.cli.estimate import command as estimate
+from planner.cli.estimate import forks
+from planner.cli.estimate.forks import Lines, Shared, spare_processors
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux alone")
@@ -115,7 +116,7 @@ def test_what_fails_in_a_copy_fails_here() -> None:
 
 INTERRUPTED = """
 import os, signal, sys
-from planner.cli import forks
+from planner.cli.estimate import forks
 
 forks.FEWEST_LINES = 4
 

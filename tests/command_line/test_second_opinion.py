@@ -20,7 +20,7 @@ from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure, Percentiles
 from planner.engine.answers.layout import LayoutAnswer
 from planner.workload.published.experiments import Experiment, PublishedValue, read_published
-from planner.workload.published.rules import NotAsked
+from planner.workload.published.rules import NotPredicted
 from planner.workload.tasks import Lengths, Request
 
 MEASURED = ROOT / "tests" / "data" / "second_opinion"
@@ -127,7 +127,7 @@ def test_the_key_is_of_what_is_asked() -> None:
     ],
 )
 def test_what_it_has_no_word_for_is_not_asked(request_: Request, part: str, config: dict[str, Any], why: str) -> None:
-    with pytest.raises(NotAsked, match=why):
+    with pytest.raises(NotPredicted, match=why):
         asked(request_, part, **config)
 
 

@@ -201,7 +201,7 @@ def test_the_documents_name_every_column_and_metric() -> None:
 
 
 def test_every_reason_is_about_something_and_says_it_once() -> None:
-    from planner.cli.validate_tables import known_reasons
+    from planner.cli.validate.tables import known_reasons
 
     keys = [(one.source, one.framework, one.kind) for one in known_reasons()]
     assert len(keys) == len(set(keys))

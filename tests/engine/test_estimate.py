@@ -13,7 +13,7 @@ from engine_sample import architecture, ask, ask_all, chip
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
-from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.evaluate.candidates import Candidates
 from planner.errors import UserError
 from planner.units import GIB
 from planner.workload.tasks import Lengths

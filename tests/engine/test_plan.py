@@ -12,8 +12,7 @@ import pytest
 from engine_sample import NOWHERE, gpus_of, plan, session, shipped, solutions, workload
 
 from planner.engine.answers.plan import Plan
-from planner.paths import presets_folder
-from planner.session import DEFAULT_PRESET
+from planner.paths import DEFAULT_PRESET, presets_folder
 from planner.workload.presets import PresetShelf
 
 PRESETS = PresetShelf(presets_folder() / "workloads", NOWHERE).names()

@@ -14,7 +14,8 @@ from planner.engine.answers.figure import Basis
 from planner.engine.answers.plan import PlanRow
 from planner.errors import UserError
 from planner.hardware.measurements.measurement import Measurement
-from planner.session import DEFAULT_PRESET, Session
+from planner.paths import DEFAULT_PRESET
+from planner.session import Session
 
 # --- objectives ---------------------------------------------------------------------------------------------------------
 

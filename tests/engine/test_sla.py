@@ -12,7 +12,8 @@ from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Percentiles
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.errors import UserError
-from planner.session import DEFAULT_PRESET, Session
+from planner.paths import DEFAULT_PRESET
+from planner.session import Session
 from planner.workload.tasks import LATENCY_TARGETS, Lengths, Targets
 
 SERVICES = (DEFAULT_PRESET, "qwen3-30b-a3b-service", "llama-3.2-3b-real-time", "llama-3.2-3b-gathered")

@@ -21,11 +21,11 @@ from bench.study import DEPTH_LAWS as BENCH_LAWS
 from bench.study import Wish, steps
 from bench.study import depth_of as bench_depth
 from planner.engine.answers.study import StudyAnswer, StudyCurve, story
-from planner.engine.study.crossovers import leads_of
+from planner.engine.study.crossovers import leaders
+from planner.engine.study.measured_sizes import shape_of
 from planner.engine.study.price_sets import price_set, price_set_names
-from planner.engine.study.run import shape_of
 from planner.engine.study.sizes import DEPTH_LAWS, WIDTHS, Study, depth_of, sizes_of
-from planner.engine.study.upper_envelope import highest, reach
+from planner.engine.study.upper_envelope import crossing_range, highest
 from planner.errors import UserError
 from planner.hardware.ceilings.ceilings import Ceiling, TrainPoint
 from planner.hardware.measurements.measurement import Measurement
@@ -81,13 +81,13 @@ def test_two_lines_cross_where_they_do_by_hand() -> None:
         ("flat", 0.0, pytest.approx(2 / 3)),
         ("steep", pytest.approx(2 / 3), 2.0),
     ]
-    found = reach(grid, [1.0, 1.0, 1.0], [0.0, 1.5, 3.0], [0.3] * 3, change.at)
+    found = crossing_range(grid, [1.0, 1.0, 1.0], [0.0, 1.5, 3.0], [0.3] * 3, change.at)
     # 1 - 1.5 x = ±0.3 at x = 0.7/1.5 and 1.3/1.5
     assert found.low == pytest.approx(0.7 / 1.5)
     assert found.high == pytest.approx(1.3 / 1.5)
     assert not found.low_open
     assert not found.high_open
-    wide = reach(grid, [1.0, 1.0, 1.0], [0.0, 1.5, 3.0], [1.2] * 3, change.at)
+    wide = crossing_range(grid, [1.0, 1.0, 1.0], [0.0, 1.5, 3.0], [1.2] * 3, change.at)
     assert (wide.low, wide.low_open, wide.high_open) == (0.0, True, False)
     assert wide.high == pytest.approx(2.2 / 1.5)
 
@@ -144,7 +144,7 @@ def test_crossovers_of_power_laws_by_hand() -> None:
 
 def test_the_range_is_where_the_shifted_curves_cross() -> None:
     curves = [sample_curve("left", 1e12, 0.0, 1.0, 0.3), sample_curve("right", 1e12, 0.5, 1.0, 0.4)]
-    _, (found,) = leads_of(Study(), curves)
+    _, (found,) = leaders(Study(), curves)
     assert found.parameters.value == pytest.approx(100e6)
     # the logarithms part by 0.5·ln(size ÷ 100 M) and their difference is uncertain by √(0.3² + 0.4²) = 0.5
     assert found.parameters.low == pytest.approx(100e6 * math.exp(-1))

@@ -12,6 +12,7 @@ from engine_sample import architecture, ask, candidate, chip, evaluated, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.engine.evaluate.ranges import seconds_of
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.operators.communication import collective_s
 from planner.engine.performance.operators.forward_pass import forward
@@ -41,7 +42,10 @@ def seconds(device: Chip, layout: dict[str, float] | None = None, **job: Any) ->
         given_layout.setdefault("sequences", float(job["concurrency"]))
     if job.get("checkpointing") == "full":
         given_layout["checkpointing"] = 2.0
-    return float(evaluated(device, given_layout, **job).seconds[0])
+    e = evaluated(device, given_layout, **job)
+    timed = e.step or e.serve
+    assert timed is not None
+    return float(seconds_of(timed)[0])
 
 
 # --- work ---------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from repository import RunPlanner
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.plan import PlanRow
-from planner.engine.explain.candidate import candidate_of
+from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import chip_of, with_fabric
 from planner.engine.performance.operators.communication import collective_s

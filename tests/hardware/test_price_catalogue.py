@@ -15,7 +15,7 @@ from planner.hardware.prices.catalogue_rows import UnusablePrices
 from planner.hardware.prices.changes import changes, share_of_change
 from planner.hardware.prices.offers import Offer, load_offers, load_own_offers, with_own
 from planner.hardware.prices.offers_file import is_refreshed, write_offers
-from planner.hardware.prices.refresh import Shelf, base_url, chosen_providers, refresh
+from planner.hardware.prices.refresh import OfferFolder, base_url, chosen_providers, refresh
 from planner.paths import presets_folder
 
 HEAD = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice,AvailabilityZone"
@@ -257,20 +257,20 @@ def test_the_date_is_todays_where_the_server_states_none_and_older_prices_are_no
     source.parent.mkdir(parents=True)
     source.write_text(f"{HEAD}\ngpu_1x_h100_pcie,H100,1,26,200,2.49,us-east-1,,,\n")
     old = dt.datetime(2026, 5, 1, tzinfo=dt.UTC).timestamp()
-    shelf = Shelf(shipped, shipped, tmp_path / "offers", gpus)
+    destination = OfferFolder(shipped, shipped, tmp_path / "offers", gpus)
 
     def refreshed(today: dt.date) -> tuple[str, str | None]:
         base = base_url(str(tmp_path / "copy"), catalogue)
-        (one,) = refresh(chosen_providers(catalogue, ["lambda"]), catalogue, base, shelf, today=today)
+        (one,) = refresh(chosen_providers(catalogue, ["lambda"]), catalogue, base, destination, today=today)
         return one.state, one.as_of
 
     os.utime(source, (old, old))
     assert refreshed(dt.date(2026, 11, 21)) == ("older", "2026-05-01")
-    assert not shelf.folder.exists()
+    assert not destination.folder.exists()
     # where the first address does not answer, the mirror does
     elsewhere = msgspec.structs.replace(catalogue, base=(tmp_path / "gone").as_uri(), mirror=(tmp_path / "copy").as_uri())
     (mirrored,) = refresh(
-        chosen_providers(elsewhere, ["lambda"]), elsewhere, elsewhere.base, shelf, today=dt.date(2026, 11, 21), dry_run=True
+        chosen_providers(elsewhere, ["lambda"]), elsewhere, elsewhere.base, destination, today=dt.date(2026, 11, 21), dry_run=True
     )
     assert (mirrored.state, mirrored.url) == ("older", source.as_uri())
     new = dt.datetime(2026, 11, 20, tzinfo=dt.UTC).timestamp()

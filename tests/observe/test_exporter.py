@@ -211,7 +211,7 @@ def test_an_exporter_is_watched_judged_and_missed(tmp_path: Path) -> None:
 
 
 def test_an_exporter_that_goes_away_and_comes_back_is_waited_for() -> None:
-    from planner.cli.telemetry_source import Origin
+    from planner.cli.watch.source import Origin
 
     alive = True
     text = dcgm_text(read_demo().snapshots[20])

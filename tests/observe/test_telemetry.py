@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from nvml_stub import COMPILER, H100, ControlFile, build, run_python
 
-from planner.cli.telemetry_table import COLUMNS, missing_notes
 from planner.observe.driver.nvml import NvmlError
 from planner.observe.driver.session import DriverSession
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.poller import Poller
 from planner.observe.telemetry.reading import read_once
+from planner.present.telemetry import COLUMNS, missing_notes
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 

@@ -13,7 +13,8 @@ from planner.engine.answers.answer import Answer
 from planner.engine.answers.memory import MemoryBytes
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.columns import LayoutColumns
-from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip
 from planner.errors import UserError

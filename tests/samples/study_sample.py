@@ -8,7 +8,7 @@ import msgspec
 
 from planner.engine.answers.figure import Basis, Figure
 from planner.engine.answers.study import Axis, StudyAnswer, StudyCurve, StudyPoint
-from planner.engine.study.crossovers import leading_price, leads_of, pairs_of
+from planner.engine.study.crossovers import leaders, leading_price, pairs_of
 from planner.engine.study.sizes import Study
 
 SIZES = (10e6, 30e6, 100e6, 300e6, 1e9, 3e9)
@@ -68,7 +68,7 @@ def sample_study(
         sample_curve("H200 SXM 141GB", 80e12, 0.45, 3.59, 0.15, basis="transferred", axis=axis),
     ]
     study = Study(axis=axis, depth_law=law, vocabulary=vocabulary)
-    leads, crossovers = leads_of(study, curves)
+    leads, crossovers = leaders(study, curves)
     return StudyAnswer(
         axis=axis,
         depth_law=law,

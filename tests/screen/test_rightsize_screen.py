@@ -14,7 +14,6 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 from tui_sample import sample_options
 
-from planner.cli import AppOptions as CommandLineOptions
 from planner.session import Session
 from widgets import launch
 from widgets.app import PlannerApp
@@ -135,8 +134,8 @@ def test_the_command_line_passes_recordings_on(monkeypatch: pytest.MonkeyPatch, 
         return 0
 
     monkeypatch.setattr(launch, "open_app", note)
-    assert launch.open_from_command_line(CommandLineOptions(replay=tmp_path / "run.jsonl")) == 0
-    assert launch.open_from_command_line(CommandLineOptions(demo=True)) == 0
+    assert launch.open_from_command_line(replay=tmp_path / "run.jsonl") == 0
+    assert launch.open_from_command_line(demo=True) == 0
     assert [(one.replay, one.demo) for one in opened] == [(tmp_path / "run.jsonl", False), (None, True)]
 
 

@@ -14,7 +14,6 @@ import pytest
 from repository import ROOT
 from terminal_screen import Terminal
 
-from planner.cli import AppOptions as CommandLineOptions
 from widgets import launch
 from widgets.options import AppOptions
 
@@ -92,8 +91,16 @@ def test_everything_the_command_line_was_given_reaches_the_screen(monkeypatch: p
         return 0
 
     monkeypatch.setattr(launch, "open_app", note)
-    given = CommandLineOptions("mine.toml", Path("/usr/bin/python3"), "nord", True, tmp_path / "config", tmp_path / "state")
-    assert launch.open_from_command_line(given) == 0
+    folders = {"config": tmp_path / "config", "state": tmp_path / "state"}
+    given = {
+        "preset": "mine.toml",
+        "python": "/usr/bin/python3",
+        "theme": "nord",
+        "ascii_only": True,
+        "replay": None,
+        "demo": False,
+    }
+    assert launch.open_from_command_line(**given, **folders) == 0
     (options,) = opened
     assert (options.preset, options.python, options.theme) == ("mine.toml", "/usr/bin/python3", "nord")
     assert options.ascii_only

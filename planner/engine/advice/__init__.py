@@ -1,1 +1,1 @@
-"""What an observed window of telemetry says of a GPU: verdict, actions, and what they save."""
+"""Advice for GPUs observed over a window: diagnosis, actions, and what each action saves."""

@@ -33,7 +33,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: ActionKind
     text: str
     saves: Saving | None = None
-    """None: it cannot be told from what was seen; `note` says why."""
+    """None: not known from what was observed; `note` says why."""
     note: str = ""
     gpu: str | None = None
     profile: str | None = None
@@ -56,7 +56,7 @@ class RightSizing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     observed: Observed
     judgement: Judgement
     price: Quote | None
-    """What it is taken to cost; None: nobody in the catalogue rents it out, and no price was given."""
+    """Assumed price; None: nobody in the catalogue rents the GPU out, and no price was given."""
     actions: list[Action]
     rent_or_buy: BreakEven | None = None
 
@@ -67,7 +67,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpus: list[RightSizing]
     together: list[Action] = []
     usd_per_month: float | None = None
-    """What they cost now, those with a price."""
+    """Cost now of all GPUs that have a price."""
     prices_as_of: str | None = None
     notes: list[str] = []
     version: str = ""

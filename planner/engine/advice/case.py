@@ -20,8 +20,8 @@ from planner.workload.tasks import Market, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
-class Means:
-    """What judging is done with."""
+class Inputs:
+    """The data that advice rests on beside the observation."""
 
     find_gpu: Mapping[str, Gpu]
     """Every part of the catalogue by its name."""
@@ -29,36 +29,44 @@ class Means:
     chip: FindChip
     estimate: Estimate
     workload: Workload | None = None
-    """What runs on each GPU, where it is known."""
+    """The workload on each GPU, where it is known."""
     tokens_per_s: float | None = None
-    """Of one GPU, where it was measured."""
+    """Throughput of one GPU, where it was measured."""
     usd_per_h: float | None = None
-    """What one GPU costs now, where it was said."""
+    """Price of one GPU now, where the user gave it."""
     providers: Sequence[str] = ()
     owning: Owning = field(default_factory=Owning)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One GPU with everything its remedies are chosen by."""
+    """One GPU with everything its actions are chosen by."""
 
     seen: Observed
     judgement: Judgement
     gpu: Gpu | None
     price: Quote | None
     prices: Mapping[Market, Mapping[str, Quote]]
-    means: Means
+    inputs: Inputs
     cheaper: Sequence[Candidate] = ()
     here: Answer | None = None
     """The engine's answer for the workload on this GPU."""
 
-    def saving(self, usd_per_h: float, how: str, *, at_most: bool = False) -> Saving | None:
-        """`usd_per_h` less, over a month; None without a price."""
+    def saving(self, share: float = 1.0, how: str = "", *, at_most: bool = False) -> Saving | None:
+        """`share` of the rent less, over a month; None without a price. `how`: the share with its numbers."""
+        times = f" × {how}" if how else ""
+        return self._monthly(self.rent * share, f"{self.rent:.2f} $/h{times}", at_most=at_most)
+
+    def saving_at(self, usd_per_h: float) -> Saving | None:
+        """Saving over a month of a GPU at `usd_per_h` in place of this one; None without a price."""
+        return self._monthly(self.rent - usd_per_h, f"({self.rent:.2f} - {usd_per_h:.2f}) $/h")
+
+    def _monthly(self, usd_per_h: float, how: str, *, at_most: bool = False) -> Saving | None:
         if self.price is None:
             return None
         return Saving(usd_per_month=usd_per_h * HOURS_PER_MONTH, how=f"{how} × {HOURS_PER_MONTH:.0f} h", at_most=at_most)
 
     @property
     def rent(self) -> float:
-        """Dollars an hour; 0 where no price is known, which `saving` turns into None."""
+        """Dollars an hour; 0 where no price is known, which savings turn into None."""
         return self.price.usd_per_h if self.price is not None else 0.0

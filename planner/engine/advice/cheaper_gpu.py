@@ -1,4 +1,4 @@
-"""Which cheaper GPU would do what is done now: by the engine where the workload is known, else by what was seen to be needed."""
+"""Cheaper GPUs that would do the same work: by the engine where the workload is known, else by what was observed to be needed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Estimate = Callable[[Sequence[Request]], list[Answer | UserError]]
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the job was seen to use of a GPU, with a margin; None: not seen."""
+    """Resources the job was observed to use, with a margin; None: not observed."""
 
     memory_bytes: float | None = None
     bytes_per_s: float | None = None
     matrix_flop_per_s: float | None = None
-    """As if in 16 bits."""
+    """Counted as if all products were in 16 bits."""
     vector_flop_per_s: float | None = None
     """FP32 pipes."""
     sm_hz: float | None = None
@@ -49,7 +49,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> Need:
-    """What `seen` used of `gpu`: shares of the counters times the vendor's figures, and `MARGIN`.
+    """Resources of `gpu` that `seen` used: shares of the counters times the vendor's figures, and `MARGIN`.
 
     `by_cycles` asks for as many busy multiprocessors as well: right where nothing else tells how much work it is.
     """
@@ -80,7 +80,7 @@ def unmet(need: Need, gpu: Gpu, chip: Chip) -> str | None:
         ("FP32", need.vector_flop_per_s, single),
         ("multiprocessors", need.sm_hz, gpu.sm_count * (gpu.boost_clock_hz or 0.0) * SM_ROOM if gpu.sm_count else None),
     )
-    return next((name for name, asked, there in has if asked is not None and (there is None or there < asked)), None)
+    return next((name for name, needed, there in has if needed is not None and (there is None or there < needed)), None)
 
 
 def cheaper_by_needs(
@@ -125,30 +125,30 @@ def cheaper_by_engine(
         return [], str(here.problems[0])
     if not here.fits or here.tokens_per_s is None:
         return [], f"it does not run on one {now.name}: {here.reason or 'its speed is not known'}"
-    asked = observed_tokens_per_s or here.tokens_per_s.value
+    wanted = observed_tokens_per_s or here.tokens_per_s.value
     found = []
     for (gpu, quote), answer in zip(cheaper, others, strict=True):
         rate = None if isinstance(answer, UserError) else answer.tokens_per_s
-        if isinstance(answer, UserError) or not answer.fits or rate is None or rate.value < asked:
+        if isinstance(answer, UserError) or not answer.fits or rate is None or rate.value < wanted:
             continue
         memory = answer.memory_bytes
         checks = [f"fits: {bytes_text(memory.total.value)} of {bytes_text(memory.capacity)}"] if memory else ["fits"]
-        surely = "all of its range" if rate.low >= asked else "its range begins below"
+        surely = "all of its range" if rate.low >= wanted else "its range begins below"
         checks.append(
-            f"{si_text(rate.value)} tokens/s ({si_text(rate.low)} to {si_text(rate.high)}) for the {si_text(asked)} there are: {surely}"
+            f"{si_text(rate.value)} tokens/s ({si_text(rate.low)} to {si_text(rate.high)}) for the {si_text(wanted)} there are: {surely}"
         )
         found.append(Candidate(gpu=gpu.name, quote=quote, checked_by="engine", checks=checks + caveats(gpu), tokens_per_s=rate))
     return sorted(found, key=lambda one: (one.quote.usd_per_h, one.gpu)), here
 
 
 def caveats(gpu: Gpu) -> list[str]:
-    """What moving to `gpu` asks for beside the move."""
+    """Conditions of a move to `gpu`."""
     superchip = "superchip" in (gpu.form_factor or "").casefold()
     return ["its host's processor is ARM: programs have to be there for it"] if superchip else []
 
 
 def changed(workload: Workload, gpu: str, estimate: Estimate, **fields: object) -> Answer | None:
-    """What the engine says of one `gpu` with `fields` of the workload changed; None where it cannot be or does not fit."""
+    """Answer for one `gpu` with `fields` of the workload changed; None where that is refused or does not fit."""
     (answer,) = estimate([_request(msgspec.structs.replace(workload, **fields), gpu)])
     return None if isinstance(answer, UserError) or not answer.fits else answer
 

@@ -1,4 +1,4 @@
-"""What concerns several GPUs: their jobs on fewer, as slices where the part can be cut, else side by side."""
+"""Jobs of several GPUs on fewer: as MIG slices where the part can be cut, else side by side."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Job:
     need: SliceNeed
 
 
-def together(cases: Sequence[Case]) -> list[Action]:
+def consolidations(cases: Sequence[Case]) -> list[Action]:
     """Consolidation, for each kind of GPU of which more than one was seen at work."""
     kinds: dict[str, list[Case]] = defaultdict(list)
     for case in cases:

@@ -1,4 +1,4 @@
-"""From what was observed to a judgement: in which zone each share lies, and what the work waits for.
+"""Diagnosis of an observation: in which zone each share lies, and what the work waits for.
 
 Zones are those of the right-sizing guide the program follows: multiprocessors below 60 % of their cycles are too small a job or one that
 waits for memory, 60 to 85 % is right, above 85 % saturated; memory below 40 % may be shared or shrunk, above 95 % is about to run
@@ -21,13 +21,13 @@ SM_LOW, SM_HIGH = 0.60, 0.85
 MEMORY_LOW, MEMORY_HIGH = 0.40, 0.95
 POWER_LOW = 250 / 400
 IDLE = 0.05
-"""Below this share of cycles, or of time, nothing that matters runs."""
+"""Share of cycles, or of time, below which nothing that matters runs."""
 BANDWIDTH_BOUND = 0.60
-"""Of the theoretical bandwidth; copies reach about 0.9."""
+"""Share of the theoretical bandwidth; copies reach about 0.9."""
 COMPUTE_BOUND = 0.50
-"""Of a pipe's cycles; large products keep the matrix pipes at 0.6 to 0.9."""
+"""Share of a pipe's cycles; large products keep the matrix pipes at 0.6 to 0.9."""
 NEAR_A_ROOF = 0.25
-"""Below this of every roof the counters do not tell what the work waits for."""
+"""Share of every roof below which the counters do not show what the work waits for."""
 HELD_BACK = 0.25
 """Share of time from which on a held-back clock is what limits, when the clock is low as well."""
 CLOCK_LOW = 0.85
@@ -68,7 +68,7 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What one GPU does."""
+    """State of one GPU."""
 
     limiter: Limiter
     headline: str

@@ -15,12 +15,12 @@ from planner.engine.advice.observation import MARGIN
 from planner.hardware.catalogue.gpus import Gpu
 
 SM_SHARE_OF_SLICE = 0.12
-"""Of the GPU's multiprocessors, per compute slice, where there are seven."""
+"""Share of the GPU's multiprocessors per compute slice, where there are seven."""
 STARTS = {(1, 1): (0, 1, 2, 3, 4, 5, 6), (1, 2): (0, 2, 4, 6), (2, 2): (0, 2, 4), (3, 4): (0, 4), (4, 4): (0,), (7, 8): (0,)}
 """(compute slices, memory slices) -> memory slices at which an instance may begin, of 8."""
 STARTS_OF_FOUR = {(1, 1): (0, 1, 2, 3), (2, 2): (0, 2), (4, 4): (0,)}
 USABLE_OF_SLICE = 0.975
-"""Of the profile's label: 9.75 GiB of 1g.10gb, 19.62 of 1g.20gb, 39.5 of 3g.40gb (`nvidia-smi mig -lgip` on an H100)."""
+"""Share of the profile's label that programs can use: 9.75 GiB of 1g.10gb, 19.62 of 1g.20gb, 39.5 of 3g.40gb (`nvidia-smi mig -lgip` on an H100)."""
 SLICE_SM_MARGIN = 1.2
 """A slice is narrower than the GPU the job was seen on: kernels that filled it for a moment take longer."""
 _NAME = re.compile(r"(\d+)g\.(\d+)gb")
@@ -39,7 +39,7 @@ class Profile(NamedTuple):
 
 
 class SliceNeed(NamedTuple):
-    """What one job needs of a GPU of this kind; shares are of the whole GPU."""
+    """Resources one job needs; shares are of the whole GPU."""
 
     sm_share: float
     bandwidth_share: float
@@ -66,7 +66,7 @@ def profiles_of(gpu: Gpu) -> tuple[Profile, ...]:
 
 
 def slice_need(sm_active: float | None, dram_bandwidth: float | None, memory_bytes: float) -> SliceNeed:
-    """What a job seen on a whole GPU needs of a slice."""
+    """Resources of a slice for a job observed on a whole GPU."""
     return SliceNeed((sm_active or 0.0) * SLICE_SM_MARGIN, (dram_bandwidth or 0.0) * MARGIN, memory_bytes * MARGIN)
 
 
@@ -85,7 +85,7 @@ def smallest_for(need: SliceNeed, profiles: Sequence[Profile]) -> Profile | None
 
 
 def most_of(profile: Profile) -> int:
-    """How many of `profile` lie on one GPU."""
+    """Number of slices of `profile` that one GPU holds."""
     count = 0
     while placed([profile] * (count + 1)) is not None:
         count += 1
@@ -93,7 +93,7 @@ def most_of(profile: Profile) -> int:
 
 
 def placed(profiles: Sequence[Profile]) -> list[int] | None:
-    """At which memory slice each of `profiles` begins on one GPU, in their order; None: they do not fit together."""
+    """First memory slice of each of `profiles` on one GPU, in their order; None: they do not fit together."""
     order = sorted(range(len(profiles)), key=lambda position: -profiles[position].memory_slices)
 
     def places(left: Sequence[int], taken: frozenset[int]) -> Iterator[dict[int, int]]:

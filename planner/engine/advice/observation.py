@@ -1,4 +1,4 @@
-"""What a window of observation said of one GPU: the input of right-sizing."""
+"""Observation of one GPU over a window: the input of right-sizing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Empty: this machine."""
     uuid: str | None = None
     seconds: float
-    """From the first reading to the last."""
+    """Time from the first reading to the last."""
     readings: int
     lost: int = 0
     """Readings in which the GPU did not answer."""
@@ -49,7 +49,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     link_share: float | None = None
     """Traffic to other GPUs and the host, of NVLink's or PCIe's bandwidth, whichever is fuller."""
     host_busy: float | None = None
-    """Of all the host's processors."""
+    """Share of all the host's processors."""
     host_cores: int | None = None
     slices: list[ObservedSlice] = []
     reasons: dict[str, str] = {}

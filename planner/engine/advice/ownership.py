@@ -25,11 +25,11 @@ def least_text(share: float) -> str:
 
 
 class Owning(msgspec.Struct, frozen=True, kw_only=True):
-    """What owning a GPU costs beside its price."""
+    """Costs of owning a GPU beside its price."""
 
     usd_per_kwh: float = DEFAULT_USD_PER_KWH
     hosting_usd_per_month: float = 0.0
-    """Of its share of a rack, a server and the hands around it."""
+    """Its share of a rack, a server and the people who run them."""
     life_years: float = DEFAULT_LIFE_YEARS
 
 
@@ -39,7 +39,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
     hours_in_use: float | None
     """None: never; running it costs more than renting it for so small a share of the time."""
     months: float | None
-    """The same on the calendar, at the utilisation observed."""
+    """Months on the calendar until then, at the utilisation observed."""
     least_utilisation: float
     """Share of the time in use from which on buying pays within the life; above 1: never."""
     utilisation: float

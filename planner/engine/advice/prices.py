@@ -1,4 +1,4 @@
-"""What one GPU of each kind costs an hour now, in each market."""
+"""Price of one GPU of each kind for an hour, in each market."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from planner.engine.evaluate.supply import priced_offers
+from planner.engine.evaluate.supply import cheapest_single_gpus
 from planner.hardware.prices.offers import Offer
 from planner.workload.tasks import Market
 
@@ -37,10 +37,9 @@ def quotes(offers: Sequence[Offer], market: Market = "on-demand", providers: Seq
 
     `providers` restricts the offers (empty: all); raises `UserError` for one that has none.
     """
-    found: dict[str, Quote] = {}
-    for price, offer in priced_offers(offers, market, providers):
-        quote = Quote(
-            usd_per_h=price / offer.gpus,
+    return {
+        gpu: Quote(
+            usd_per_h=price,
             market=market,
             provider=offer.provider,
             instance=offer.instance,
@@ -49,7 +48,5 @@ def quotes(offers: Sequence[Offer], market: Market = "on-demand", providers: Seq
             source=offer.source,
             whole=offer.gpus,
         )
-        known = found.get(offer.gpu)
-        if known is None or (quote.whole > 1, quote.usd_per_h) < (known.whole > 1, known.usd_per_h):
-            found[offer.gpu] = quote
-    return found
+        for gpu, (price, offer) in cheapest_single_gpus(offers, market, providers).items()
+    }

@@ -1,7 +1,7 @@
-"""Right-sizing: from what GPUs were seen to do to what to change, in order, and what each change saves a month.
+"""Right-sizing: from what was observed of GPUs to what to change, in order, and what each change saves a month.
 
 Savings are (what it costs now - what it would cost) · 730 h, at the cheapest current offers or at the price given. "At most" marks
-those that rest on something counters do not tell; `how` is the sum with its numbers.
+savings that rest on something counters do not show; `how` is the sum with its numbers.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import planner
-from planner.engine.advice.actions import remedies
+from planner.engine.advice.actions import actions_for
 from planner.engine.advice.advice import Advice, RightSizing
-from planner.engine.advice.case import Case, Means
+from planner.engine.advice.case import Case, Inputs
 from planner.engine.advice.cheaper_gpu import Candidate, cheaper_by_engine, cheaper_by_needs, needs
-from planner.engine.advice.consolidation import together
+from planner.engine.advice.consolidation import consolidations
 from planner.engine.advice.diagnosis import judge
 from planner.engine.advice.observation import Observed
 from planner.engine.advice.ownership import BreakEven, break_even
 from planner.engine.advice.prices import Quote, quotes
 from planner.engine.answers.answer import Answer
+from planner.engine.evaluate.supply import PRICE_FIELDS
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import HOURS_PER_MONTH
 from planner.workload.tasks import Market
 
 
-def right_size(observed: Iterable[Observed], means: Means) -> Advice:
+def right_size(observed: Iterable[Observed], inputs: Inputs) -> Advice:
     """The advice for every GPU observed. Raises `UserError` for a provider without offers."""
-    markets: tuple[Market, ...] = ("on-demand", "spot", "reserved-1y", "reserved-3y")
-    prices = {market: quotes(means.offers, market, means.providers) for market in markets}
+    prices = {market: quotes(inputs.offers, market, inputs.providers) for market in PRICE_FIELDS}
     notes: dict[str, None] = {}
-    cases = [_case(seen, prices, means, notes) for seen in observed]
+    cases = [_case(seen, prices, inputs, notes) for seen in observed]
     rows = [
         RightSizing(
             observed=case.seen,
             judgement=case.judgement,
             price=case.price,
-            actions=remedies(case),
+            actions=actions_for(case),
             rent_or_buy=_rent_or_buy(case),
         )
         for case in cases
@@ -45,7 +45,7 @@ def right_size(observed: Iterable[Observed], means: Means) -> Advice:
     named = [*paid, *(one.quote for case in cases for one in case.cheaper[:1])]
     return Advice(
         gpus=rows,
-        together=together(cases),
+        together=consolidations(cases),
         usd_per_month=sum(quote.usd_per_h for quote in paid) * HOURS_PER_MONTH if paid else None,
         prices_as_of=min((quote.as_of for quote in named if quote.as_of.count("-") == 2), default=None),
         notes=list(notes),
@@ -53,16 +53,16 @@ def right_size(observed: Iterable[Observed], means: Means) -> Advice:
     )
 
 
-def _case(seen: Observed, prices: Mapping[Market, Mapping[str, Quote]], means: Means, notes: dict[str, None]) -> Case:
-    gpu, judgement = means.find_gpu.get(seen.gpu), judge(seen)
+def _case(seen: Observed, prices: Mapping[Market, Mapping[str, Quote]], inputs: Inputs, notes: dict[str, None]) -> Case:
+    gpu, judgement = inputs.find_gpu.get(seen.gpu), judge(seen)
     on_demand = prices["on-demand"]
-    given = Quote(usd_per_h=means.usd_per_h, market="given", provider="you") if means.usd_per_h is not None else None
+    given = Quote(usd_per_h=inputs.usd_per_h, market="given", provider="you") if inputs.usd_per_h is not None else None
     price = given or on_demand.get(seen.gpu)
     if gpu is None:
         notes[f"{seen.gpu} is not in the catalogue: it cannot be compared with others."] = None
     elif price is None:
         notes[f"Nobody in the catalogue rents out a {gpu.name}: give what it costs with --price."] = None
-    case = Case(seen=seen, judgement=judgement, gpu=gpu, price=price, prices=prices, means=means)
+    case = Case(seen=seen, judgement=judgement, gpu=gpu, price=price, prices=prices, inputs=inputs)
     if gpu is None or price is None:
         return case
     candidates, here = _cheaper(case, gpu, price, notes)
@@ -71,10 +71,10 @@ def _case(seen: Observed, prices: Mapping[Market, Mapping[str, Quote]], means: M
 
 def _cheaper(case: Case, gpu: Gpu, price: Quote, notes: dict[str, None]) -> tuple[list[Candidate], Answer | None]:
     """Cheaper GPUs that would do, checked by the engine where the workload is known and can be what was seen."""
-    means, limiter = case.means, case.judgement.limiter
-    parts, on_demand = means.find_gpu.values(), case.prices["on-demand"]
-    if means.workload is not None and limiter != "idle":
-        found, here = cheaper_by_engine(means.workload, gpu, price, parts, on_demand, means.estimate, means.tokens_per_s)
+    inputs, limiter = case.inputs, case.judgement.limiter
+    parts, on_demand = inputs.find_gpu.values(), case.prices["on-demand"]
+    if inputs.workload is not None and limiter != "idle":
+        found, here = cheaper_by_engine(inputs.workload, gpu, price, parts, on_demand, inputs.estimate, inputs.tokens_per_s)
         if isinstance(here, Answer):
             return found, here
         notes[f"The preset is not what was observed: {here}. Checked by what was seen to be needed instead."] = None
@@ -83,7 +83,7 @@ def _cheaper(case: Case, gpu: Gpu, price: Quote, notes: dict[str, None]) -> tupl
     need = needs(case.seen, gpu, by_cycles=limiter not in {"idle", "bandwidth", "compute"})
     if need.memory_bytes is None:
         return [], None
-    return cheaper_by_needs(need, gpu, price, parts, on_demand, means.chip), None
+    return cheaper_by_needs(need, gpu, price, parts, on_demand, inputs.chip), None
 
 
 def _rent_or_buy(case: Case) -> BreakEven | None:
@@ -98,6 +98,6 @@ def _rent_or_buy(case: Case) -> BreakEven | None:
         purchase_usd=gpu.purchase.price_usd,
         utilisation=seen.busy,
         power_w=power,
-        owning=case.means.owning,
+        owning=case.inputs.owning,
         source=f"{gpu.purchase.kind}, {gpu.purchase.as_of}: {gpu.purchase.source}",
     )

@@ -34,7 +34,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bottleneck: str | None
     memory_bytes: MemoryBytes | None = None
     host_memory_bytes: float | None = None
-    """Of the host's memory, for each GPU, where something is offloaded."""
+    """Host memory for each GPU, where something is offloaded."""
     parameters: ParameterCounts | None = None
     flop_per_token: float | None = None
     step_s: Figure | None = None
@@ -46,9 +46,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tpot_s: Percentiles | None = None
     request_s: Percentiles | None = None
     wait_s: Percentiles | None = None
-    """Of `request_s`: from sending a request until the engine takes it in. Where requests were simulated."""
+    """Part of `request_s` from sending a request until the engine admits it. Present where requests were simulated."""
     utilisation: Figure | None = None
-    """Share of time in which an iteration runs on a replica. Where requests were simulated."""
+    """Share of time in which an iteration runs on a replica. Present where requests were simulated."""
     decode_tokens_per_s: Figure | None = None
     output_tokens_per_s: Figure | None = None
     requests_per_s: Figure | None = None
@@ -58,7 +58,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flop_per_usd: Figure | None = None
     energy_j_per_token: Figure | None = None
     seconds_by_class: dict[str, float] = {}
-    """Where a step (or a request) spends its time: operator class -> seconds."""
+    """Time of a step (or a request) by operator class."""
     assumed: dict[str, Any] = {}
     """Every default used."""
     layout: LayoutAnswer | None = None

@@ -1,4 +1,4 @@
-"""How one job is spread over GPUs."""
+"""Layout of one job over GPUs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class LayoutAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the job is spread. `gpus` = tp·pp·dp·cp; ep divides the experts inside that."""
+    """Degrees of parallelism and batch sizes. `gpus` = tp·pp·dp·cp; ep divides the experts inside that."""
 
     gpus: int
     nodes: int = 1
@@ -23,7 +23,7 @@ class LayoutAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     batch: int | None = None
     """Concurrent sequences per replica while generating or serving."""
     prefill_replicas: int = 0
-    """Of the dp replicas of a disaggregated service, those that only read prompts; the others only decode."""
+    """Replicas of a disaggregated service that only read prompts; the other ones of the dp replicas only decode."""
 
     @property
     def text(self) -> str:

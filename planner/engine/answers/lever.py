@@ -9,7 +9,7 @@ import msgspec
 from planner.units import bytes_text, digits, percent_text
 
 LeverCost = Literal["time", "precision", "margin", "hardware", "job"]
-"""What a lever asks for: time with the same result; a rounding; memory that is kept free; more or other GPUs; another job."""
+"""Price of a lever: time with the same result; a rounding; memory that is kept free; more or other GPUs; another job."""
 
 
 class Lever(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,11 +21,11 @@ class Lever(msgspec.Struct, frozen=True, kw_only=True):
     gpu: str | None = None
     """The GPU on which the changed workload has a solution; None: on none."""
     gpus: int | None = None
-    """How many of it."""
+    """Number of GPUs of that solution."""
     costs: LeverCost | None = None
-    """The dearest of what its changes ask for."""
+    """The dearest price among its changes."""
     saves_bytes: float | None = None
-    """On the fullest GPU: the same layout without the change, less with it."""
+    """Bytes on the fullest GPU: the same layout without the change, less with it."""
     slowdown: float | None = None
     """Time for the same work (a trained token, an answered request) with the change ÷ without it, on the same GPUs in the same
     layout as if it had the memory, minus one; of a change of hardware, against the closest GPU had it the memory."""

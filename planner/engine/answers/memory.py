@@ -19,7 +19,7 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     kv_cache: float
     buffers: float
     overhead: float
-    """What PyTorch's own peak does not count: CUDA context, libraries, communicators, allocator slack."""
+    """Memory that PyTorch's own peak does not count: CUDA context, libraries, communicators, allocator slack."""
     total: Figure
     capacity: float
     """Usable bytes of the GPU (less than the label on the box)."""
@@ -34,12 +34,12 @@ class MemoryItem(msgspec.Struct, frozen=True):
     component: str
     """One of `MEMORY_COMPONENTS`; the items of a component add up to it."""
     name: str
-    """What it is, in words."""
+    """Name for people."""
     bytes: float
     formula: str
-    """Where the bytes come from, with the candidate's own numbers put in."""
+    """Formula of the bytes, with the candidate's own numbers put in."""
     source: str
-    """Where the formula comes from."""
+    """Source of the formula."""
 
 
 class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,9 +49,9 @@ class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
     total_bytes: float
     """The items' sum."""
     label_bytes: float
-    """What the data sheet says the GPU has."""
+    """Memory on the data sheet."""
     capacity_bytes: float
-    """What of it programs can take."""
+    """Part of it that programs can take."""
     capacity_source: str
     memory_fraction: float
     """Share of the capacity that the engine may take."""
@@ -60,11 +60,11 @@ class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
     usable_bytes: float
     """capacity_bytes · memory_fraction · (1 - headroom)."""
     host_bytes: float = 0.0
-    """Of the host's memory, for each GPU: what is offloaded."""
+    """Host memory for each GPU: what is offloaded."""
 
     @property
     def left_bytes(self) -> float:
-        """Of what may be used; below 0 where it does not fit."""
+        """Usable bytes that are left; below 0 where the candidate does not fit."""
         return self.usable_bytes - self.total_bytes
 
     def ledger(self) -> list[tuple[str, float, str]]:

@@ -25,7 +25,7 @@ class OfferAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """GPUs of one instance."""
     instances: int
     usd_per_h: float
-    """For all instances."""
+    """Price of all instances."""
     market: str
     as_of: str
     source: str
@@ -51,15 +51,15 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job_h: Figure | None = None
     job_usd: Figure | None = None
     spec_answer: Answer | None = None
-    """The same candidate from the vendor's figures alone, when a measurement changed it."""
+    """Answer from the vendor's figures alone, when a measurement changed it."""
     memory_detail: MemoryDetail | None = None
-    """Where it was asked for."""
+    """Present where details were requested."""
     time_detail: TimeDetail | None = None
-    """Where it was asked for."""
+    """Present where details were requested."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much was looked at."""
+    """Numbers of candidates."""
 
     considered: int
     fit: int

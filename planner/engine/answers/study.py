@@ -1,4 +1,4 @@
-"""What the study of compute per dollar says: frozen values that front ends only format."""
+"""Answer of the study of compute per dollar."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class StudyCurve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     gpu: str
     basis: Basis
-    """Of the weakest of its points."""
+    """Basis of the weakest of its points."""
     here: bool = False
     """A device of this machine."""
     measured_points: int = 0
     usd_per_gpu_h: float | None = None
     price: str = ""
-    """Whose price it is, or why there is none."""
+    """Source of the price, or the reason why there is none."""
     price_as_of: str | None = None
     price_source: str = ""
     leads_below_usd_per_gpu_h: float | None = None
@@ -67,7 +67,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Crossover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"left": "from", "right": "to"}):
-    """Where the best GPU (or the better of two) changes along the axis."""
+    """Place on the axis where the best GPU (or the better of two) changes."""
 
     parameters: Figure
     """Along the axis of batch: that of the one model."""
@@ -97,9 +97,9 @@ class StudyAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     leads: list[Lead] = []
     crossovers: list[Crossover] = []
     pair_crossovers: list[Crossover] = []
-    """The same for every two GPUs, whatever a third one does."""
+    """Crossovers of every two GPUs, whatever a third one does."""
     published: list[str] = []
-    """How this compares with a published study, in sentences."""
+    """Comparison with a published study, in sentences."""
     notes: list[str] = []
     version: str = ""
 

@@ -1,4 +1,4 @@
-"""What the engine says of time: every operator of a candidate, its phases, and the roofs above them."""
+"""Time of one candidate: every operator, the phases, and the roofs above them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BOUND_WORDS: Mapping[Bound, str] = {
 
 
 LEAST_SHARE = 0.005
-"""Operators of less of their phase are told together."""
+"""Share of a phase below which operators are listed as one."""
 
 
 def _size_text(size: float) -> str:
@@ -41,19 +41,19 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     """One of the classes of `Answer.seconds_by_class`; the operators of a class add up to it."""
     name: str
-    """What it is, in words."""
+    """Name for people."""
     seconds: float
     bound: Bound
     count: float = 0.0
-    """How often it runs; 0: as one."""
+    """Number of runs; 0: counted as one."""
     m: float | None = None
     """A product of m × k by k × n, where it is one."""
     n: float | None = None
     k: float | None = None
     dtype: str = ""
-    """What it computes in."""
+    """Number format of the computation."""
     flop: float = 0.0
-    """Of matrix products alone; other operators count as none."""
+    """FLOPs of matrix products; 0 for other operators."""
     bytes: float = 0.0
     """Read and written; over a link: sent by one GPU."""
 
@@ -77,11 +77,11 @@ class PhaseTime(msgspec.Struct, frozen=True):
     bound: Bound
     """What its operators wait for most of the time."""
     bound_share: float
-    """How much of the time."""
+    """Share of the time that they wait for it."""
 
 
 class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time of one candidate goes, operator by operator, and the roofs above them."""
+    """Time of one candidate, operator by operator, and the roofs above them."""
 
     work: str
     """What the time is of: "one optimizer step", "one request of 16 at once a replica", …"""
@@ -93,11 +93,11 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
     total_s: float
     """The operators' sum."""
     dtype: str
-    """What the products compute in."""
+    """Number format of the products."""
     flop_per_s: float
     """Reached by large products."""
     peak_flop_per_s: float
-    """On the data sheet, dense."""
+    """Dense rate on the data sheet."""
     bytes_per_s: float
     """Memory bandwidth that is reached."""
     peak_bytes_per_s: float
@@ -123,11 +123,11 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def flop(self) -> float:
-        """Of one GPU, recomputed ones included."""
+        """FLOPs of one GPU, recomputed ones included."""
         return sum(one.flop for one in self.operators)
 
     def phases(self) -> list[PhaseTime]:
-        """In the order in which they happen."""
+        """The phases in the order in which they happen."""
         found = []
         for name in dict.fromkeys(one.phase for one in self.operators):
             own = [one for one in self.operators if one.phase == name]

@@ -1,4 +1,4 @@
-"""What the planner says of a benchmark point before it is measured, in the unit of the point."""
+"""Prediction of a benchmark point before it is measured, in the unit of the point."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ STREAMS = ("copy", "triad", "read", "gemv")
 
 
 def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Prediction | None:
-    """`foreseen` beside what was measured, to be kept; None where there is neither."""
-    figure = foreseen(point, gpu, ceilings, architecture) if point.value else None
+    """The prediction for `point` beside what was measured, to be kept; None where there is neither."""
+    figure = predicted_figure(point, gpu, ceilings, architecture) if point.value else None
     if figure is None or not point.value:
         return None
     return Prediction(
@@ -47,7 +47,7 @@ def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Arch
     )
 
 
-def foreseen(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Figure | None:
+def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Figure | None:
     """The prediction for `point` on `gpu` by `ceilings`; None for what the planner has no formula for, or cannot name."""
     if point.kind == "gemm":
         return _product(point, ceilings)
@@ -63,14 +63,11 @@ def foreseen(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Arc
     except UserError:  # a model that this catalogue does not have
         return None
 
-    def look_up(part: Gpu, dtype: str, stored: str) -> Chip | None:
+    def find_chip(part: Gpu, dtype: str, stored: str) -> Chip | None:
         chip = chip_of(part, ceilings, dtype, stored)
         return with_measured_steps(chip, ceilings.train_points, architecture) if chip and ceilings.train_points else chip
 
-    def read(asked: Request) -> Architecture:
-        return architecture(asked.model)
-
-    (answer,) = estimate([request], lambda _: gpu, read, look_up)
+    (answer,) = estimate([request], lambda _: gpu, lambda given: architecture(given.model), find_chip)
     return _figure(point, answer) if isinstance(answer, Answer) else None
 
 
@@ -123,7 +120,7 @@ def _product(point: Measurement, ceilings: Ceilings) -> Figure | None:
     memory = ceilings.bandwidth_bytes_per_s
     product = Product(point.flop, point.bytes or 0.0, point.flop / point.value, spread_of(point))
     error = product.error(reached.value, ceilings.kernel_latency_s.value, memory.value, ceilings.knee)
-    flop_s, bytes_s = product.flop / reached.value, product.moved / memory.value
+    flop_s, bytes_s = product.flop / reached.value, product.moved_bytes / memory.value
     share = flop_s / (flop_s + bytes_s)
     spread = math.hypot(share * reached.spread, (1 - share) * memory.spread)
     value = point.value * math.exp(-error)

@@ -13,7 +13,8 @@ from planner.engine.answers.answer import Answer
 from planner.engine.columns import LayoutColumns
 from planner.engine.estimate.request_layout import layout_of_request
 from planner.engine.estimate.service_load import in_flight, in_flight_in_pools, queued
-from planner.engine.evaluate.evaluation import Candidates, evaluate
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.explain.answer import answer_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
@@ -104,7 +105,7 @@ def _answers(kind: str, prepared: Sequence[_Prepared]) -> list[Answer]:
 
 
 def _assumed_load(kind: str, item: _Prepared, layout: LayoutColumns, row: int) -> dict[str, object]:
-    """What the load of a service came to: requests that wait on a replica, or the replicas that read prompts."""
+    """Load that a service came to: requests that wait on a replica, or replicas that read prompts."""
     if kind == "pools" and item.request.prefill_replicas is None:
         return {"prefill_replicas": round(float(layout.prefill[row]))}
     waiting = item.layout.sequences - float(layout.sequences[row])

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from planner.engine.columns import Floats, LayoutColumns
-from planner.engine.evaluate.evaluation import Candidates, Evaluated
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.request_rate import LATENCY_COLUMNS, latencies
 from planner.engine.job.job import Job
 from planner.engine.memory import memory_of
@@ -27,7 +28,7 @@ SEEDS, MEASURED = 4, 100
 WAITED = tuple(name for name in LATENCY_COLUMNS if not name.startswith("tpot"))
 """Latencies that a request's wait for its admission is part of."""
 MOST_SEQUENCES = 65536.0
-"""In flight on a replica that keeps no cache."""
+"""Sequences in flight on a replica that keeps no cache."""
 
 
 def in_flight(candidates: Candidates) -> Candidates:
@@ -49,7 +50,7 @@ def in_flight(candidates: Candidates) -> Candidates:
 
 
 def in_flight_in_pools(candidates: Candidates) -> Candidates:
-    """The same of disaggregated services, with the pools that were left open."""
+    """Disaggregated `candidates` with the sequences in flight on a decoding replica, and the pools that were left open."""
     layout = settled(candidates.table(), _cached_sequences(candidates), asked_of(candidates.jobs, candidates.job_index))
     return replace(candidates, layout=layout)
 

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from planner.engine.columns import LayoutColumns
-from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.training import step_of
@@ -56,10 +54,5 @@ def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str
         model=str(given["model"]), task="train", engine="torch", recipe=recipe, dtype=None, micro_batch=batch, sequence=sequence
     )
     job = replace(resolve(workload, model), dtype=chip.dtype)
-    one = np.zeros(1, dtype=np.int64)
-    ones = {name: np.ones(1) for name in LayoutColumns.__dataclass_fields__}
-    layout = LayoutColumns(
-        **ones | {"zero": np.zeros(1), "checkpointing": np.zeros(1), "micro_batch": np.full(1, float(job.micro_batch))}
-    )
-    predicted = float(step_of(Candidates([job], one, [replace(chip, train_factor=1.0)], one, layout).table()).step_s[0])
-    return point.step_s / predicted
+    candidate = candidate_of(job, replace(chip, train_factor=1.0), LayoutAnswer(gpus=1, micro_batch=batch))
+    return point.step_s / float(step_of(candidate.table()).step_s[0])

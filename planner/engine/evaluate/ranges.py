@@ -1,4 +1,4 @@
-"""How far off the formulas are: what of a range no ceiling explains."""
+"""Ranges of times: the error of the formulas, of the ceilings and of the network."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
+from planner.engine.evaluate.candidates import Candidates
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.training import StepColumns
@@ -20,9 +21,9 @@ source counting alike. `STREAM_SPREAD` stands in its place for the time between 
 one stream are further apart than those of whole batches. `FIRST_TOKEN_SPREAD` is the further one of the time to first token under
 load, which depends on how requests happen to arrive."""
 NETWORK_SPREAD = math.log(2)
-"""Of the time spent between nodes over a network that was taken to be as usual for its GPU: half or twice as fast. An assumption."""
+"""Half width for time spent between nodes over a network assumed to be the usual one of the GPU: half or twice as fast. An assumption."""
 MEASURED_SHARE = 0.5
-"""How much of it is left when compute and bandwidth were measured on the device itself."""
+"""Share of a formula's spread that is left when compute and bandwidth were measured on the device itself."""
 
 
 def formulas_share(chip: Chip) -> float:
@@ -30,17 +31,35 @@ def formulas_share(chip: Chip) -> float:
     return MEASURED_SHARE if chip.basis == "measured" else 1.0
 
 
-def network_spread(t: Table, step: StepColumns | None, serve: ServeColumns | None) -> Floats:
-    """What the network between nodes adds to the spread of a step's or a request's time; nothing inside a node or where it was measured.
+def seconds_of(timed: StepColumns | ServeColumns) -> Floats:
+    """Seconds of one step, or of one request."""
+    return timed.step_s if isinstance(timed, StepColumns) else timed.request_s
+
+
+def time_spread(candidates: Candidates, t: Table, timed: StepColumns | ServeColumns) -> Floats:
+    """Half width of the logarithm of every time: of the formulas, of the ceilings that bind, of carried-over steps, of the network."""
+    seconds = seconds_of(timed)
+    share = np.clip(timed.compute_bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
+    left = np.array([formulas_share(chip) for chip in candidates.chips])[candidates.chip_index]
+    parts = (
+        np.array([MODEL_SPREAD[job.task] for job in candidates.jobs])[candidates.job_index] * left,
+        share * t.chip.flop_spread,
+        (1 - share) * t.chip.bandwidth_spread,
+        t.chip.train_spread * t.job.train,
+        network_spread(t, timed),
+    )
+    return np.sqrt(added(np.broadcast_to(part, (t.rows,)) ** 2 for part in parts))
+
+
+def network_spread(t: Table, timed: StepColumns | ServeColumns) -> Floats:
+    """Spread that the network between nodes adds to a step's or a request's time; 0 inside a node or where the network was measured.
 
     In training it is what the step waits for exchanges among replicas and stages, in inference the tensor parallelism over nodes.
     """
-    s = t.layout
-    if step:
-        apart, spent_s, seconds = s.gpus > s.gpus_per_node, added(step.exposed.values()), step.step_s
-    elif serve:
-        apart, spent_s, seconds = s.tp * s.cp > s.gpus_per_node, serve.by_class["communication"], serve.request_s
+    s, seconds = t.layout, seconds_of(timed)
+    if isinstance(timed, StepColumns):
+        apart, spent_s = s.gpus > s.gpus_per_node, added(timed.exposed.values())
     else:
-        return np.zeros(1)
+        apart, spent_s = s.tp * s.cp > s.gpus_per_node, timed.by_class["communication"]
     share = np.where(apart & (t.chip.measured_nodes_few == 0), spent_s / np.where(seconds > 0, seconds, 1.0), 0.0)
     return NETWORK_SPREAD * np.minimum(share, 1.0)

@@ -13,7 +13,8 @@ from itertools import product
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, LayoutColumns, Rows
-from planner.engine.evaluate.evaluation import Candidates, Evaluated, evaluate
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.memory import memory_of
 from planner.engine.performance.simulation.batching_rules import BatchingRules, batching_rules
 from planner.engine.performance.simulation.iteration_time import IterationTime, iteration_time

@@ -36,10 +36,10 @@ class Supply:
     machine: Sequence[Gpu]
     """Devices of this machine."""
     local_counts: Mapping[str, int]
-    """How many of each this machine has, by name."""
+    """Number of each of them, by name."""
     chip: FindChip
     spec_chip: FindChip
-    """The same without this machine's measurements."""
+    """Look-up without this machine's measurements."""
 
     def gpu_of(self, row: PlanRow) -> Gpu:
         """The part that `row` is about: this machine's own where the row is of this machine."""
@@ -53,7 +53,7 @@ class Supply:
 
     @cached_property
     def _nvlink(self) -> dict[tuple[str, str, str, str], bool | None]:
-        """By provider, instance, region and GPU; of several such offers the first counts."""
+        """NVLink of an offer by provider, instance, region and GPU; the first of several such offers counts."""
         return {(one.provider, one.instance, one.region, one.gpu): one.nvlink for one in reversed(self.offers)}
 
 
@@ -70,6 +70,17 @@ def priced_offers(offers: Sequence[Offer], market: Market, providers: Collection
         for offer in offers
         if (price := getattr(offer, field)) is not None and (not providers or offer.provider in providers)
     ]
+
+
+def cheapest_single_gpus(offers: Sequence[Offer], market: Market, providers: Collection[str] = ()) -> dict[str, PricedOffer]:
+    """GPU -> (USD/h of one, offer): its cheapest offer of a single GPU, or where there is none the cheapest share of a larger."""
+    cheapest: dict[str, PricedOffer] = {}
+    for price, offer in priced_offers(offers, market, providers):
+        share = price / offer.gpus
+        known = cheapest.get(offer.gpu)
+        if known is None or (offer.gpus > 1, share) < (known[1].gpus > 1, known[0]):
+            cheapest[offer.gpu] = share, offer
+    return cheapest
 
 
 def _check_providers(names: Collection[str], known: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""A workload with the architecture of its model: resolved once for each compute dtype, however often its job is asked for."""
+"""A workload with the architecture of its model, resolved once for each compute dtype."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from planner.engine.answers.plan import PlanRow
 from planner.engine.job.job import Job
 from planner.engine.job.resolve import resolve
 from planner.workload.architecture import Architecture
@@ -17,11 +18,11 @@ PLAN_HEADROOM = 0.1
 
 @dataclass(frozen=True)
 class Task:
-    """What a plan is made for."""
+    """A workload that a plan is made for."""
 
     workload: Workload
     architecture: Architecture
-    """Of the workload's model, with those of its companions."""
+    """Architecture of the workload's model, with those of its companions."""
     _jobs: dict[str | None, Job] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def job(self, dtype: Dtype | None = None, where: str = "") -> Job:
@@ -34,3 +35,7 @@ class Task:
             workload = msgspec.structs.replace(self.workload, dtype=chosen)
             self._jobs[chosen] = resolve(workload, self.architecture, where, headroom=PLAN_HEADROOM)
         return self._jobs[chosen]
+
+    def job_of(self, row: PlanRow) -> Job:
+        """The job of `row`, a row of the plan for this task."""
+        return self.job(row.answer.assumed.get("dtype"))

@@ -1,4 +1,4 @@
-"""Where the time of one candidate goes: every operator with its shape, FLOPs, bytes and seconds, phase by phase.
+"""Operators of one candidate: each with its shape, FLOPs, bytes and seconds, phase by phase.
 
 The seconds are those of `training.step_of` and `serving.serve_of`: products that are timed together (`operators.layer_products`)
 share their time by what each would take alone, and the operators of a class in a phase add up to that class.
@@ -27,7 +27,7 @@ from planner.engine.performance.prefill_decode.speculative_decoding import draft
 from planner.engine.performance.training import LOSS_TRAFFIC_BYTES, StepColumns, phase_factors
 
 LOSS_FORWARD = 10 / 24
-"""Of `LOSS_TRAFFIC_BYTES`, what the forward pass moves: 16-bit logits read, FP32 copy and log-softmax written."""
+"""Share of `LOSS_TRAFFIC_BYTES` that the forward pass moves: 16-bit logits read, FP32 copy and log-softmax written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """How often the parts run, and what each class takes."""
+    """One phase: its passes, and the seconds of each operator class."""
 
     name: str
     seconds: Mapping[str, float]
@@ -216,7 +216,7 @@ def _alone(t: Table, job: Job, gemm: Gemm) -> tuple[float, Bound, float]:
 
 
 def _between(t: Table, one: Pass) -> Iterator[_Part]:
-    """What lies between the products."""
+    """Elementwise kernels between the products."""
     rows, layers = one.shape[0], number(t.model.layers / t.layout.pp)
     for name in ELEMENTWISE:
         moved = number(elementwise_bytes(t, rows, name)) * layers

@@ -1,4 +1,4 @@
-"""Where the time of a row of a plan goes."""
+"""The time of a row of a plan, operator by operator."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import msgspec
 
 from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.time import TimeDetail
+from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
-from planner.engine.explain.candidate import candidate_of, job_of
 from planner.engine.explain.operator_times import serve_operators, step_operators
 
 WORK = {"train": "one optimizer step", "finetune": "one optimizer step", "serve": "one request", "prefill": "one batch of prompts"}
@@ -17,7 +17,7 @@ WORK = {"train": "one optimizer step", "finetune": "one optimizer step", "serve"
 
 def time_detail(task: Task, row: PlanRow, supply: Supply) -> TimeDetail | None:
     """The time of `row` of the plan for `task`, operator by operator; None for a row that cannot be timed."""
-    layout, job = row.answer.layout, job_of(task, row)
+    layout, job = row.answer.layout, task.job_of(row)
     chip = supply.chip(supply.gpu_of(row), job.dtype, job.stored)
     if layout is None or chip is None or not row.answer.seconds_by_class:
         return None

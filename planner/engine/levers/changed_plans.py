@@ -51,7 +51,7 @@ class ChangedPlans:
         return self._plans[name]
 
     def on_gpus(self, names: list[str]) -> ChangedPlans:
-        """The same of these GPUs alone."""
+        """Plans of the task restricted to these GPUs."""
         return ChangedPlans(self.with_keys({"gpus_considered": names}), self.supply)
 
 

@@ -1,4 +1,4 @@
-"""What of a workload can be changed so that it takes less memory, from the cheapest to the dearest."""
+"""Changes of a workload that let it take less memory, from the cheapest to the dearest."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SIXTEEN_BIT = {None, "bf16", "fp16"}
 LEAST_CONTEXT, LEAST_SEQUENCE = 256, 256
 MOST_HALVINGS = 3
 OFFLOADING_GPUS = 16
-"""Where more may be taken, sharding over them leaves little to keep in host memory."""
+"""GPUs above which offloading is not offered: sharding over them leaves little to keep in host memory."""
 MOST_GPUS = 16384
-"""Where the search for more GPUs ends."""
+"""Number at which the search for more GPUs ends."""
 
 
 @dataclass(frozen=True)

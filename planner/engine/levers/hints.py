@@ -1,4 +1,4 @@
-"""For every GPU that is no solution, the cheapest single change that would make it one."""
+"""Hints: for every GPU that is no solution, the cheapest single change that would make it one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When nothing fits: the cheapest changes of the workload that make it fit somewhere, judged by the same engine."""
+"""Levers: the cheapest changes that make a workload fit somewhere when nothing fits, judged by the same engine."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from planner.engine.search.verdict import HOST_SHORT
 MOST_COMPARED, MOST_COMBINED = 6, 2
 """Combinations whose costs are compared, and that are named."""
 LEAST_SHARE = 0.01
-"""Of what is needed: a change that saves less and is not enough is not named."""
+"""Share of what is needed: a change that saves less and is not enough is not named."""
 SOLVED, FITS = 0.0, 0.1
-"""In place of the share of the GPU that is needed: there is a solution; it fits, but misses a target."""
+"""Stand-ins for the share of the GPU that is needed: there is a solution; it fits, but misses a target."""
 
 
 class _Found(NamedTuple):
@@ -63,7 +63,7 @@ def closest(rows: Sequence[PlanRow]) -> PlanRow | None:
 
 
 def _share_needed(row: PlanRow) -> float:
-    """What is needed ÷ what the GPU has."""
+    """Bytes needed ÷ bytes the GPU has."""
     memory = row.answer.memory_bytes
     return memory.total.value / memory.capacity if memory else float("inf")
 
@@ -95,7 +95,7 @@ def _first_enough(plans: ChangedPlans, group: list[Change], near: PlanRow) -> _F
 
 
 def _lever(plans: ChangedPlans, change: Change, near: PlanRow) -> Lever | None:
-    """What `change` does: where the workload fits then, or what it saves on the closest row; None where it does nothing."""
+    """`change` as a lever: where the workload fits then, or what it saves on the closest row; None where it does nothing."""
     if "max_gpus" in change.keys:
         change = _fewest_gpus(plans, change)
     plan = plans.plan(change.keys)
@@ -122,7 +122,7 @@ def _lever(plans: ChangedPlans, change: Change, near: PlanRow) -> Lever | None:
 
 
 def _result(place: str, best: PlanRow) -> str:
-    """What comes of a change after which the GPUs of `best` have the memory."""
+    """Result of a change after which the GPUs of `best` have the memory."""
     if not best.rank and best.why.startswith(HOST_SHORT):
         return f"then the memory of {place} is enough, but it {best.why}"
     return f"then {place} fits" + ("" if best.rank else f", but {best.why}")
@@ -135,7 +135,7 @@ def _least_saving(near: PlanRow) -> float:
 
 
 def _tradeoff(plans: ChangedPlans, change: Change, best: PlanRow | None, near: PlanRow) -> Tradeoff | None:
-    """What `change` saves and costs, on the row it makes fit, else on the closest one."""
+    """Tradeoff of `change` on the row it makes fit, else on the closest one."""
     after = plans.with_keys(change.keys)
     if change.costs == "hardware":
         return tradeoff_of_hardware(plans.task, after, plans.supply, near, best or near)
@@ -192,7 +192,7 @@ class _Attempt(NamedTuple):
 
 
 def _attempt(plans: ChangedPlans, changes: tuple[Change, ...]) -> _Attempt:
-    """What several changes together do."""
+    """Several changes together, and how far they get."""
     ordered = tuple(sorted(changes, key=lambda change: change.worth))
     whole = combined(ordered)
     plan = plans.plan(whole.keys)

@@ -1,4 +1,4 @@
-"""What a change of a workload saves and costs: the same GPUs in the same layout, with the change and without it."""
+"""Tradeoff of a change of a workload: the same GPUs in the same layout, with the change and without it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import msgspec
 
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.plan import PlanRow
+from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
-from planner.engine.explain.candidate import candidate_of, job_of
 from planner.engine.levers.changed_plans import Keys
 from planner.workload.tasks import Workload
 
@@ -22,16 +22,16 @@ LAYOUT_KEYS = ("checkpointing", "micro_batch", "sharding")
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """What a change does on one row."""
+    """Bytes that a change saves on one row, and the time it costs."""
 
     saves_bytes: float
-    """Of the fullest GPU."""
+    """Bytes on the fullest GPU."""
     slowdown: float
     """Time for the same work with the change ÷ without, minus one."""
 
 
 def tradeoff_of_change(before: Task, after: Task, supply: Supply, row: PlanRow, keys: Keys, *, as_planned: bool) -> Tradeoff | None:
-    """What `after` saves and costs in the layout of `row`, had `before` the memory; `as_planned`: the row is of `after`'s plan.
+    """Tradeoff of `after` in the layout of `row`, had `before` the memory; `as_planned`: the row is of `after`'s plan.
 
     None where one of both cannot be evaluated there.
     """
@@ -47,7 +47,7 @@ def tradeoff_of_change(before: Task, after: Task, supply: Supply, row: PlanRow, 
 
 
 def tradeoff_of_hardware(before: Task, after: Task, supply: Supply, near: PlanRow, row: PlanRow) -> Tradeoff | None:
-    """What `row` of `after`'s plan, on more or other GPUs, saves and costs against `near`, had that the memory."""
+    """Tradeoff of `row` of `after`'s plan, on more or other GPUs, against `near`, had that the memory."""
     if near.answer.layout is None or row.answer.layout is None:
         return None
     layout = msgspec.structs.replace(near.answer.layout, batch=row.answer.layout.batch)
@@ -71,7 +71,7 @@ def _with_keys(layout: LayoutAnswer, workload: Workload, keys: Keys) -> LayoutAn
 
 
 def _evaluated(task: Task, supply: Supply, row: PlanRow, layout: LayoutAnswer) -> Evaluated | None:
-    job = job_of(task, row)
+    job = task.job_of(row)
     chip = supply.chip(supply.gpu_of(row), job.dtype, job.stored)
     return evaluate(candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row))) if chip else None
 

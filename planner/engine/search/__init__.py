@@ -1,1 +1,1 @@
-"""From one workload to ranked candidates: where it can run, how it is spread, what it costs, what would help."""
+"""Search for the candidates of one workload: node types, layouts, costs, targets, ranking."""

@@ -28,14 +28,14 @@ class Deployments:
     evaluated: Evaluated
     node_types: Sequence[NodeType]
     node_index: Rows
-    """Which of `node_types` each row is on."""
+    """Number of the node type that each row is on."""
     workload: Workload
     gpus: Floats
     instances: Floats
     usd_per_h: Floats
     """NaN: no offer."""
     tokens_per_s: Floats
-    """Of the whole deployment."""
+    """Throughput of the whole deployment."""
     job_h: Floats
     """NaN: the workload does not say how much there is to do."""
     job_usd: Floats

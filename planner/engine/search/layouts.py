@@ -28,9 +28,9 @@ WEIGHTS_OF_ONE_GPU_BYTES = 10e9
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 IN_FLIGHT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 LARGE_MODEL_PARAMETERS = 10e9
-"""Below this a pipeline over nodes is not worth its bubble; above it a few sequences fill the device."""
+"""Model size below which a pipeline over nodes is not worth its bubble, and above which a few sequences fill the device."""
 LARGEST_MEMORY_BYTES = 300e9
-"""More than any part of the catalogue has: counts whose share of the state is larger need not be looked at."""
+"""Bytes that no part of the catalogue has: counts whose share of the state is larger are left out."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Layouts:
     distinct: LayoutColumns
     """Every different layout once; what depends on the node type is 0, `gpus_per_node` the most that it has use for."""
     of_node: Sequence[Rows]
-    """Of each node type, which of `distinct` it can have."""
+    """Numbers of the layouts in `distinct` that each node type can have."""
     node_columns: dict[str, Floats]
     """Name of a layout column -> its value at each node type; of `gpus_per_node`, the most it is."""
 
     @property
     def candidates(self) -> int:
-        """How many layouts all node types have together."""
+        """Number of layouts of all node types together."""
         return sum(own.size for own in self.of_node)
 
     def without_node(self, layout_index: Rows) -> LayoutColumns:
@@ -140,7 +140,7 @@ class _Catalogue:
 
 
 def _links(node_types: Sequence[NodeType]) -> Floats:
-    """Of each node type: 1 where NVLink joins its GPUs, bytes/s inside a node, bytes/s between nodes; shape [3, node types]."""
+    """Links of each node type: 1 where NVLink joins its GPUs, bytes/s inside a node, bytes/s between nodes; shape [3, node types]."""
     found = []
     for node in node_types:
         link, link_rate = link_of(node.gpu, None, nvlink=node.nvlink)

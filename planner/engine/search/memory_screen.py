@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Rows
-from planner.engine.evaluate.evaluation import Candidates
+from planner.engine.evaluate.candidates import Candidates
 from planner.engine.job.job import Job
 from planner.engine.memory import MemoryColumns, memory_of, usable_bytes
 from planner.engine.performance.operators.chip import Chip
@@ -23,17 +23,17 @@ class Screened:
     layout_index: Rows
     memory: MemoryColumns
     fit: int
-    """How many of all candidates fit."""
+    """Number of all candidates that fit."""
 
 
 def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts: Layouts) -> Screened:
     """`layouts` by their memory; `job_index` and `chips` are those of each node type."""
     kinds: dict[tuple[object, ...], int] = {}
     kind = [kinds.setdefault((int(job), *_memory_key(chip)), len(kinds)) for job, chip in zip(job_index, chips, strict=True)]
-    needs, row = _needs(jobs, job_index, chips, layouts, kind)
-    usable = usable_bytes(Candidates(jobs, job_index, chips, np.arange(len(chips)), layouts.distinct).table())
     sizes: Rows = np.array([own.size for own in layouts.of_node])
     ends: Rows = np.cumsum(sizes)
+    needs, row = _needs(jobs, job_index, chips, layouts, kind)
+    usable = usable_bytes(Candidates(jobs, job_index, chips, np.arange(len(chips)), layouts.distinct).table())
     node_index, layout_index = np.repeat(np.arange(sizes.size), sizes), np.concatenate(layouts.of_node)
     row = row[np.array(kind)[node_index], layout_index]
     total = needs.total[row]

@@ -1,4 +1,4 @@
-"""Where a job could run: every kind of node that is offered for rent, every part of the catalogue, and this machine."""
+"""Node types a job could run on: every kind of node that is offered for rent, every part of the catalogue, and this machine."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from planner.workload.tasks import Workload
 UNPRICED_NODE = 8
 """GPUs in a node of a part that nobody in the catalogue rents out."""
 HOST_SHARE = 0.9
-"""Of a host's memory, for what is offloaded: the rest is the system's and the processes' own. An assumption."""
+"""Share of a host's memory for what is offloaded: the rest is the system's and the processes' own. An assumption."""
 DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
-"""Where the search over counts ends when the workload does not say, by task."""
+"""Task -> most GPUs that the search considers when the workload does not say."""
 
 
 @dataclass(frozen=True)
@@ -26,23 +26,23 @@ class NodeType:
     gpu: Gpu
     per_node: int
     nvlink: bool | None
-    """As the offer says it; None: it does not, or there is none."""
+    """NVLink as the offer states it; None: it does not, or there is no offer."""
     most: int
     here: bool = False
     """A device of this machine."""
     usd_per_h: float = float("nan")
-    """Of `billed` GPUs; NaN: no offer in the workload's market."""
+    """Price of `billed` GPUs; NaN: no offer in the workload's market."""
     billed: int = 1
     """GPUs that are paid for together: a whole instance, or one."""
     offer: Offer | None = None
     dearer: tuple[PricedOffer, ...] = ()
-    """The same node at other providers, the cheapest first."""
+    """Offers of the same node by other providers, the cheapest first."""
     largest: bool = True
     """The largest node this GPU comes in: jobs over several nodes are only built from these."""
 
     @property
     def host_bytes_per_gpu(self) -> float:
-        """What a job may take of the offered instance's memory, for each of its GPUs; NaN where the offer does not say."""
+        """Host memory that a job may take for each GPU of the offered instance; NaN where the offer does not state it."""
         if self.offer is None or self.offer.memory_bytes is None:
             return float("nan")
         return HOST_SHARE * self.offer.memory_bytes / self.offer.gpus

@@ -1,4 +1,4 @@
-"""From one workload to a ranked plan: enumerate, evaluate, price, keep the best of each GPU and count, rank."""
+"""Search for a ranked plan: enumerate, evaluate, price, keep the best of each GPU and count, rank."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 
 import planner
 from planner.engine.answers.plan import Counts, Plan, PlanRow
-from planner.engine.evaluate.evaluation import Candidates, evaluate
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.job.compute_capability import unsupported_reason

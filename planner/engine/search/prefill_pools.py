@@ -1,4 +1,4 @@
-"""How many replicas of a disaggregated service read prompts and how many decode, for its load."""
+"""Pools of a disaggregated service: replicas that read prompts and replicas that decode, as many as its load needs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _balanced(e: Evaluated, workload: Workload, r: PoolRates) -> tuple[Floats, F
 
 
 def _pooled(e: Evaluated, prefill: Floats, decode: Floats) -> Evaluated:
-    """With so many replicas, at least one in each pool."""
+    """`e` with these numbers of replicas, at least one in each pool."""
     prefill, decode = (np.where(e.memory.fits, np.maximum(count, 1.0), 1.0) for count in (prefill, decode))
     layout, replicas = e.table.layout, prefill + decode
     layout = replace(layout, dp=replicas, prefill=prefill, gpus=layout.tp * layout.pp * replicas)

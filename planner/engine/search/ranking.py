@@ -25,7 +25,7 @@ def ranked(scored: list[tuple[PlanRow, float]], workload: Workload) -> list[Plan
 
 
 def _comparison(place: int, score: float, best: float, row: PlanRow, workload: Workload) -> str:
-    """How a solution compares with the first, in the words of the objective."""
+    """Comparison of a solution with the first, in the words of the objective."""
     first, more = {
         "cheapest": ("cheapest", "dearer"),
         "flop-per-usd": ("most compute per dollar", "less compute per dollar"),

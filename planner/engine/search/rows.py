@@ -8,7 +8,8 @@ import numpy as np
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import OfferAnswer, PlanRow
-from planner.engine.evaluate.evaluation import Candidates, evaluate
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.explain.answer import answer_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
@@ -28,18 +29,14 @@ MOST_PROVIDERS = 3
 
 def plan_row(choice: Choice, spec_chip: FindChip) -> PlanRow:
     """One evaluated candidate as a row without rank."""
-    d, row = choice.deployments, choice.row
-    node, c = choice.node_type, d.evaluated.candidates
-    chip = c.chips[int(c.chip_index[row])]
-    usd_per_h = float(d.usd_per_h[row])
-    known = usd_per_h if np.isfinite(usd_per_h) else None
-    answer = priced(answer_of(d.evaluated, row), known)
-    verdict, why = verdict_of(d, row, answer)
-    job_h = _job_hours(d.workload, answer)
-    offer = None
-    if node.offer is not None and known is not None:
-        offer = _offer_answer(node.offer, node, int(d.instances[row]), d.workload, known)
-    return PlanRow(
+    d, node, c = choice.deployments, choice.node_type, choice.deployments.evaluated.candidates
+    chip = c.chips[int(c.chip_index[choice.row])]
+    usd_per_h = float(d.usd_per_h[choice.row])
+    price = usd_per_h if np.isfinite(usd_per_h) else None
+    answer = priced(answer_of(d.evaluated, choice.row), price)
+    verdict, why = verdict_of(d, choice.row, answer)
+    spec_answer = _by_specification(d, choice.row, chip, price, spec_chip) if chip.basis in {"measured", "transferred"} else None
+    row = PlanRow(
         rank=None,
         gpu=node.gpu.name,
         verdict=verdict,
@@ -47,14 +44,11 @@ def plan_row(choice: Choice, spec_chip: FindChip) -> PlanRow:
         answer=answer,
         here=node.here,
         basis=chip.basis,
-        offer=offer,
         other_offers=len(node.dearer),
-        usd_per_h=None if known is None else Figure.exact(known),
-        usd_per_month=None if known is None else Figure.exact(known).scaled(HOURS_PER_MONTH),
-        job_h=job_h,
-        job_usd=job_h.scaled(known) if job_h and known is not None else None,
-        spec_answer=_by_specification(d, row, chip, known, spec_chip) if chip.basis in {"measured", "transferred"} else None,
+        job_h=_job_hours(d.workload, answer),
+        spec_answer=spec_answer,
     )
+    return row if price is None else _at_price(row, price, node.offer, choice)
 
 
 def at_other_providers(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, float]]:
@@ -62,21 +56,40 @@ def at_other_providers(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, floa
     node, workload = choice.node_type, choice.deployments.workload
     if row.verdict != "fits" or row.usd_per_h is None:
         return []
-    instances = int(choice.deployments.instances[choice.row])
     found = []
     for price, offer in node.dearer[: MOST_PROVIDERS - 1]:
-        usd_per_h = price * instances
-        other = msgspec.structs.replace(
-            row,
-            answer=priced(row.answer, usd_per_h),
-            offer=_offer_answer(offer, node, instances, workload, usd_per_h),
-            usd_per_h=Figure.exact(usd_per_h),
-            usd_per_month=Figure.exact(usd_per_h).scaled(HOURS_PER_MONTH),
-            job_usd=row.job_h.scaled(usd_per_h) if row.job_h else None,
-        )
+        usd_per_h = price * int(choice.deployments.instances[choice.row])
+        other = _at_price(msgspec.structs.replace(row, answer=priced(row.answer, usd_per_h)), usd_per_h, offer, choice)
         if not _over_budget(workload, other):
             found.append((other, price / node.usd_per_h))
     return found
+
+
+def _at_price(row: PlanRow, usd_per_h: float, offer: Offer | None, choice: Choice) -> PlanRow:
+    """`row` at a price of the whole deployment, which is that of `offer` where there is one."""
+    price = Figure.exact(usd_per_h)
+    return msgspec.structs.replace(
+        row,
+        offer=_offer_answer(offer, choice, usd_per_h) if offer else None,
+        usd_per_h=price,
+        usd_per_month=price.scaled(HOURS_PER_MONTH),
+        job_usd=row.job_h.scaled(usd_per_h) if row.job_h else None,
+    )
+
+
+def _offer_answer(offer: Offer, choice: Choice, usd_per_h: float) -> OfferAnswer:
+    return OfferAnswer(
+        provider=offer.provider,
+        instance=offer.instance,
+        region=offer.region,
+        gpus=choice.node_type.per_node,
+        instances=int(choice.deployments.instances[choice.row]),
+        usd_per_h=usd_per_h,
+        market=choice.deployments.workload.market,
+        as_of=offer.as_of,
+        source=offer.source,
+        note=offer.note,
+    )
 
 
 def _over_budget(workload: Workload, row: PlanRow) -> bool:
@@ -99,21 +112,6 @@ def unsupported_row(node: NodeType, job: Job) -> PlanRow:
     )
 
 
-def _offer_answer(offer: Offer, node: NodeType, instances: int, workload: Workload, usd_per_h: float) -> OfferAnswer:
-    return OfferAnswer(
-        provider=offer.provider,
-        instance=offer.instance,
-        region=offer.region,
-        gpus=node.per_node,
-        instances=instances,
-        usd_per_h=usd_per_h,
-        market=workload.market,
-        as_of=offer.as_of,
-        source=offer.source,
-        note=offer.note,
-    )
-
-
 def _job_hours(workload: Workload, answer: Answer) -> Figure | None:
     if workload.tokens_to_train and answer.step_s and answer.tokens_per_s:
         return answer.tokens_per_s.inverse(workload.tokens_to_train / SECONDS_PER_HOUR)
@@ -123,7 +121,7 @@ def _job_hours(workload: Workload, answer: Answer) -> Figure | None:
 
 
 def _by_specification(d: Deployments, row: int, chip: Chip, usd_per_h: float | None, spec_chip: FindChip) -> Answer | None:
-    """The same candidate without the measurements of this machine."""
+    """Answer for the same candidate without the measurements of this machine."""
     c = d.evaluated.candidates
     job = c.jobs[int(c.job_index[row])]
     plain = spec_chip(chip.gpu, job.dtype, job.stored)

@@ -1,4 +1,4 @@
-"""Which candidates become rows: the closest of every GPU, and the best of every GPU and count that is worth its price."""
+"""Selection of the candidates that become rows: the closest of every GPU, and the best of every GPU and count that is worth its price."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Choice(NamedTuple):
     deployments: Deployments
     row: int
     best: bool
-    """Of all candidates on its GPU."""
+    """Best of all candidates on its GPU."""
 
     @property
     def node_type(self) -> NodeType:
-        """What it is on."""
+        """Node type of the candidate."""
         return self.deployments.node_type(self.row)
 
     @property
@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, float]:
-        """What choices are sorted by: those that meet their targets first, then by score."""
+        """Sort key: those that meet their targets first, then by score."""
         return not self.deployments.meets[self.row], float(self.deployments.score[self.row])
 
 

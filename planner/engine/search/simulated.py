@@ -61,7 +61,7 @@ def _different_layouts(choices: Iterable[Choice]) -> Iterable[Choice]:
 
 
 def _simulated(choices: list[Choice]) -> list[Choice]:
-    """The same rows, simulated."""
+    """`choices` with what simulation says of them."""
     d = choices[0].deployments
     rows = np.array([choice.row for choice in choices])
     evaluated, place = served(d.evaluated.take(rows), d.workload.targets)

@@ -43,7 +43,7 @@ def _faults(d: Deployments, row: int) -> list[str]:
 
 
 def _host_short(d: Deployments, row: int) -> str:
-    """That the host has too little memory for what is offloaded; '' where it has enough."""
+    """Words for a host with too little memory for what is offloaded; '' where it has enough."""
     needed, room = float(d.evaluated.memory.host[row]), d.node_type(row).host_bytes_per_gpu
     if needed > room:
         return f"{HOST_SHORT}: {bytes_text(needed)} needed for each GPU, the instance has {bytes_text(room)}"
@@ -51,7 +51,7 @@ def _host_short(d: Deployments, row: int) -> str:
 
 
 def _doubt(e: Evaluated, row: int, answer: Answer) -> str:
-    """That the high end of what is needed is more than there is, the share kept free included; '' where it is not.
+    """Words for a memory range whose high end is above the whole GPU, the share kept free included; '' where it is not.
 
     A service needs room for one request: with less memory its engine takes in fewer of them.
     """

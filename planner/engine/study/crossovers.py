@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from planner.engine.answers.figure import Figure, weakest
 from planner.engine.answers.study import Crossover, Lead, StudyCurve, place_of
 from planner.engine.study.sizes import Study
-from planner.engine.study.upper_envelope import Change, highest, reach
+from planner.engine.study.upper_envelope import Change, crossing_range, highest
 from planner.units import SECONDS_PER_HOUR
 
 
@@ -25,7 +25,7 @@ def _half(figure: Figure | None) -> float:
     return math.log(figure.high / figure.low) / 2 if figure and figure.low > 0 else 0.0
 
 
-def leads_of(study: Study, curves: Sequence[StudyCurve]) -> tuple[list[Lead], list[Crossover]]:
+def leaders(study: Study, curves: Sequence[StudyCurve]) -> tuple[list[Lead], list[Crossover]]:
     """The stretches of the axis by their leader, and the crossovers between them."""
     if not curves:
         return [], []
@@ -66,7 +66,7 @@ def _crossover(study: Study, grid: Sequence[float], left: StudyCurve, right: Stu
         low, high = max(x for x in grid if x <= change.at), min(x for x in grid if x >= change.at)
         open_low = open_high = False
     else:
-        found = reach(grid, _line(left), _line(right), _spreads(left, right), change.at)
+        found = crossing_range(grid, _line(left), _line(right), _spreads(left, right), change.at)
         low, high, open_low, open_high = found.low, found.high, found.low_open, found.high_open
     place = Figure(math.exp(change.at), math.exp(low), math.exp(high), basis)
     parameters, tokens = (_parameters(study, (left, right), 0.0), _tokens(study, 0.0))

@@ -1,10 +1,11 @@
-"""What a GPU costs an hour by one list of prices: a provider's, one tier of it, or the cheapest anywhere."""
+"""Price sets: GPU prices per hour of one provider, of one of its tiers, or the cheapest anywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from planner.engine.evaluate.supply import cheapest_single_gpus
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
@@ -16,7 +17,7 @@ CHEAPEST = "cheapest"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What one GPU costs; `usd_per_gpu_h` None: not known, and `text` says why."""
+    """Price of one GPU; `usd_per_gpu_h` None: not known, and `text` says why."""
 
     usd_per_gpu_h: float | None
     text: str
@@ -33,7 +34,7 @@ class PriceSet:
     given: tuple[tuple[str, float], ...] = ()
     """Canonical GPU name and USD an hour, said by the user; they go before the others."""
     past: tuple[PublishedPrice, ...] = ()
-    """Of the time of a published study, in place of offers."""
+    """Prices of the time of a published study, in place of offers."""
 
     def of(self, gpu: Gpu) -> Price:
         """The lowest on-demand price of one `gpu`; instances of a single GPU go before larger ones."""
@@ -43,16 +44,12 @@ class PriceSet:
         for price in self.past:
             if price.gpu == gpu.name:
                 return Price(usd_per_gpu_h=price.usd_per_gpu_h, text=self.name, as_of=price.as_of, source=price.source)
-        found = [
-            (offer.gpus > 1, offer.on_demand_usd_per_h / offer.gpus, offer)
-            for offer in self.offers
-            if offer.gpu == gpu.name and offer.on_demand_usd_per_h is not None
-        ]
-        if not found:
+        found = cheapest_single_gpus([offer for offer in self.offers if offer.gpu == gpu.name], "on-demand").get(gpu.name)
+        if found is None:
             where = "no provider offers" if self.name == CHEAPEST else f"{self.name} has no price for"
             return Price(usd_per_gpu_h=None, text=f"{where} {gpu.name}")
-        several, usd, offer = min(found, key=lambda entry: entry[:2])
-        size = f", sold by the {offer.gpus}" if several else ""
+        usd, offer = found
+        size = f", sold by the {offer.gpus}" if offer.gpus > 1 else ""
         return Price(
             usd_per_gpu_h=usd,
             text=f"{offer.provider} {offer.instance}{size}, {offer.tier}",

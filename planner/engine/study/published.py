@@ -1,4 +1,4 @@
-"""How a study compares with a published one, in sentences."""
+"""Comparison of a study with a published one, in sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from planner.workload.studies import PublishedLead, PublishedStudy
 
 
 def compared(answer: StudyAnswer, published: PublishedStudy) -> list[str]:
-    """What the published study found, and where this one agrees with it or not; empty where they cannot be compared."""
+    """The findings of the published study, and where this one agrees; empty where they cannot be compared."""
     if answer.axis != "width" or not answer.leads or answer.curves[0].points[0].tokens_per_step != published.tokens_per_step:
         return []
     lines = [f"Published ({published.source}; {published.prices}): {_finding(published)}."]
@@ -49,7 +49,7 @@ def _changes(answer: StudyAnswer, leads: Sequence[PublishedLead]) -> Iterator[st
 
 
 def _rarely(answer: StudyAnswer, curve: StudyCurve) -> str:
-    """What a GPU does here that the published study found hardly ever best."""
+    """Sentence on a GPU that leads here and hardly ever in the published study; '' where it does not lead."""
     leads = [lead for lead in answer.leads if lead.gpu == curve.gpu]
     if not leads or curve.usd_per_gpu_h is None or curve.leads_below_usd_per_gpu_h is None:
         return ""

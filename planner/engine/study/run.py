@@ -7,8 +7,7 @@ batch the model stays and the tokens grow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -17,54 +16,53 @@ from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure, weakest
 from planner.engine.answers.study import FEW, StudyAnswer, StudyCurve, StudyPoint
 from planner.engine.estimate.estimate import estimate
-from planner.engine.performance.operators.chip import FindChip
-from planner.engine.study.crossovers import leading_price, leads_of, pairs_of
-from planner.engine.study.price_sets import Price
-from planner.engine.study.sizes import MOST_PARAMETERS, Size, Study, sizes_of
+from planner.engine.study.crossovers import leaders, leading_price, pairs_of
+from planner.engine.study.inputs import StudyInputs
+from planner.engine.study.measured_sizes import measured_sizes
+from planner.engine.study.price_sets import Price, price_set
+from planner.engine.study.published import compared
+from planner.engine.study.sizes import DEFAULT_PRICES, MOST_PARAMETERS, Size, Study, sizes_of
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.ceilings.ceilings import TrainPoint
 from planner.units import SECONDS_PER_HOUR
 from planner.workload.architecture import Architecture
-from planner.workload.study_models import is_study_model, stated_shape, study_config
+from planner.workload.study_models import study_config
 from planner.workload.tasks import Request
-
-FindArchitecture = Callable[[str | dict[str, Any]], Architecture]
 
 
 def run_study(
-    study: Study,
-    gpus: Sequence[Gpu],
-    *,
-    prices: str,
-    price_of: Callable[[Gpu], Price],
-    architecture: FindArchitecture,
-    chip: FindChip,
-    measured: Mapping[str, Sequence[TrainPoint]],
-    here: frozenset[str] = frozenset(),
+    study: Study, inputs: StudyInputs, *, gpus: Sequence[str] = (), prices: str = "", given: Mapping[str, float] | None = None
 ) -> StudyAnswer:
-    """The study on `gpus`.
+    """The study on `gpus` ('all': the whole catalogue); none named: the usual ones, and this machine's.
 
-    `measured`: training steps measured on a GPU, by its name; where one is of a point of the study it stands for the
-    prediction. Raises `UserError`.
+    `prices`: the name of a price set; `given`: USD an hour of a GPU that go before it. Raises `UserError`.
     """
+    named = tuple((inputs.catalogue.find(name).name, usd) for name, usd in (given or {}).items())
+    chosen = price_set(prices or DEFAULT_PRICES, inputs.offers, named, inputs.published)
+    by_name = {gpu.name: gpu for gpu in inputs.named(gpus) or inputs.usual(study, chosen)}
     sizes = sizes_of(study)
-    models = {size: architecture(study_config(size.width, size.depth, study.vocabulary)) for size in sizes}
+    models = {size: inputs.architecture(study_config(size.width, size.depth, study.vocabulary)) for size in sizes}
     sizes = [size for size in sizes if models[size].total <= MOST_PARAMETERS] or sizes[:1]
-    by_name = {gpu.name: gpu for gpu in gpus}
     requests = [_request(study, size, gpu) for gpu in by_name.values() for size in sizes]
-    answers = iter(estimate(requests, by_name.__getitem__, lambda request: architecture(request.model), chip))
+    answers = iter(estimate(requests, by_name.__getitem__, lambda request: inputs.architecture(request.model), inputs.chip))
+    here = {device.name for device in inputs.machine}
     curves, other_shapes = [], 0
     for gpu in by_name.values():
-        steps = measured_sizes(measured.get(gpu.name, ()), study, architecture)
-        price = price_of(gpu)
+        steps = measured_sizes(inputs.measured.get(gpu.name, ()), study, inputs.architecture)
+        price = chosen.of(gpu)
         points = [
             _point(study, size, models[size], next(answers), price.usd_per_gpu_h, steps.get((size, study.vocabulary)))
             for size in sizes
         ]
         other_shapes += len(steps) - sum((size, study.vocabulary) in steps for size in sizes)
         curves.append(_curve(gpu, price, points, here=gpu.name in here))
-    leads, crossovers = leads_of(study, curves)
+    answer = _answer(study, chosen.name, curves, _notes(curves, other_shapes))
+    return msgspec.structs.replace(answer, published=compared(answer, inputs.published))
+
+
+def _answer(study: Study, prices: str, curves: Sequence[StudyCurve], notes: list[str]) -> StudyAnswer:
+    leads, crossovers = leaders(study, curves)
     as_of = [curve.price_as_of for curve in curves if curve.price_as_of]
     return StudyAnswer(
         axis=study.axis,
@@ -77,7 +75,7 @@ def run_study(
         leads=leads,
         crossovers=crossovers,
         pair_crossovers=pairs_of(study, curves),
-        notes=_notes(curves, other_shapes),
+        notes=notes,
         version=planner.__version__,
     )
 
@@ -97,36 +95,6 @@ def _request(study: Study, size: Size, gpu: Gpu) -> Request:
         global_batch=size.sequences,
         sequence=study.sequence,
     )
-
-
-def measured_sizes(
-    points: Sequence[TrainPoint], study: Study, architecture: FindArchitecture
-) -> dict[tuple[Size, int], TrainPoint]:
-    """Measured steps in the conditions of the study, by size and vocabulary."""
-    found: dict[tuple[Size, int], TrainPoint] = {}
-    for point in points:
-        given = point.parameters
-        same = (given.get("recipe"), given.get("optimizer"), given.get("sequence")) == ("amp", "adamw", study.sequence)
-        shape = shape_of(point, architecture)
-        batch = given.get("batch")
-        if same and point.dtype == "bf16" and point.step_s and shape is not None and isinstance(batch, int):
-            width, depth, vocabulary = shape
-            found[Size(width, depth, batch), vocabulary] = point
-    return found
-
-
-def shape_of(point: TrainPoint, architecture: FindArchitecture) -> tuple[int, int, int] | None:
-    """(width, depth, vocabulary) of the study's model that a step was measured on; None: it was another model."""
-    given = point.parameters
-    if not is_study_model(given):
-        return None
-    if (shape := stated_shape(given)) is not None:
-        return shape
-    try:
-        model = architecture(str(given["model"]))
-    except UserError:
-        return None
-    return model.width, model.layers, model.vocabulary
 
 
 def _point(

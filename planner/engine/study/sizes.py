@@ -1,4 +1,4 @@
-"""What the study of compute per dollar goes through: the depth law and the places along an axis."""
+"""Sizes of the study of compute per dollar: the depth law and the places along an axis."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from planner.errors import Problem, UserError
 WIDTHS = (256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144)
 SEQUENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MOST_PARAMETERS = 8e9
-"""Where a depth law makes wide models larger than any of the study's GPUs trains, they are left out."""
+"""Models above this are left out: a depth law can make wide ones larger than any of the study's GPUs trains."""
 DEFAULT_GPUS = (("L4",), ("A100 80GB SXM", "A100 80GB PCIe"), ("H100 SXM5 80GB", "H100 PCIe"))
-"""Of each, the first that the price set has."""
+"""Families of GPUs; the study takes the first of each that the price set has."""
 DEFAULT_PRICES = "runpod-secure"
 DEPTH_LAWS = ("printed", "log2")
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
-    """What is studied."""
+    """Settings of a study."""
 
     axis: Axis = "width"
     depth_law: str = "printed"
@@ -29,11 +29,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     vocabulary: int = 151936
     """Qwen3's. It dominates small models; 32768 is what the study measures on a CPU."""
     sequences: int = 4
-    """Of a step, along the axis of width."""
+    """Sequences of a step, along the axis of width."""
     sequence: int = 256
     """Tokens."""
     width: int = 1024
-    """Of the one model, along the axis of batch."""
+    """Width of the one model, along the axis of batch."""
     widths: tuple[int, ...] = WIDTHS
     batches: tuple[int, ...] = SEQUENCES
 

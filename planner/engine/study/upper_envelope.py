@@ -1,4 +1,4 @@
-"""Where the highest of several lines changes: lines straight between the points of a common grid.
+"""Upper envelope of several lines that are straight between the points of a common grid.
 
 Both axes are logarithms, so a straight stretch is a power law, and a line moved up by `s` is larger by the factor exp(s).
 """
@@ -16,7 +16,7 @@ Line = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """From `start` to `end` the line `name` is the highest."""
+    """Stretch from `start` to `end` on which the line `name` is the highest."""
 
     name: str
     start: float
@@ -25,7 +25,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """At `at` the highest line passes from `left` to `right`; `dropped`: because `left` has no value any more, not by crossing."""
+    """Change of the highest line from `left` to `right` at `at`; `dropped`: because `left` has no value any more, not by crossing."""
 
     at: float
     left: str
@@ -34,8 +34,8 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """Where a crossing may lie; an end is open where the lines stay too close up to the end of the grid."""
+class CrossingRange:
+    """Range of a crossing; an end is open where the lines stay too close up to the end of the grid."""
 
     low: float
     high: float
@@ -74,8 +74,8 @@ def highest(grid: Sequence[float], lines: Mapping[str, Line]) -> tuple[list[Stre
     return [stretch for stretch in stretches if stretch.end > stretch.start or len(grid) == 1], changes
 
 
-def reach(grid: Sequence[float], left: Line, right: Line, spreads: Sequence[float], at: float) -> Reach:
-    """Where the crossing of `left` and `right` at `at` lies when the distance of their logarithms is uncertain by `spreads`.
+def crossing_range(grid: Sequence[float], left: Line, right: Line, spreads: Sequence[float], at: float) -> CrossingRange:
+    """Range of the crossing of `left` and `right` at `at` when the distance of their logarithms is uncertain by `spreads`.
 
     `low` is where `left` is above `right` by the spread for the last time before `at`, `high` where it first is below by it.
     """
@@ -83,13 +83,13 @@ def reach(grid: Sequence[float], left: Line, right: Line, spreads: Sequence[floa
         (x, a - b, spread) for x, a, b, spread in zip(grid, left, right, spreads, strict=True) if a is not None and b is not None
     ]
     if not known:
-        return Reach(at, at, low_open=True, high_open=True)
+        return CrossingRange(at, at, low_open=True, high_open=True)
     before = [(x, gap - spread) for x, gap, spread in known]
     after = [(x, gap + spread) for x, gap, spread in known]
     low = _zero([point for point in reversed(before) if point[0] <= at], at, _level(before, at))
     high = _zero([point for point in after if point[0] >= at], at, _level(after, at))
     first, last = known[0][0], known[-1][0]
-    return Reach(first if low is None else low, last if high is None else high, low is None, high is None)
+    return CrossingRange(first if low is None else low, last if high is None else high, low is None, high is None)
 
 
 def _best_at(here: Mapping[str, tuple[float, float]], place: float) -> str:
@@ -112,7 +112,7 @@ def _overtaken(here: Mapping[str, tuple[float, float]], best: str, place: float)
 
 
 def _zero(points: Sequence[tuple[float, float]], at: float, level: float) -> float | None:
-    """Where the value changes its sign first on the way from `at`; None: nowhere."""
+    """First place on the way from `at` where the value changes its sign; None: nowhere."""
     x0, y0 = at, level
     for x1, y1 in points:
         if math.copysign(1, y1) != math.copysign(1, y0) and y0 != y1:

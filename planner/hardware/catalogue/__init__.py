@@ -1,1 +1,1 @@
-"""GPUs and networks as their vendors describe them."""
+"""GPUs and their interconnects as vendors describe them."""

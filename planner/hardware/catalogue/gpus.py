@@ -30,7 +30,7 @@ class MigProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     name: str
     """'1g.10gb'."""
     count: Count
-    """How many of it fit on one GPU."""
+    """How many such slices fit on one GPU."""
 
 
 class Purchase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,7 +65,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     l2_bytes: Positive | None = None
     tdp_w: Positive | None = None
     nvlink_bytes_per_s: Positive | None = None
-    """Total of both directions and all links of one GPU: NVLink, or the vendor's like of it (Infinity Fabric, Gaudi's RoCE);
+    """Total of both directions and all links of one GPU: NVLink, or what the vendor has instead (Infinity Fabric, Gaudi's RoCE);
     None: no such link."""
     pcie_generation: int | None = None
     pcie_bytes_per_s: Positive | None = None

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu
 
 Link = Literal["nvlink", "pcie"]
-"""Between the devices of one node; 'nvlink' also stands for the like of it from other vendors."""
+"""Between the devices of one node; 'nvlink' also stands for what other vendors have instead."""
 Fabric = Literal["infiniband", "ethernet"]
 """Between nodes. 'infiniband': adapters of the GPUs' own; 'ethernet': a port that the GPUs of a node share."""
 CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall"]
@@ -16,11 +16,11 @@ CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall"]
 PCIE_BYTES_PER_S = 32e9
 """Both directions of a slot whose part does not say: PCIe 3.0 x16."""
 FABRIC_EFFICIENCY = 0.8
-"""Share of the adapters' rate that a ring across nodes reaches: an assumption, no public table of it has been fitted."""
+"""Share of the adapters' rate that a ring across nodes reaches: an assumption, not fitted to any public table."""
 FABRIC_LATENCY = 2.0
-"""Latency of a collective that leaves its node, over one of as many ranks inside: an assumption."""
+"""Latency of a collective across nodes ÷ one of as many ranks inside a node: an assumption."""
 ELSEWHERE_SHARE = 0.5
-"""What a measurement over some nodes says of twice, or half, as many: half of what it was off; of four times as many a quarter."""
+"""How much of the deviation measured over some nodes is assumed at twice or half as many; a quarter at four times as many."""
 HOPPER_YEAR = 2022
 _BASEBOARDS = ("SXM", "OAM", "SUPERCHIP")
 
@@ -33,7 +33,7 @@ def on_baseboard(gpu: Gpu) -> bool:
 def link_of(gpu: Gpu, asked: str | float | None = None, *, nvlink: bool | None = None) -> tuple[str, float]:
     """(name, bytes/s per GPU and direction) of the connection inside a node.
 
-    `asked`: a kind of link, a rate in bytes/s, or None for the usual. `nvlink`: what an offer says of it, None where it says
+    `asked`: a kind of link, a rate in bytes/s, or None for the usual. `nvlink`: what the offer states, None where it states
     nothing. NVLink counts on a baseboard or where the offer says so; cards with a bridge joining pairs are taken as PCIe.
     Vendor figures add both directions.
     """

@@ -1,1 +1,1 @@
-"""What devices reach: achieved compute, bandwidth and latency, each with a basis and a spread."""
+"""Ceilings: the compute rates, bandwidths and latencies that devices really reach, each with a basis and a spread."""

@@ -1,4 +1,4 @@
-"""From vendor figures, records and measurements to the ceilings of one device: measured over public over usual."""
+"""Ceilings of one device from vendor figures, published records and measurements, the more specific replacing the others."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ PAIR_SPREADS = {
     frozenset({"fp4", "bf16"}): 0.4,
     frozenset({"tf32", "fp8"}): 0.25,
 }
-"""How well the efficiency of one dtype tells that of another on the same matrix units; half width of the logarithm's 90 %."""
+"""Spread of inferring the efficiency of one dtype from another on the same matrix units; half width of the logarithm's 90 %."""
 CPU_PAIR_SPREAD = 0.5
 """On a CPU all dtypes share cores, clock and neighbours, though not instructions."""
 RELATED_SHARE = 0.5
-"""How much of what a related device was off is expected of this one: families agree about half."""
+"""How much of a related device's deviation is expected of this one: about half is shared within a kind."""
 RELATED_NARROWING = 0.8
-"""What a measured related device leaves of the spread."""
+"""Factor on the spread once a related device was measured."""
 BANDWIDTH_PAIR_SPREAD = 0.1
-"""Other kernels on the same memory."""
+"""Spread of inferring one kernel's bandwidth from another's on the same memory."""
 
 
 def ceilings_of(
     gpu: Gpu, records: CeilingRecords, measurements: Sequence[Measurement] = (), related: Iterable[Gpu] = ()
 ) -> Ceilings:
-    """What `gpu` reaches.
+    """The ceilings of `gpu`.
 
     `measurements` of the part itself (`device` is its name) replace what is known of it; those of the parts in `related` shift and
     narrow the figures that only rest on its kind. Dtypes that neither the vendor nor a measurement gives stay missing.
-    Raises `LookupError` when the records say nothing of this kind of device (`load_ceiling_records` has made sure that they do).
+    Raises `LookupError` when no record covers this kind of device, which `load_ceiling_records` rules out.
     """
     prior = unmeasured_ceilings(gpu, records.of(gpu))
-    taught = _adjusted_by_related(gpu, prior, records, measurements, related)
+    adjusted = _adjusted_by_related(gpu, prior, records, measurements, related)
     own = [one for one in measurements if one.device == gpu.name]
-    return _with_parts(gpu, _with_measured(gpu, taught, figures_of(own, taught)), own) if own else taught
+    return _with_parts(gpu, _with_measured(gpu, adjusted, figures_of(own, adjusted)), own) if own else adjusted
 
 
 def _with_parts(gpu: Gpu, found: Ceilings, own: Sequence[Measurement]) -> Ceilings:
     """`found` with the collectives that were measured, and on a CPU the attention.
 
-    Serving engines bring attention kernels of their own to a GPU, of which torch's tell nothing; a CPU has torch's alone.
+    On a GPU, serving engines use attention kernels of their own, so torch's are not representative; a CPU has only torch's.
     """
     found = replace(
         found,
@@ -79,7 +79,7 @@ def _with_parts(gpu: Gpu, found: Ceilings, own: Sequence[Measurement]) -> Ceilin
 
 
 def unmeasured_ceilings(gpu: Gpu, records: Sequence[CeilingRecord]) -> Ceilings:
-    """What is known without any measurement in the store; `records` the most telling first."""
+    """Ceilings without any measurement of the user; `records`: the most specific first."""
     usual = _compute_shares(gpu, [record for record in records if record.gpu is None])
     public = _compute_shares(gpu, [record for record in records if record.gpu is not None])
     compute = overlaid(gpu, usual, public)
@@ -181,7 +181,7 @@ def _adjusted_by_related(
     kind = records.kind_of(gpu)
     compute: dict[str, list[float]] = {}
     bandwidth: list[float] = []
-    teachers = []
+    names = []
     for other in related:
         points = [one for one in measurements if one.device == other.name and one.reliable]
         if other.name == gpu.name or other.kind != gpu.kind or not points or not kind or records.kind_of(other) != kind:
@@ -193,18 +193,18 @@ def _adjusted_by_related(
                 compute.setdefault(dtype, []).append(math.log(ceiling.value / expected.compute_flop_per_s[dtype].value))
         if seen.bandwidth_bytes_per_s is not None:
             bandwidth.append(math.log(seen.bandwidth_bytes_per_s.value / expected.bandwidth_bytes_per_s.value))
-        teachers.append(f"{other.name}, measured {'here' if basis_of(points) == 'measured' else 'elsewhere'}")
-    if not teachers:
+        names.append(f"{other.name}, measured {'here' if basis_of(points) == 'measured' else 'elsewhere'}")
+    if not names:
         return prior
 
-    def taught(ceiling: Ceiling, logs: list[float] | None) -> Ceiling:
+    def adjusted(ceiling: Ceiling, logs: list[float] | None) -> Ceiling:
         if not logs or ceiling.basis != "spec":
             return ceiling
         ratio = math.exp(RELATED_SHARE * sum(logs) / len(logs))
-        return scaled(ceiling, ratio, ceiling.spread * RELATED_NARROWING, f"half as far off as {'; '.join(teachers)}")
+        return scaled(ceiling, ratio, ceiling.spread * RELATED_NARROWING, f"half as far off as {'; '.join(names)}")
 
-    moved = {dtype: taught(ceiling, compute.get(dtype)) for dtype, ceiling in prior.compute_flop_per_s.items()}
-    return replace(prior, compute_flop_per_s=moved, bandwidth_bytes_per_s=taught(prior.bandwidth_bytes_per_s, bandwidth))
+    moved = {dtype: adjusted(ceiling, compute.get(dtype)) for dtype, ceiling in prior.compute_flop_per_s.items()}
+    return replace(prior, compute_flop_per_s=moved, bandwidth_bytes_per_s=adjusted(prior.bandwidth_bytes_per_s, bandwidth))
 
 
 def _compute_shares(gpu: Gpu, records: Sequence[CeilingRecord]) -> dict[str, Ceiling]:

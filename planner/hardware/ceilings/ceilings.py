@@ -1,6 +1,6 @@
-"""What a device really reaches: achieved compute, bandwidth and latency, each with a basis and a spread.
+"""Record of the compute rates, bandwidths and latencies that one device really reaches, each with a basis and a spread.
 
-The formulas these figures are for (all of them fitted that way, see `scripts/calibration/fit_ceilings.py`):
+The formulas that use these figures (all were fitted to them, see `scripts/calibration/fit_ceilings.py`):
 
 product      t = kernel latency + ((FLOP / F)^p + (bytes / B)^p)^(1/p), p = `knee`; B = `weight_bandwidth(dtype)`
 8 or 4 bit   before each product a pass that quantises its input: (2 + bytes of the narrow type) · tokens · width / quantise
@@ -22,7 +22,7 @@ Basis = Literal["spec", "public", "transferred", "measured"]
 """Weakest to strongest. 'spec': the vendor's figure times what is usual for its kind; 'public': measured elsewhere on this part;
 'transferred': scaled by a measurement of another dtype or a related part; 'measured': on this device."""
 COLLECTIVE_KNEE = 0.62
-"""How a collective's latency and transfer add up: more than their sum, as the pipeline fills late."""
+"""Exponent by which a collective's latency and transfer add up: to more than their sum, as the pipeline fills late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class NodeCollective:
     bytes_per_s: Ceiling
     """Wire bytes of one device a second."""
     adapters_bytes_per_s: float
-    """What the adapters of a node are taken to carry where nobody measured, one direction."""
+    """Assumed rate of the adapters of a node, one direction, where nobody measured."""
 
     @property
     def gpus_per_node(self) -> int:
@@ -88,12 +88,12 @@ class NodeCollective:
 
 @dataclass(frozen=True, slots=True)
 class TrainPoint:
-    """One training step that was measured on the device; what the formulas give for it is the engine's part."""
+    """One training step that was measured on the device."""
 
     point: str
     dtype: str
     parameters: dict[str, object]
-    """Of the measurement: model, parameters, batch, sequence, tokens, recipe, optimizer."""
+    """Parameters of the measurement: model, parameters, batch, sequence, tokens, recipe, optimizer."""
     flop_per_s: Ceiling
     """Model FLOP/s of the whole step, by `flop` of the measurement."""
     step_s: float | None
@@ -137,11 +137,11 @@ class Ceilings:
     """Measured ÷ predicted time of a training step (1 when never measured)."""
     train_points: tuple[TrainPoint, ...] = ()
     context_bytes: Ceiling | None = None
-    """Device memory of a process with torch before its first tensor; None: not measured, the engine's record tells."""
+    """Device memory of a process with torch before its first tensor; None: not measured, the serving engine's record gives it."""
     allocator_slack: Ceiling | None = None
-    """What the caching allocator keeps above what is allocated in a training step, as a share; None: not measured."""
+    """Share that the caching allocator keeps above what is allocated in a training step; None: not measured."""
     node_collectives: tuple[NodeCollective, ...] = ()
-    """Over several nodes, by measurement alone; without one, the network is taken for what `planner.hardware.catalogue.interconnects` says."""
+    """Over several nodes, by measurement alone; without one, `planner.hardware.catalogue.interconnects` gives the assumed network."""
 
     def weight_bandwidth(self, stored: str) -> Ceiling:
         """Bytes per second at which weights stored as `stored` are read."""

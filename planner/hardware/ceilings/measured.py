@@ -1,7 +1,7 @@
-"""The parameters of the timing formulas as the benchmark points of one device show them.
+"""Parameters of the timing formulas from the measured points of one device.
 
-Spreads are half widths of a 90 % range of the logarithm. Where no source stands beside one it is a judgement of how much a single
-kind of point can tell, not a fit; a wider spread only makes ranges wider and lets other knowledge lead.
+Spreads are half widths of a 90 % range of the logarithm. A spread without a source is a judgement of how much a
+single kind of point can show, not a fit; a wider spread makes ranges wider and gives other sources more weight.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
 
 WEAK_SPREADS = {"unstable": 0.35, "throttled": 0.35, "shared": 0.7}
-"""What a point is worth that was disturbed; it is used only where less is known without it."""
+"""Spread of a disturbed point by its status; such a point is used only where less is known without it."""
 LEAST_SPREAD = 0.05
-"""The same board an hour later."""
+"""Difference between two measurements of the same board an hour apart."""
 ELSEWHERE_SPREAD = 0.10
-"""Another board of the same part in another host: two published campaigns on the same six parts differ by a median of 4-9.5 % a shape."""
+"""Difference between two boards of the same part in different hosts: two published campaigns on the same six parts differ by a median of 4-9.5 % a shape."""
 NORMAL_90, NORMAL_95 = 1.645, 1.960
 """Half widths of the 90 % and 95 % ranges of a normal distribution, in standard deviations."""
 COMPUTE_BOUND = 0.5
-"""A product tells the compute rate when arithmetic is at least this share of its time (to the power p)."""
+"""A product shows the compute rate when arithmetic is at least this share of its time (to the power p)."""
 COPY_READ_MOST = 1.5
 """Reading alone may beat a copy by this much: on a CPU a copy also fetches what it overwrites."""
 NONE_LARGE_SPREAD = 0.3
-"""Of a compute rate where arithmetic leads in no product: the fastest one stands for it, and may be far below."""
+"""Spread of a compute rate where arithmetic dominates in no product: the fastest product is used, and may be far below."""
 LATENCY_MOST = 0.5
-"""Share of a vector product's time that is taken for the launch of its kernel, at most."""
+"""Largest share of a vector product's time that is attributed to the launch of its kernel."""
 ONE_KIND_SPREAD = 0.1
-"""Of a bandwidth or a latency that one kind of point tells alone."""
+"""Spread of a bandwidth or a latency that only one kind of point shows."""
 DISAGREEMENT = 0.25
 """Spread of the bandwidth for each e-fold by which the best vector product and the copy differ."""
 KNEE_PRIOR_SPREAD = 0.35
 KNEE_FIT_POINTS = 5
-"""Fewer products say nothing of how their compute and memory times add up."""
+"""Fewer products do not show how compute and memory times add up."""
 KNEE_STEPS = tuple(index / 20 for index in range(-14, 15))
 """Logarithms of knee ÷ usual knee that are tried: two prior spreads to either side."""
 CONTEXT_POINT, SLACK_POINT = "memory/context", "memory/slack"
 """Bytes a process takes before its first tensor; bytes the allocator keeps and does not use in a training step."""
 SLACK_FLOOR = 1e-3
-"""Of what is allocated: an allocator that keeps nothing back."""
+"""Share of what is allocated that stands for an allocator that keeps nothing back."""
 SLACK_SPREAD = 0.3
-"""Of carrying the share one training step kept back over to other jobs."""
+"""Spread of applying the share kept back in one training step to other jobs."""
 MODEL_ERROR = 0.08
-"""Of one product, by the formula."""
+"""Error of the formula for one product."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFigures:
-    """What the points of one device tell; None or missing where they tell nothing."""
+    """Ceilings that the points of one device show; None or missing where they show nothing."""
 
     compute_flop_per_s: dict[str, Ceiling] = field(default_factory=dict)
     bandwidth_bytes_per_s: Ceiling | None = None
@@ -73,40 +73,40 @@ class Product:
     """One measured matrix product."""
 
     flop: float
-    moved: float
+    moved_bytes: float
     seconds: float
     spread: float
 
-    def rate(self, latency: float, bandwidth: float, knee: float) -> float | None:
-        """F that makes the formula give the measured time; None where the time says little of it."""
-        work = self.seconds - latency
-        if work <= 0:
+    def flop_per_s(self, latency_s: float, bandwidth_bytes_per_s: float, knee: float) -> float | None:
+        """F that makes the formula give the measured time; None where memory or latency dominates the time."""
+        work_s = self.seconds - latency_s
+        if work_s <= 0:
             return None
-        rest = work**knee - (self.moved / bandwidth) ** knee
-        return self.flop / rest ** (1 / knee) if rest >= COMPUTE_BOUND * work**knee else None
+        rest = work_s**knee - (self.moved_bytes / bandwidth_bytes_per_s) ** knee
+        return self.flop / rest ** (1 / knee) if rest >= COMPUTE_BOUND * work_s**knee else None
 
-    def error(self, rate: float, latency: float, bandwidth: float, knee: float) -> float:
+    def error(self, flop_per_s: float, latency_s: float, bandwidth_bytes_per_s: float, knee: float) -> float:
         """ln(formula ÷ measured)."""
-        work = ((self.flop / rate) ** knee + (self.moved / bandwidth) ** knee) ** (1 / knee)
-        return math.log((latency + work) / self.seconds)
+        work_s = ((self.flop / flop_per_s) ** knee + (self.moved_bytes / bandwidth_bytes_per_s) ** knee) ** (1 / knee)
+        return math.log((latency_s + work_s) / self.seconds)
 
 
 def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigures:
-    """The figures that `points`, all of one device, show; `prior` fills in what a formula needs and no point gives."""
+    """The figures that `points`, all of one device, show; `prior` gives what a formula needs and no point shows."""
     usable = [one for one in points if one.value and (one.reliable or one.status in WEAK_SPREADS)]
     kernel = _latency(usable, "launch/kernel", prior.kernel_latency_s)
     weights, bandwidth = _bandwidths(usable, kernel or prior.kernel_latency_s, prior)
-    latency = (kernel or prior.kernel_latency_s).value
-    rate = (bandwidth or prior.bandwidth_bytes_per_s).value
+    latency_s = (kernel or prior.kernel_latency_s).value
+    bytes_per_s = (bandwidth or prior.bandwidth_bytes_per_s).value
     gemms = {
         dtype: _preferred([one for one in usable if one.kind == "gemm" and one.dtype == dtype])
         for dtype in sorted({one.dtype for one in usable if one.kind == "gemm" and one.dtype})
     }
     products = {dtype: products_of(found) for dtype, found in gemms.items()}
-    knee = _fitted_knee(max(products.values(), key=len, default=[]), latency, rate, prior.knee)
+    knee = _fitted_knee(max(products.values(), key=len, default=[]), latency_s, bytes_per_s, prior.knee)
     compute = {}
     for dtype, found in products.items():
-        ceiling = rate_of_products(found, latency, rate, knee or prior.knee, gemms[dtype])
+        ceiling = rate_of_products(found, latency_s, bytes_per_s, knee or prior.knee, gemms[dtype])
         if ceiling is not None and _counts(ceiling, prior.compute_flop_per_s.get(dtype), gemms[dtype]):
             compute[dtype] = ceiling
     return MeasuredFigures(
@@ -132,7 +132,7 @@ def spread_of(point: Measurement) -> float:
 
 
 def basis_of(points: Iterable[Measurement]) -> Basis:
-    """'measured' where one's own points are among them, 'public' where all come from other machines."""
+    """'measured' where own points are among them, 'public' where all come from other machines."""
     return "measured" if any(one.origin == "own" for one in points) else "public"
 
 
@@ -162,38 +162,38 @@ def _counts(ceiling: Ceiling, prior: Ceiling | None, points: Iterable[Measuremen
 
 
 def rate_of_products(
-    products: Sequence[Product], latency: float, bandwidth: float, knee: float, points: Sequence[Measurement] = ()
+    products: Sequence[Product], latency_s: float, bandwidth_bytes_per_s: float, knee: float, points: Sequence[Measurement] = ()
 ) -> Ceiling | None:
     """FLOP/s: geometric mean over the products that arithmetic dominates, weighted by FLOP, so that the most sustained ones lead.
 
-    `latency` in seconds, `bandwidth` in bytes/s; `points`: what the products were measured by. None without products.
+    `points`: the measurements that the products are of. None without products.
     """
-    told = [(one, rate) for one in products if (rate := one.rate(latency, bandwidth, knee)) is not None]
-    if not told:
+    rated = [(one, rate) for one in products if (rate := one.flop_per_s(latency_s, bandwidth_bytes_per_s, knee)) is not None]
+    if not rated:
         best = max(products, key=lambda one: one.flop / one.seconds, default=None)
         if best is None:
             return None
         source = source_of(points, "fastest product (none large)")
         return Ceiling(best.flop / best.seconds, math.hypot(best.spread, NONE_LARGE_SPREAD), basis_of(points), source)
-    total = sum(one.flop for one, _ in told)
-    mean = sum(one.flop * math.log(rate) for one, rate in told) / total
-    variance = sum(one.flop * (math.log(rate) - mean) ** 2 for one, rate in told) / total
-    own = sum(one.flop * one.spread for one, _ in told) / total
-    count = f"{len(told)} large product" + ("s" if len(told) > 1 else "")
+    total = sum(one.flop for one, _ in rated)
+    mean = sum(one.flop * math.log(rate) for one, rate in rated) / total
+    variance = sum(one.flop * (math.log(rate) - mean) ** 2 for one, rate in rated) / total
+    own = sum(one.flop * one.spread for one, _ in rated) / total
+    count = f"{len(rated)} large product" + ("s" if len(rated) > 1 else "")
     return Ceiling(math.exp(mean), math.hypot(own, NORMAL_90 * math.sqrt(variance)), basis_of(points), source_of(points, count))
 
 
-def _fitted_knee(products: Sequence[Product], latency: float, bandwidth: float, usual: float) -> float | None:
+def _fitted_knee(products: Sequence[Product], latency_s: float, bandwidth_bytes_per_s: float, usual: float) -> float | None:
     """The p that fits the products best, held near the usual one; None when they are too few to say."""
     if len(products) < KNEE_FIT_POINTS:
         return None
 
     def misfit(step: float) -> float:
         knee = usual * math.exp(step)
-        ceiling = rate_of_products(products, latency, bandwidth, knee)
+        ceiling = rate_of_products(products, latency_s, bandwidth_bytes_per_s, knee)
         if ceiling is None:
             return math.inf
-        errors = [one.error(ceiling.value, latency, bandwidth, knee) / MODEL_ERROR for one in products]
+        errors = [one.error(ceiling.value, latency_s, bandwidth_bytes_per_s, knee) / MODEL_ERROR for one in products]
         return sum(abs(error) for error in errors) + (step / KNEE_PRIOR_SPREAD) ** 2 / 2
 
     return usual * math.exp(min(KNEE_STEPS, key=misfit))

@@ -1,4 +1,4 @@
-"""Attention of prefill and of decoding as the points of one CPU show it."""
+"""Ceilings of attention, in prefill and in decoding, from the measured points of one CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives as the points of one device show them.
+"""Ceilings of collectives from the measured points of one device.
 
 A collective over messages of several sizes gives both of its figures: t^q = latency^q + (wire bytes ÷ rate)^q is a straight line in
 (wire bytes)^q, with q = `COLLECTIVE_KNEE`.
@@ -6,8 +6,8 @@ A collective over messages of several sizes gives both of its figures: t^q = lat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from planner.hardware.catalogue.interconnects import CollectiveOp, Fabric, fabric_of, usual_fabric, usual_link
 from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE, Collective, NodeCollective
@@ -22,7 +22,7 @@ LATENCY_SPREAD = 0.2
 """90 % half width that a straight line through a whole series leaves on its ends: algorithms change between sizes."""
 EFFICIENCY_SPREAD = 0.1
 LEAST_LATENCY_SHARE = 0.2
-"""Of the smallest message's time: a line whose latency comes out below has too few small messages to tell."""
+"""Least latency, as a share of the smallest message's time: a line that comes out below has too few small messages."""
 
 
 def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective, ...]:
@@ -31,22 +31,17 @@ def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective,
     Points over several nodes are left out: they show their network, not the link inside a node.
     """
     link, rate = usual_link(gpu)
-    found: dict[tuple[str, int], Collective] = {}
-    for one in points:
-        op, ranks = _operation(one), one.parameters.get("ranks")
-        if op is None or not isinstance(ranks, int) or ranks < FEWEST_RANKS or one.parameters.get("nodes", 1) != 1:
-            continue
-        line = _line(op, ranks, one.parameters["series"])
-        if line is None:
-            continue
-        latency_s, bytes_per_s = line
-        found[op, ranks] = Collective(
+    found = {
+        (one.op, one.ranks): Collective(
             link=link,
-            op=op,
-            gpus=ranks,
-            latency_s=ceiling_from(one, latency_s, LATENCY_SPREAD),
-            efficiency=ceiling_from(one, bytes_per_s / rate, EFFICIENCY_SPREAD),
+            op=one.op,
+            gpus=one.ranks,
+            latency_s=ceiling_from(one.point, one.latency_s, LATENCY_SPREAD),
+            efficiency=ceiling_from(one.point, one.bytes_per_s / rate, EFFICIENCY_SPREAD),
         )
+        for one in _timings(points)
+        if one.nodes == 1
+    }
     return tuple(found.values())
 
 
@@ -63,25 +58,43 @@ def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCo
     for none where it came from elsewhere.
     """
     found: dict[tuple[str, int, int, str], NodeCollective] = {}
-    for one in points:
-        op, ranks, nodes = _operation(one), one.parameters.get("ranks"), one.parameters.get("nodes", 1)
-        fabric = _fabric(one, gpu)
-        if op is None or fabric is None or not isinstance(ranks, int) or not isinstance(nodes, int) or nodes < 2 or ranks % nodes:
+    for one in _timings(points):
+        fabric = _fabric(one.point, gpu)
+        if fabric is None or one.nodes < 2 or one.ranks % one.nodes:
             continue
-        line = _line(op, ranks, one.parameters["series"])
-        if line is None:
-            continue
-        latency_s, bytes_per_s = line
-        found[op, nodes, ranks, fabric] = NodeCollective(
-            op=op,
-            nodes=nodes,
-            gpus=ranks,
+        per_node = one.ranks // one.nodes
+        found[one.op, one.nodes, one.ranks, fabric] = NodeCollective(
+            op=one.op,
+            nodes=one.nodes,
+            gpus=one.ranks,
             fabric=fabric,
-            latency_s=ceiling_from(one, latency_s, LATENCY_SPREAD),
-            bytes_per_s=ceiling_from(one, bytes_per_s, EFFICIENCY_SPREAD),
-            adapters_bytes_per_s=fabric_of(gpu, fabric, ranks // nodes)[1] * (ranks // nodes),
+            latency_s=ceiling_from(one.point, one.latency_s, LATENCY_SPREAD),
+            bytes_per_s=ceiling_from(one.point, one.bytes_per_s, EFFICIENCY_SPREAD),
+            adapters_bytes_per_s=fabric_of(gpu, fabric, per_node)[1] * per_node,
         )
     return tuple(found.values())
+
+
+class _Timing(NamedTuple):
+    """A collective's latency and rate over the messages of one point."""
+
+    point: Measurement
+    op: CollectiveOp
+    ranks: int
+    nodes: int
+    latency_s: float
+    bytes_per_s: float
+
+
+def _timings(points: Iterable[Measurement]) -> Iterator[_Timing]:
+    """The collectives among `points` that show both figures."""
+    for one in points:
+        op, ranks, nodes = _operation(one), one.parameters.get("ranks"), one.parameters.get("nodes", 1)
+        if op is None or not isinstance(ranks, int) or ranks < FEWEST_RANKS or not isinstance(nodes, int):
+            continue
+        line = _line(op, ranks, one.parameters["series"])
+        if line is not None:
+            yield _Timing(one, op, ranks, nodes, *line)
 
 
 def _operation(one: Measurement) -> CollectiveOp | None:

@@ -1,4 +1,4 @@
-"""What GPUs reach before anyone measures them here: `presets/ceilings/`, from any GPU over its kind to the very part."""
+"""Published and usual ceilings (`presets/ceilings/`): for any GPU, for kinds of GPUs, and for single parts measured elsewhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class FitError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of a fit: |ln(formula ÷ measured)|."""
+    """Error of a fit: |ln(formula ÷ measured)|."""
 
     median: float
     p90: float
@@ -49,12 +49,12 @@ class CollectiveShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one part (`gpu`) or one kind of part (`name`) reaches; what is left out comes from a wider kind."""
+    """Ceilings of one part (`gpu`) or one kind of part (`name`); what is left out comes from a wider kind."""
 
     gpu: str | None = None
     """Canonical name of the part measured; its figures are 'public'."""
     name: str = ""
-    """Of a kind of parts."""
+    """Name of a kind of parts."""
     kind: Literal["gpu", "cpu"] = "gpu"
     architectures: tuple[str, ...] = ()
     """Exactly as in the catalogue; none: any."""
@@ -73,7 +73,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     launch_s: Share | None = None
     quantise_efficiency: Share | None = None
     attention_efficiency: Share | None = None
-    """Of the dense 16-bit peak."""
+    """Share of the dense 16-bit peak."""
     attention_bandwidth_efficiency: Share | None = None
     attention_knee: Positive | None = None
     attention_latency_s: Share | None = None
@@ -95,17 +95,17 @@ class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def label(self) -> str:
-        """For the source of a figure: what was measured, and by whom."""
+        """What was measured and by whom, for the source of a figure."""
         return f"{self.gpu or self.name}: {self.source}"
 
     @property
     def conditions(self) -> int:
-        """How narrow the kind is."""
+        """How many conditions the kind has; more make it narrower."""
         given = (self.architectures, self.memory, self.form_factor, self.most_tdp_w)
         return sum(one not in {(), None} for one in given)
 
     def fits(self, gpu: Gpu) -> bool:
-        """Whether `gpu` is the part, or of the kind."""
+        """Whether `gpu` is the part, or belongs to the kind."""
         if self.gpu is not None:
             return self.gpu == gpu.name
         return (
@@ -118,17 +118,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 REQUIRED = (
-    "bandwidth_efficiency",
-    "kernel_latency_s",
-    "launch_s",
-    "quantise_efficiency",
-    "attention_efficiency",
-    "attention_bandwidth_efficiency",
-    "attention_latency_s",
-    "decode_attention_efficiency",
-    "decode_attention_latency_s",
-    "decode_head_s",
-    "train_factor",
+    *(field.name for field in msgspec.structs.fields(CeilingRecord) if field.type == Share | None),
     "knee",
     "attention_knee",
 )
@@ -142,12 +132,12 @@ class CeilingRecords:
         self.records = records
 
     def of(self, gpu: Gpu) -> tuple[CeilingRecord, ...]:
-        """The records that hold for `gpu`, the most telling first: the part itself, narrow kinds, wide kinds."""
+        """The records that hold for `gpu`, the most specific first: the part itself, narrow kinds, wide kinds."""
         found = [record for record in self.records if record.fits(gpu)]
         return tuple(sorted(found, key=lambda record: (record.gpu is None, -record.conditions)))
 
     def kind_of(self, gpu: Gpu) -> str:
-        """Name of the narrowest kind `gpu` belongs to, '' when only the widest; parts of one kind teach each other."""
+        """Name of the narrowest kind `gpu` belongs to, '' when only to the widest; measuring one part of a kind adjusts the others."""
         return next((record.name for record in self.of(gpu) if record.gpu is None and record.conditions), "")
 
 

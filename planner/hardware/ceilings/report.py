@@ -1,4 +1,4 @@
-"""The ceilings in use for one part as a list that can be read: value, range, basis, source, and what measuring changed."""
+"""Report of the ceilings in use for one part: value, range, basis, source, and what measuring changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
 
 FEW_POINTS = 3
-"""A median of fewer residuals says little of the fit."""
+"""A median of fewer residuals says little about the fit."""
 
 
 class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ def _lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingLine]:
 
 
 def _inside_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingLine]:
-    """What was measured among several in one machine."""
+    """Lines of collectives measured among several devices of one machine."""
     link, rate = usual_link(gpu)
     known = {(one.link, one.op, one.gpus): one for one in spec.collectives}
     for one in sorted(used.collectives, key=lambda one: (one.op, one.gpus)):
@@ -119,7 +119,7 @@ def _inside_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingL
 
 
 def _across_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingLine]:
-    """What was measured over several machines, beside what their network is taken for."""
+    """Lines of collectives measured over several machines, beside what is assumed of their network."""
     for one in sorted(used.node_collectives, key=lambda one: (one.op, one.nodes, one.gpus)):
         name = f"{one.op.replace('_', '-')} of {one.gpus} over {one.nodes} nodes ({one.fabric})"
         usual = Ceiling(one.adapters_bytes_per_s * FABRIC_EFFICIENCY, one.bytes_per_s.spread, "spec", "assumed")
@@ -148,7 +148,7 @@ def _line(name: str, unit: str, spec: float | None, used: Ceiling, before: Ceili
 
 
 def _residuals(used: Ceilings, points: Sequence[Measurement]) -> list[Residual]:
-    """Of the products, and of the streams through memory."""
+    """Residuals of the matrix products and of the memory streams."""
     found = []
     for one in points:
         assert one.value is not None

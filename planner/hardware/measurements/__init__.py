@@ -1,1 +1,1 @@
-"""Measured points: their record, their store, and the file they are passed on in."""
+"""Measured points: their record, their store, and the file in which they are exchanged."""

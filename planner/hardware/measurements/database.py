@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from planner.hardware.measurements.lines import Line
 from planner.hardware.measurements.measurement import Measurement, Prediction, Run
 
 if TYPE_CHECKING:
@@ -23,10 +24,8 @@ QUERIES = (
     "SELECT * FROM predictions ORDER BY measured_at, rowid",
 )
 
-Record = Run | Measurement | Prediction
 
-
-def read_database(path: Path) -> tuple[list[Record], list[str]]:
+def read_database(path: Path) -> tuple[list[Line], list[str]]:
     """Everything in the file that can be read, and in words what cannot.
 
     Raises `OSError` for a file of a later layout, or one that cannot be opened now.
@@ -41,7 +40,7 @@ def read_database(path: Path) -> tuple[list[Record], list[str]]:
                 layout = connection.execute("PRAGMA user_version").fetchone()[0]
                 if layout > LAYOUT:
                     raise OSError(f"it was written by a later version: layout {layout}, this one knows {LAYOUT}")
-                return list(_records(connection, problems)), problems
+                return list(_lines(connection, problems)), problems
         except sqlite3.OperationalError as refused:
             problems.append(str(refused))
         except sqlite3.DatabaseError as broken:
@@ -49,7 +48,7 @@ def read_database(path: Path) -> tuple[list[Record], list[str]]:
     raise OSError(problems[0])
 
 
-def _records(connection: sqlite3.Connection, problems: list[str]) -> Iterator[Record]:
+def _lines(connection: sqlite3.Connection, problems: list[str]) -> Iterator[Line]:
     """Every row up to the first of its table that cannot be read; what is wrong goes to `problems`."""
     import sqlite3
 
@@ -58,7 +57,7 @@ def _records(connection: sqlite3.Connection, problems: list[str]) -> Iterator[Re
         try:
             for row in connection.execute(query):
                 try:
-                    yield _record(dict(row))
+                    yield _line(dict(row))
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError) as fault:
                     problems.append(f"one row cannot be read: {fault}")
         except sqlite3.Error as broken:
@@ -66,9 +65,9 @@ def _records(connection: sqlite3.Connection, problems: list[str]) -> Iterator[Re
                 problems.append(str(broken))
 
 
-def _record(row: dict[str, Any]) -> Record:
+def _line(row: dict[str, Any]) -> Line:
     if "body" in row:
-        return msgspec.json.decode(row["body"], type=Measurement)
+        return Line(measurement=msgspec.json.decode(row["body"], type=Measurement))
     if "environment" in row:
-        return msgspec.convert({**row, "environment": msgspec.json.decode(row["environment"])}, type=Run)
-    return msgspec.convert(row, type=Prediction)
+        return Line(run=msgspec.convert({**row, "environment": msgspec.json.decode(row["environment"])}, type=Run))
+    return Line(prediction=msgspec.convert(row, type=Prediction))

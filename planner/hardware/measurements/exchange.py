@@ -1,8 +1,8 @@
-"""Measurements as one JSON file that may be passed on: with the fingerprint of the machine, without a word about whose it is.
+"""Measurements as one JSON file to pass on: with the fingerprint of the machine, without host, user or path names.
 
 The same form holds what is shipped (`presets/measurements/*.json`), what is exported, and what is imported. Reading it checks
-every row: its fields, its unit, and whether the figures can be true of the part (`physics`). What cannot is kept apart with the
-reason, so that it can be looked at; what is malformed is refused, row by row, and then nothing of the file is taken.
+every row: its fields, its unit, and whether the part can reach its figures (`plausibility`). An implausible row is kept in
+quarantine with the reason; a malformed one is refused, and then nothing of the file is imported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 """Version of the file; raised when a field changes its meaning."""
 PATHS = re.compile(r"(?<![\w.])~?/(?:[\w.+@-]+/)*[\w.+@-]+|\b[A-Za-z]:\\[^\s'\"]+")
-"""Absolute paths in free text; 'FLOP/s' is none."""
+"""Absolute paths in free text; 'FLOP/s' does not match."""
 HIDDEN = "…"
 
 
@@ -39,7 +39,7 @@ class Row(Measurement, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file."""
+    """The whole file."""
 
     schema: int
     exported_at: str
@@ -54,7 +54,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def export_document(
     measurements: Iterable[Measurement], runs: Iterable[Run], *, version: str, exported_at: str, private: Iterable[str] = ()
 ) -> bytes:
-    """The file as text, the runs' environments included; `private`: words that appear nowhere in its free text."""
+    """The file as text, with the environments of the runs; `private`: words that are hidden in its free text."""
     kept = list(measurements)
     named = {one.run for one in kept}
     words = sorted({word for word in private if len(word) > 2}, key=len, reverse=True)
@@ -88,10 +88,10 @@ def _without(value: Any, words: Sequence[str]) -> Any:
 def read_document(
     text: bytes, where: str, origin: Origin, known: Callable[[str], Gpu | None], cpu_key: str = ""
 ) -> tuple[tuple[Run, ...], tuple[Measurement, ...]]:
-    """Runs and measurements of a file; those that physics forbids have `quarantine` set.
+    """Runs and measurements of a file; implausible ones have `quarantine` set.
 
-    `known`: the part of a name. `cpu_key`: what fingerprints of this machine's processor begin with, since one name is sold with
-    any number of cores.
+    `known`: finds the part of a name. `cpu_key`: what fingerprints of this machine's processor begin with, since processors of one
+    name are sold with any number of cores.
 
     Raises `UserError` with every fault of every row.
     """
@@ -108,11 +108,11 @@ def read_document(
     document = msgspec.convert(given, Document)
     if problems := [problem for place, row in enumerate(document.measurements) for problem in _faults(row, where, place)]:
         raise UserError(problems)
-    return document.runs, tuple(_taken(row, origin, known, cpu_key) for row in document.measurements)
+    return document.runs, tuple(_checked(row, origin, known, cpu_key) for row in document.measurements)
 
 
 def load_shipped(folder: Path, known: Callable[[str], Gpu | None]) -> tuple[Measurement, ...]:
-    """The measurements of `folder/*.json`, which came with the program; raises `UserError` with every fault of every file."""
+    """The measurements shipped in `folder/*.json`; raises `UserError` with every fault of every file."""
     found: list[Measurement] = []
     problems: list[Problem] = []
     for path in sorted(folder.glob("*.json")):
@@ -126,12 +126,12 @@ def load_shipped(folder: Path, known: Callable[[str], Gpu | None]) -> tuple[Meas
 
 
 def with_shipped(own: Sequence[Measurement], shipped: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """`own` and those shipped measurements whose point one's own do not tell of that device."""
-    told = {(one.device, one.point) for one in own if one.reliable}
-    return (*own, *(one for one in shipped if one.reliable and (one.device, one.point) not in told))
+    """`own`, and the shipped measurements of points that `own` does not have for the device."""
+    measured = {(one.device, one.point) for one in own if one.reliable}
+    return (*own, *(one for one in shipped if one.reliable and (one.device, one.point) not in measured))
 
 
-def _taken(row: Row, origin: Origin, known: Callable[[str], Gpu | None], cpu_key: str) -> Measurement:
+def _checked(row: Row, origin: Origin, known: Callable[[str], Gpu | None], cpu_key: str) -> Measurement:
     fields = {name: getattr(row, name) for name in Measurement.__struct_fields__}
     gpu = known(row.device)
     plain = Measurement(**{**fields, "origin": origin, "device": gpu.name if gpu else row.device})

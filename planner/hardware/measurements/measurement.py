@@ -1,57 +1,29 @@
-"""What was measured on this machine (and imported from others): the points and the runs they belong to."""
+"""Records of what was measured here or imported: points, the runs they belong to, and what was predicted of them."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
-MeasurementKind = Literal[
-    "gemm",
-    "copy",
-    "triad",
-    "read",
-    "gemv",
-    "launch",
-    "transfer",
-    "attention",
-    "attention-decode",
-    "train",
-    "train-compiled",
-    "train-lora",
-    "network",
-    "prefill",
-    "decode",
-    "collective",
-    "memory",
-]
+ComputeKind = Literal["gemm", "attention", "train", "train-compiled", "train-lora", "network", "prefill"]
+BandwidthKind = Literal["copy", "triad", "read", "gemv", "attention-decode", "transfer", "collective"]
+MeasurementKind = Literal[ComputeKind, BandwidthKind, "launch", "decode", "memory"]
+UNITS: dict[str, str] = {
+    **dict.fromkeys(get_args(ComputeKind), "FLOP/s"),
+    **dict.fromkeys(get_args(BandwidthKind), "B/s"),
+    "launch": "s",
+    "decode": "token/s",
+    "memory": "B",
+}
+"""Kind of a measurement -> unit of its value."""
 Status = Literal["ok", "noisy", "unstable", "throttled", "shared", "oom", "unsupported", "error"]
 RunState = Literal["running", "finished", "cancelled", "failed"]
 Origin = Literal["own", "imported", "shipped"]
 
 SELF_TEST = "smoke"
 """Suite of tiny points: stored like any other, never planned with."""
-UNITS: dict[str, str] = {
-    "gemm": "FLOP/s",
-    "copy": "B/s",
-    "triad": "B/s",
-    "read": "B/s",
-    "gemv": "B/s",
-    "launch": "s",
-    "transfer": "B/s",
-    "attention": "FLOP/s",
-    "attention-decode": "B/s",
-    "train": "FLOP/s",
-    "train-compiled": "FLOP/s",
-    "train-lora": "FLOP/s",
-    "network": "FLOP/s",
-    "prefill": "FLOP/s",
-    "decode": "token/s",
-    "collective": "B/s",
-    "memory": "B",
-}
-"""Kind of a measurement -> unit of its value."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,7 +35,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     device: str
     """Canonical GPU name, or the CPU's model name."""
     fingerprint: str
-    """Of the machine and device, a dash, and of the software; runs are comparable when it is equal."""
+    """Hash of the machine and device, a dash, and one of the software; runs are comparable when it is equal."""
     dtype: str | None = None
     parameters: dict[str, Any] = {}
     """Shape of the point: m, n, k; bytes; width, depth, parameters, tokens."""
@@ -84,21 +56,21 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     bytes: float | None = None
     """Memory traffic of one call."""
     samples: int = 0
-    """How many the median is of."""
+    """How many samples the median is taken over."""
     spread: float | None = None
     """Interquartile range of the samples over their median."""
     rounds: int = 1
     """How many times, with other points in between, it was measured."""
     telemetry: dict[str, Any] = {}
-    """Of the device while it was measured: clocks, power, energy, temperature, time throttled, from `readings` of the worker before
-    and after the samples; `poll_hz`: how often the planner read the device meanwhile."""
+    """Clocks, power, energy, temperature and time throttled of the device, from `readings` of the worker before and after the samples;
+    `poll_hz`: how often the planner read the device meanwhile."""
     peak_memory_bytes: float | None = None
     method: int = 1
     """Version of the way of measuring."""
     origin: Origin = "own"
     """'own': taken by this user; 'imported' and 'shipped': on a machine that is not this one."""
     quarantine: str = ""
-    """Why it is not believed; such a measurement is shown and never planned with."""
+    """Why the figure is implausible; such a measurement is shown and never planned with."""
 
     @property
     def reliable(self) -> bool:
@@ -107,12 +79,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def unit(self) -> str:
-        """Of `value`."""
+        """Unit of `value`."""
         return UNITS[self.kind]
 
     @property
     def id(self) -> str:
-        """Eight hexadecimal digits that name it, the same after an export and an import."""
+        """Eight hexadecimal digits, the same after an export and an import."""
         return hashlib.sha256(f"{self.run}\0{self.point}".encode()).hexdigest()[:8]
 
 
@@ -129,11 +101,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     environment: dict[str, Any] = {}
     """Versions, cores, flags, load: what the figures depend on."""
     measurements: int = 0
-    """How many points of it are stored."""
+    """How many of its points are stored."""
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the planner said of a point before it was measured, beside what came out. Both are in the unit of `kind`."""
+    """What the planner predicted for a point before it was measured, and the measured value. Both are in the unit of `kind`."""
 
     run: str
     point: str
@@ -144,12 +116,12 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     high: float
     """90 % range."""
     basis: str
-    """What the prediction rested on: 'spec', 'public', 'transferred', 'measured'."""
+    """Basis of the prediction: 'spec', 'public', 'transferred' or 'measured'."""
     measured: float
     measured_at: str
     """UTC, ISO 8601."""
     version: str
-    """Of the planner that predicted."""
+    """Version of the planner that predicted."""
 
     @property
     def error(self) -> float:

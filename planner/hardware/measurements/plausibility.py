@@ -1,4 +1,4 @@
-"""Whether a result can be true of the part it names: what the vendor says the hardware can do at most."""
+"""Plausibility of a measured point: no part exceeds what its vendor says it can do at most."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
 
 COMPUTE_OVER = 1.05
-"""Clocks above the boost clock of the data sheet."""
+"""Margin for clocks above the boost clock of the data sheet."""
 BANDWIDTH_OVER = 1.02
-"""Figures of a data sheet are rounded."""
+"""Margin for figures of a data sheet being rounded."""
 LINK_OVER = 1.10
-"""Switches that add up themselves carry more than the link's rate: 482 of 450 GB/s on 8 × H200 (stas00/ml-engineering)."""
+"""Margin for switches that add up themselves and so carry more than the link's rate: 482 of 450 GB/s on 8 × H200 (stas00/ml-engineering)."""
 LEAST_LAUNCH_S = 1e-7
-"""No operator is launched faster: a tenth of the fastest seen on CPUs and GPUs alike."""
+"""No operator is launched faster: a tenth of the fastest launch seen on CPUs and GPUs."""
 COLLECTIVE_OPS: tuple[CollectiveOp, ...] = get_args(CollectiveOp)
 FEWEST_RANKS = 2
 _STREAMING = ("copy", "triad", "read", "gemv", "attention-decode")
@@ -27,7 +27,7 @@ _STREAMING = ("copy", "triad", "read", "gemv", "attention-decode")
 
 
 def implausibility(point: Measurement, gpu: Gpu) -> str:
-    """Why `point` cannot be true of `gpu`, with both figures; '' where it can, or nothing is known to hold it against."""
+    """Why `gpu` cannot have reached `point`, with both figures; '' where it can, or its limit is not known."""
     value = point.value
     if value is None:
         return ""
@@ -55,7 +55,7 @@ def _above(value: float, most: float | None, over: float, whose: str, unit: str)
 
 
 def collective_faults(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(parameter, what is wrong with it) of a collective that has a value."""
+    """(parameter, what is wrong with it) for the parameters of a collective that has a value."""
     ranks, nodes, series = given.get("ranks"), given.get("nodes", 1), given.get("series")
     if given.get("op") not in COLLECTIVE_OPS:
         yield "op", f"{given.get('op')!r} is none of {', '.join(COLLECTIVE_OPS)}."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from planner.hardware.measurements.line_file import LineFile
+from planner.hardware.measurements.lines import LAYOUT, Line, decoded, encoded, unreadable_text
 from planner.hardware.measurements.measurement import SELF_TEST, Measurement, Prediction, Run, RunState
 
 if TYPE_CHECKING:
@@ -19,28 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE_NAME = "measurements.jsonl"
-LAYOUT = 1
-"""Version of the lines; raised when a field is added or changes its meaning, so that earlier versions leave the file alone."""
-
-
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of the file, which gives exactly one of these."""
-
-    layout: int | None = None
-    """The first line: `LAYOUT` of the version that began the file."""
-    imported: str | None = None
-    """Name of a file of an earlier version whose rows are all in the lines before."""
-    run: Run | None = None
-    """A run, or how it stands now."""
-    measurement: Measurement | None = None
-    prediction: Prediction | None = None
-    removed: tuple[tuple[str, str], ...] = ()
-    """(run, point) of measurements that were removed; runs that have no other go with them."""
-
-
-_DECODER = msgspec.json.Decoder(Line)
-_FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What decoding a line that is not one of ours raises."""
 
 
 class Store:
@@ -50,7 +29,7 @@ class Store:
         """Nothing is opened or made yet; `path` None keeps everything in memory."""
         self.warnings: list[str] = []
         """What went wrong with the file, one sentence each."""
-        self._file = LineFile(path, _encoded([Line(layout=LAYOUT)])) if path is not None else None
+        self._file = LineFile(path, encoded([Line(layout=LAYOUT)])) if path is not None else None
         self._lock = threading.RLock()
         self._clear()
 
@@ -181,7 +160,9 @@ class Store:
             return
         if replaced:
             self._clear()
-        lines = self._decoded(text)
+        lines, problems = decoded(text)
+        if problems:
+            self.warnings.append(f"{self.path}: {unreadable_text(problems)}")
         layout = max((line.layout for line in lines if line.layout is not None), default=LAYOUT)
         if layout > LAYOUT:
             self._keep_in_memory(f"was written by a later version: layout {layout}, this one knows {LAYOUT}")
@@ -189,22 +170,6 @@ class Store:
         for line in lines:
             self._apply(line)
         self._import_database()
-
-    def _decoded(self, text: bytes) -> list[Line]:
-        """The lines of `text` that can be read; the others are counted in `warnings`."""
-        try:
-            return _DECODER.decode_lines(text)
-        except _FAULTS:
-            pass
-        found: list[Line] = []
-        problems: list[str] = []
-        for line in filter(None, text.split(b"\n")):
-            try:
-                found.append(_DECODER.decode(line))
-            except _FAULTS as fault:
-                problems.append(str(fault))
-        self.warnings.append(f"{self.path}: {_left_out(problems)}")
-        return found
 
     def _apply(self, line: Line) -> None:
         if line.run is not None:
@@ -229,7 +194,7 @@ class Store:
             self._read()
             if self._file is not None and lines:
                 try:
-                    self._file.append(_encoded(lines))
+                    self._file.append(encoded(lines))
                 except OSError as refused:
                     self._keep_in_memory(f"cannot be written ({refused.strerror or refused})")
             if self._file is not None:
@@ -251,26 +216,10 @@ class Store:
             return
         self._imported.add(database.FILE_NAME)
         try:
-            records, problems = database.read_database(path)
+            lines, problems = database.read_database(path)
         except OSError as refused:
             self.warnings.append(f"{path} is left alone: {refused}")
             return
         if problems:
-            self.warnings.append(f"{path} is damaged: {_left_out(problems)}")
-        self._write([*map(_line_of, records), Line(imported=database.FILE_NAME)])
-
-
-def _line_of(record: Run | Measurement | Prediction) -> Line:
-    if isinstance(record, Run):
-        return Line(run=record)
-    return Line(measurement=record) if isinstance(record, Measurement) else Line(prediction=record)
-
-
-def _encoded(lines: Iterable[Line]) -> bytes:
-    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-
-
-def _left_out(problems: Sequence[str]) -> str:
-    """'2 lines cannot be read and are left out (the first: …)'."""
-    count = "one line" if len(problems) == 1 else f"{len(problems):,} lines"
-    return f"{count} cannot be read and left out (the first: {problems[0]})"
+            self.warnings.append(f"{path} is damaged: {unreadable_text(problems)}")
+        self._write([*lines, Line(imported=database.FILE_NAME)])

@@ -1,4 +1,4 @@
-"""Offers from the CSV of a public price catalogue: one offer an instance, GPUs by exact table, nothing guessed."""
+"""Offers from the CSV of a public price catalogue: one offer per instance, GPU names looked up exactly, nothing guessed."""
 
 from __future__ import annotations
 
@@ -24,61 +24,61 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 FLAT = 0.005
-"""Spread of spot to list price over regions below which the spot price is no market's."""
+"""Where spot ÷ list price varies less than this between regions, the spot price is a placeholder, not a market price."""
 
 
 class CataloguedProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One provider of the catalogue, and what its names mean."""
 
     cloud: str
-    """Its folder in the catalogue."""
+    """The provider's folder in the catalogue."""
     provider: str
-    """Its name among the offers."""
+    """The provider's name among the offers."""
     home: str | None = None
-    """The region whose price is taken where it is offered there; None: the cheapest."""
+    """The region whose price is used where the instance is offered there; None: the cheapest."""
     accelerators: dict[str, str] = {}
-    """AcceleratorName -> GPU, before the table for all providers."""
+    """AcceleratorName -> GPU; has precedence over the table for all providers."""
     part: str | None = None
-    """Pattern of an instance's name with the group `part`, and `tier` where the name says it."""
+    """Regular expression of an instance's name, with the group `part`, and `tier` where the name states it."""
     parts: dict[str, str] = {}
     """The group `part`, alone or with the memory of one GPU ('RTX_4090 24GB') -> GPU; when given, AcceleratorName is not read."""
     tiers: dict[str, str] = {}
     """The group `tier` -> tier of the offer."""
     machines: dict[str, tuple[str, int]] = {}
-    """Instance priced apart from its GPUs (up to a '+' in its name) -> AcceleratorName and count, in rows of their own."""
+    """Instance whose host (the name up to '+') and GPUs are priced in separate rows -> AcceleratorName and count of the GPUs."""
     memory_is_total: bool = False
     """Whether GpuInfo states the memory of all GPUs together."""
     least_over_spot: float = 0.0
-    """A list price below this many spot prices is not on demand, and its region is left out."""
+    """A list price below this multiple of the spot price is not an on-demand price, and its region is left out."""
     least_of_dearest: float = 0.0
-    """The same of one below this share of the dearest region's."""
+    """The same for a list price below this share of the most expensive region's."""
     flat_spot_is_placeholder: bool = False
-    """Whether a spot price that is the same share of the list price in every region is none."""
+    """Whether a spot price that is the same share of the list price in every region is ignored."""
     kept_by_hand: bool = False
-    """Whether nobody regenerates the file daily: it is read only when it is asked for by name."""
+    """Whether the file is not regenerated daily; it is then read only when the provider is named."""
     note: str = ""
 
 
 class PriceCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where prices are published, and what the names there mean."""
+    """Where prices are published, and what names mean there."""
 
     name: str
     base: str
-    """URL of the folder that holds one folder a provider."""
+    """URL of the folder that holds one folder per provider."""
     mirror: str | None = None
-    """Another, asked where the first does not answer."""
+    """A second URL, used where the first does not answer."""
     accelerators: dict[str, str]
-    """AcceleratorName -> GPU, of names that mean one part at every provider."""
+    """AcceleratorName -> GPU, for names that mean one part at every provider."""
     provider: tuple[CataloguedProvider, ...]
 
 
 @dataclass(slots=True)
 class CataloguedOffers:
-    """What one file holds."""
+    """Offers of one file, and what was left out of it."""
 
     offers: list[Offer] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
-    """Accelerator whose part is not known -> instances left out for it."""
+    """Accelerator without a known part -> number of instances left out."""
     unusable: list[str] = field(default_factory=list)
     """Lines that could not be read, each with its number and why."""
 
@@ -137,7 +137,7 @@ def catalogued_offers(
 def _part(
     row: Row, provider: CataloguedProvider, catalogue: PriceCatalogue, by_instance: Mapping[tuple[str, int], Offer]
 ) -> tuple[str, str | None]:
-    """How the part of `row` is spelled, and the GPU that is; None: not known, or only a share of one."""
+    """(Spelling of the part in `row`, the GPU it means); None: not known, or only a share of one."""
     if row.gpus < 1 or row.gpus != int(row.gpus):
         return f"{row.gpus:g} of {row.accelerator}", None
     if provider.parts:
@@ -161,7 +161,7 @@ def _group(row: Row, provider: CataloguedProvider, group: str) -> str | None:
 
 
 def _memory_gib(row: Row, provider: CataloguedProvider) -> int | None:
-    """Of one GPU, in whole GiB; GpuInfo is a Python literal or JSON."""
+    """Memory of one GPU in whole GiB; GpuInfo is a Python literal or JSON."""
     found = re.search(r"""["']SizeInMiB["']\s*:\s*(\d+)""", row.info)
     if found is None:
         return None
@@ -176,15 +176,15 @@ def _offer(
     as_of: str,
     source: str,
 ) -> Offer | None:
-    """One instance at its home region, else at the cheapest; None when no region has a price that can be believed."""
-    believed = _believed(rows, provider)
-    priced = {row.region: row for row in sorted(believed, key=lambda row: -(row.price or 0.0)) if row.price}
-    region = _region(believed, priced, provider.home)
+    """One instance in its home region, else in the cheapest; None when no region has a plausible price."""
+    plausible = _plausible(rows, provider)
+    priced = {row.region: row for row in sorted(plausible, key=lambda row: -(row.price or 0.0)) if row.price}
+    region = _region(plausible, priced, provider.home)
     if region is None:
         return None
-    first = priced.get(region) or next(row for row in believed if row.region == region)
-    placeholder = provider.flat_spot_is_placeholder and _flat_spot(believed)
-    spots = [row.spot for row in believed if row.region == region and row.spot and (row.price is None or row.spot < row.price)]
+    first = priced.get(region) or next(row for row in plausible if row.region == region)
+    placeholder = provider.flat_spot_is_placeholder and _flat_spot(plausible)
+    spots = [row.spot for row in plausible if row.region == region and row.spot and (row.price is None or row.spot < row.price)]
     spots = [] if placeholder else spots
     if first.price is None and not spots:
         return None
@@ -206,17 +206,17 @@ def _offer(
         reserved_3y_usd_per_h=shipped.reserved_3y_usd_per_h if shipped else None,
         tier=provider.tiers.get(_group(first, provider, "tier") or "", "on-demand"),
         nvlink=shipped.nvlink if shipped else _joined(gpu, count),
-        regions=len({row.region for row in believed}),
+        regions=len({row.region for row in plausible}),
         on_demand_min_usd_per_h=min(prices, default=None),
         on_demand_max_usd_per_h=max(prices, default=None),
         as_of=as_of,
         source=source,
-        note="; ".join(_notes(provider, rows, believed, len(spots), shipped, placeholder=placeholder)),
+        note="; ".join(_notes(provider, rows, plausible, len(spots), shipped, placeholder=placeholder)),
     )
 
 
-def _believed(rows: list[Row], provider: CataloguedProvider) -> list[Row]:
-    """Those whose list price is not that of a commitment."""
+def _plausible(rows: list[Row], provider: CataloguedProvider) -> list[Row]:
+    """The rows whose list price is not the price of a commitment."""
     dearest = max((row.price for row in rows if row.price), default=0.0)
 
     def of_a_commitment(row: Row) -> bool:
@@ -232,13 +232,13 @@ def _flat_spot(rows: list[Row]) -> bool:
     return len(shares) > 1 and max(shares.values()) - min(shares.values()) < FLAT
 
 
-def _region(believed: list[Row], priced: Mapping[str, Row], home: str | None) -> str | None:
+def _region(plausible: list[Row], priced: Mapping[str, Row], home: str | None) -> str | None:
     """Home where it has a list price, else the cheapest that has one, else the cheapest on the spot market."""
     if home in priced:
         return home
     if priced:
         return min(priced, key=lambda region: (priced[region].price or 0.0, region))
-    spots = [(row.spot, row.region) for row in believed if row.spot]
+    spots = [(row.spot, row.region) for row in plausible if row.spot]
     return min(spots)[1] if spots else None
 
 
@@ -249,11 +249,11 @@ def _joined(gpu: Gpu, count: int) -> bool | None:
 
 
 def _notes(
-    provider: CataloguedProvider, rows: list[Row], believed: list[Row], zones: int, shipped: Offer | None, *, placeholder: bool
+    provider: CataloguedProvider, rows: list[Row], plausible: list[Row], zones: int, shipped: Offer | None, *, placeholder: bool
 ) -> Iterator[str]:
     if provider.note:
         yield provider.note
-    if dropped := {row.region for row in rows} - {row.region for row in believed}:
+    if dropped := {row.region for row in rows} - {row.region for row in plausible}:
         yield f"{len(dropped)} of {len({row.region for row in rows})} regions left out: their list price is that of a commitment"
     if placeholder:
         yield "the listed spot price, one share of the list in every region, is a placeholder and left out"

@@ -1,4 +1,4 @@
-"""The lines of a price catalogue: CSV, a line an instance and zone; some hosts are priced apart from their GPUs."""
+"""Rows of a price catalogue: CSV with one row per instance and zone; some hosts are priced apart from their GPUs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "MemoryGiB", "GpuInfo", "Price", "SpotPrice", "Region")
-"""What a file has to have; AvailabilityZone is read where there is one."""
+"""Required columns; AvailabilityZone is read where there is one."""
 
 
 class UnusablePrices(Exception):  # noqa: N818  # an expected outcome, said in words
-    """A file that cannot be used at all."""
+    """A file of prices that cannot be used at all; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

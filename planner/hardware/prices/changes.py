@@ -1,4 +1,4 @@
-"""What of offers changed: those that came, those that went, and by how much prices moved."""
+"""The difference between two sets of offers: which were added, which are gone, and by how much prices moved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from planner.hardware.prices.offers import Offer
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One offer that came, went or has another price. Prices are of the whole instance, in US dollars an hour."""
+    """One offer that was added, is gone or has another price. Prices are of the whole instance, in US dollars an hour."""
 
     kind: Literal["added", "gone", "changed"]
     instance: str
@@ -25,7 +25,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changes(before: Iterable[Offer], after: Iterable[Offer]) -> Iterator[Change]:
-    """What `after` has, lacks or prices otherwise, by instance, GPU and tier; the largest relative change of price first."""
+    """The changes from `before` to `after`, by instance, GPU and tier; the largest relative change of price first."""
 
     def by_identity(offers: Iterable[Offer]) -> dict[tuple[str, str, int, str], Offer]:
         cheapest_last = sorted(offers, key=lambda offer: -(offer.on_demand_usd_per_h or 0.0))
@@ -57,6 +57,6 @@ def _prices(offer: Offer) -> tuple[float | None, float | None]:
 
 
 def share_of_change(change: Change) -> float | None:
-    """By what share of it the list price changed; None where one of the two is not known."""
+    """Relative change of the list price; None where one of the two is not known."""
     before, after = change.on_demand_before_usd_per_h, change.on_demand_usd_per_h
     return after / before - 1 if before and after else None

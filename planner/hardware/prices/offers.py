@@ -1,4 +1,4 @@
-"""What GPUs cost to rent: `presets/offers/` (a file a provider), and the user's own files in place of theirs."""
+"""Rental offers: `presets/offers/` (one file per provider), replaced by the user's own files provider by provider."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Price = Positive | None
-"""Of the whole instance, in US dollars an hour; None: not offered, or not known."""
+"""Price of the whole instance in US dollars an hour; None: not offered, or not known."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +36,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     reserved_3y_usd_per_h: Price = None
     tier: str = "on-demand"
     nvlink: bool | None = None
-    """Whether the GPUs of one instance are joined by NVLink (or the vendor's like of it); None: not stated."""
+    """Whether the GPUs of one instance are joined by NVLink, or what the vendor has instead; None: not stated."""
     regions: Count | None = None
     """How many regions offer it."""
     on_demand_min_usd_per_h: Price = None
@@ -59,12 +59,12 @@ def load_offers(folder: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
 
 
 def load_own_offers(folder: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
-    """The same of the user's folder, which may be absent or empty."""
+    """Every offer of the user's folder, which may be absent or empty; see `load_offers`."""
     return _offers_of(sorted(folder.glob("*.toml")), gpus)
 
 
 def with_own(shipped: tuple[Offer, ...], own: tuple[Offer, ...]) -> tuple[Offer, ...]:
-    """The shipped offers, those of every provider that `own` names replaced by its."""
+    """The shipped offers, with every provider that `own` has offers of replaced by those."""
     replaced = {offer.provider for offer in own}
     return (*(offer for offer in shipped if offer.provider not in replaced), *own)
 

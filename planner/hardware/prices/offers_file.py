@@ -1,4 +1,4 @@
-"""Offers as a file of the user's: written whole, read back before it takes its place, the one before kept."""
+"""The user's file of refreshed offers: written whole, read back before it takes its place, the previous one kept."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import GpuCatalogue
 
 MARK = "# Written by gpu-planner offers refresh"
-"""First words of a file that may be replaced; a file without them is the user's own work."""
+"""First words of a file that may be replaced; a file without them was written by the user."""
 
 
 def is_refreshed(path: Path) -> bool:
-    """Whether the file was written here and not changed into the user's own."""
+    """Whether the file was written by `write_offers` and still has its mark."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.readline().startswith(MARK)
@@ -30,7 +30,7 @@ def is_refreshed(path: Path) -> bool:
 
 
 def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> None:
-    """Replace the file; the one before stays beside it as `.bak`. Raises `OSError` or `UserError` with the file as it was."""
+    """Replace the file, keeping the previous one as `.bak`. Raises `OSError` or `UserError` with the file as it was."""
     fresh = path.with_suffix(".fresh")
     write_whole(fresh, as_toml(offers))
     try:
@@ -43,7 +43,7 @@ def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> Non
 
 
 def as_toml(offers: Sequence[Offer]) -> str:
-    """A file of offers; keys that all of them share stand under [defaults]."""
+    """The offers as TOML; keys that all of them share stand under [defaults]."""
     import tomlkit
 
     tables = [msgspec.to_builtins(offer) for offer in offers]

@@ -1,4 +1,4 @@
-"""Today's rental prices from a public catalogue, put where the user's own offers are. The one module that fetches prices."""
+"""Today's rental prices, fetched from a public catalogue into the user's folder of offers. The only module that fetches prices."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import GpuCatalogue
 
 TIMEOUT_S = 20.0
-"""Of connecting and of each wait for more bytes."""
+"""Limit of connecting, and of each wait for more bytes."""
 DEADLINE_S = 240.0
-"""Of one file as a whole."""
+"""Limit of fetching one file as a whole."""
 LARGEST_BYTES = 128 * 2**20
 """The largest file of the catalogue has 4 MB."""
 AT_ONCE = 8
-"""Files fetched side by side."""
+"""How many files are fetched at once."""
 
 State = Literal["written", "would be written", "older", "own file", "failed"]
 
 
 class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one provider's prices."""
+    """The outcome for one provider's prices."""
 
     provider: str
     url: str
     state: State
     detail: str = ""
-    """Why nothing was written, and what stays; empty where something was."""
+    """Why nothing was written, and which offers stay in use; empty where something was written."""
     as_of: str | None = None
-    """ISO date of the prices read: of the file where its server says so, else of the day it was read."""
+    """ISO date of the prices: of the file where its server states it, else of the day it was read."""
     file: str | None = None
-    """Where they are, or would be."""
+    """Path they were, or would be, written to."""
     offers: int = 0
     kept: int = 0
-    """Shipped offers of a tier that the catalogue does not list, which stay beside them."""
+    """How many shipped offers of tiers that the catalogue does not list stay beside them."""
     changes: tuple[Change, ...] = ()
     unknown: dict[str, int] = {}
-    """Accelerator whose part is not known -> instances left out for it."""
+    """Accelerator without a known part -> number of instances left out."""
     unusable: tuple[str, ...] = ()
     """Lines that could not be read."""
 
@@ -62,22 +62,22 @@ class Fetched:
     url: str
     text: str
     modified: dt.date | None
-    """None: the server does not say."""
+    """None: the server does not state it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """What offers there are, and where new ones go."""
+class OfferFolder:
+    """The offers there are, and the folder new ones are written to."""
 
     shipped: Sequence[Offer]
     current: Sequence[Offer]
-    """Those in use: the shipped ones, or the user's in their place."""
+    """The offers in use: shipped ones, or the user's in their place."""
     folder: Path
     gpus: GpuCatalogue
 
 
 def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[CataloguedProvider, ...]:
-    """The providers called `names`, here or in the catalogue; none named: all that it regenerates. Raises `UserError`."""
+    """The providers of these names; without names, all that are regenerated daily. Raises `UserError`."""
     if not names:
         return tuple(one for one in catalogue.provider if not one.kept_by_hand)
     by_name = {name.casefold(): one for one in catalogue.provider for name in (one.cloud, one.provider)}
@@ -99,7 +99,7 @@ def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[C
 
 
 def base_url(source: str | None, catalogue: PriceCatalogue) -> str:
-    """`source` (a URL, or a folder here) as the URL of the catalogue's folder; None: the catalogue's own. Raises `UserError`."""
+    """`source` (a URL or a local folder) as the URL of the catalogue's folder; None: the catalogue's own. Raises `UserError`."""
     from pathlib import Path
     from urllib.parse import urlsplit
 
@@ -118,13 +118,13 @@ def refresh(
     providers: Sequence[CataloguedProvider],
     catalogue: PriceCatalogue,
     base: str,
-    shelf: Shelf,
+    destination: OfferFolder,
     *,
     today: dt.date,
     dry_run: bool = False,
     timeout_s: float = TIMEOUT_S,
 ) -> Iterator[Refreshed]:
-    """Fetch and write the offers of `providers`, each on its own: what fails at one leaves its offers, and the others, alone."""
+    """Fetch and write the offers of `providers`. Each stands alone: a failure leaves its offers, and those of others, as they were."""
     from concurrent.futures import ThreadPoolExecutor
 
     bases = [base, *([catalogue.mirror] if catalogue.mirror and base == catalogue.base else [])]
@@ -135,14 +135,14 @@ def refresh(
         for provider, answer in zip(providers, waiting, strict=True):
             url = f"{base}/{provider.cloud}/vms.csv"
             try:
-                yield _taken_in(provider, catalogue, answer.result(), shelf, today=today, dry_run=dry_run)
+                yield _refreshed(provider, catalogue, answer.result(), destination, today=today, dry_run=dry_run)
             except UnusablePrices as wrong:
-                in_use = [offer for offer in shelf.current if offer.provider == provider.provider]
+                in_use = [offer for offer in destination.current if offer.provider == provider.provider]
                 yield Refreshed(provider=provider.provider, url=url, state="failed", detail=f"{wrong}; {_stays(in_use)}")
 
 
 def _first_of(urls: Sequence[str], timeout_s: float) -> Fetched:
-    """What the first of `urls` that answers gives; raises `UnusablePrices` of the first where none does."""
+    """The file at the first of `urls` that answers; raises the `UnusablePrices` of the first URL where none does."""
     wrong: UnusablePrices | None = None
     for url in urls:
         try:
@@ -153,17 +153,17 @@ def _first_of(urls: Sequence[str], timeout_s: float) -> Fetched:
 
 
 def fetch(url: str, timeout_s: float = TIMEOUT_S) -> Fetched:
-    """The text at `url` (http, https, file); raises `UnusablePrices` in words, whatever goes wrong on the way."""
+    """The text at `url` (http, https, file); raises `UnusablePrices` whatever goes wrong on the way."""
     import urllib.error
     from http.client import HTTPException
     from urllib.request import Request, urlopen
 
     import planner
 
-    asked = Request(url, headers={"User-Agent": f"gpu-planner/{planner.__version__}"})  # noqa: S310  # the scheme was checked
+    request = Request(url, headers={"User-Agent": f"gpu-planner/{planner.__version__}"})  # noqa: S310  # the scheme was checked
     try:
-        with urlopen(asked, timeout=timeout_s) as answer:  # noqa: S310  # the same
-            data = _whole(answer.read1, answer.headers.get("Content-Length"))
+        with urlopen(request, timeout=timeout_s) as answer:  # noqa: S310  # the same
+            data = _read_whole(answer.read1, answer.headers.get("Content-Length"))
             modified = _date(answer.headers.get("Last-Modified"))
     except urllib.error.HTTPError as error:
         with error:
@@ -182,7 +182,7 @@ def fetch(url: str, timeout_s: float = TIMEOUT_S) -> Fetched:
         raise UnusablePrices("is no table of prices: it is not UTF-8 text") from None
 
 
-def _whole(read: Callable[[int], bytes], promised: str | None) -> bytes:
+def _read_whole(read: Callable[[int], bytes], promised: str | None) -> bytes:
     """All bytes of an answer; raises `UnusablePrices` where there are fewer than promised, too many, or they come too slowly."""
     import time
 
@@ -212,21 +212,23 @@ def _words(error: object) -> str:
     return str(getattr(error, "strerror", None) or error or type(error).__name__)
 
 
-def _taken_in(
+def _refreshed(
     provider: CataloguedProvider,
     catalogue: PriceCatalogue,
     fetched: Fetched,
-    shelf: Shelf,
+    destination: OfferFolder,
     *,
     today: dt.date,
     dry_run: bool,
 ) -> Refreshed:
     """Read what was fetched, compare it with what is in use, and write it unless there is a reason not to."""
     as_of = min(fetched.modified or today, today).isoformat()
-    source = f"{catalogue.name}, {fetched.url}, {_said_of_date(provider, fetched, today)}"
-    read = catalogued_offers(fetched.text, provider, catalogue, shelf.gpus, known=shelf.shipped, as_of=as_of, source=source)
-    path = shelf.folder / f"{provider.provider}.toml"
-    told = Refreshed(
+    source = f"{catalogue.name}, {fetched.url}, {_date_text(provider, fetched, today)}"
+    read = catalogued_offers(
+        fetched.text, provider, catalogue, destination.gpus, known=destination.shipped, as_of=as_of, source=source
+    )
+    path = destination.folder / f"{provider.provider}.toml"
+    outcome = Refreshed(
         provider=provider.provider,
         url=fetched.url,
         state="failed",
@@ -236,32 +238,32 @@ def _taken_in(
         unknown=dict(read.unknown.most_common()),
         unusable=tuple(read.unusable),
     )
-    in_use = [offer for offer in shelf.current if offer.provider == provider.provider]
+    in_use = [offer for offer in destination.current if offer.provider == provider.provider]
     if not read.offers:
-        return msgspec.structs.replace(told, detail=f"holds no offer of a known GPU; {_stays(in_use)}")
+        return msgspec.structs.replace(outcome, detail=f"holds no offer of a known GPU; {_stays(in_use)}")
     if fetched.modified and any(_later(offer.as_of, as_of) for offer in in_use):
-        return msgspec.structs.replace(told, state="older", detail=f"is of {as_of}; {_stays(in_use)}")
+        return msgspec.structs.replace(outcome, state="older", detail=f"is of {as_of}; {_stays(in_use)}")
     if path.exists() and not is_refreshed(path):
         return msgspec.structs.replace(
-            told, state="own file", detail=f"{path} is your own and stays; move it away to use the catalogue's"
+            outcome, state="own file", detail=f"{path} is your own and stays; move it away to use the catalogue's"
         )
-    kept = _other_tiers(provider, shelf.shipped, read.offers)
-    told = msgspec.structs.replace(
-        told,
+    kept = _other_tiers(provider, destination.shipped, read.offers)
+    outcome = msgspec.structs.replace(
+        outcome,
         state="would be written" if dry_run else "written",
         kept=len(kept),
         changes=tuple(changes(in_use, [*read.offers, *kept])),
     )
     if not dry_run:
         try:
-            write_offers(path, [*read.offers, *kept], shelf.gpus)
+            write_offers(path, [*read.offers, *kept], destination.gpus)
         except (OSError, UserError) as error:
             detail = f"{path} cannot be written: {_words(error)}; {_stays(in_use)}"
-            return msgspec.structs.replace(told, state="failed", detail=detail)
-    return told
+            return msgspec.structs.replace(outcome, state="failed", detail=detail)
+    return outcome
 
 
-def _said_of_date(provider: CataloguedProvider, fetched: Fetched, today: dt.date) -> str:
+def _date_text(provider: CataloguedProvider, fetched: Fetched, today: dt.date) -> str:
     if fetched.modified:
         return f"last changed {fetched.modified}, read {today}"
     return f"read {today}" + ("; kept by hand there, its own date is not stated" if provider.kept_by_hand else "")
@@ -278,7 +280,7 @@ def _later(as_of: str, than: str) -> bool:
 
 
 def _other_tiers(provider: CataloguedProvider, shipped: Iterable[Offer], read: Iterable[Offer]) -> list[Offer]:
-    """Shipped offers of the tiers that the catalogue knows of but does not list today."""
+    """Shipped offers of tiers that the provider has but the catalogue does not list today."""
     listed = {offer.tier for offer in read}
     missing = set(provider.tiers.values()) - listed
     return [offer for offer in shipped if offer.provider == provider.provider and offer.tier in missing]

@@ -1,1 +1,1 @@
-"""A benchmark from outside: its process, what it says, and what is kept of it."""
+"""The benchmark as seen by the planner: its process, its messages, and the results that are stored."""

@@ -1,4 +1,4 @@
-"""What a front end hears of a benchmark run. One of `Finished` and `Failed` is the last event, always."""
+"""Events of a benchmark run, as front ends receive them. The last one is always `Finished` or `Failed`."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ class PointSkipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRestarted:
-    """A worker ended before its time and another goes on with the next point; the point it broke on is told as done before."""
+    """A worker ended before its time and another goes on with the next point; the point it broke on came as `PointDone` before."""
 
     reason: str
     """How the worker ended, and during which point."""
     number: int
-    """Of the restart, from 1."""
+    """Number of the restart, from 1."""
     most: int
     """Restarts a run may have."""
 

@@ -1,10 +1,10 @@
-"""Which Python measures: the one asked for is looked at, without loading torch, before anything is started with it."""
+"""The Python that measures: probed for its version and its torch, without loading torch, before anything is started with it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,7 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class NoInterpreter:
-    """A Python that cannot, and what to do about it."""
+    """A Python that cannot measure, why, and what to do about it."""
 
     state: InterpreterState
     message: str
@@ -61,22 +61,11 @@ class NoInterpreter:
 
 def probe_interpreter(python: Path | None = None) -> Interpreter | NoInterpreter:
     """Look at `python`: a file, a command on PATH, or the folder of a virtual environment; None: the running Python."""
-    found = _executable(python)
-    if isinstance(found, NoInterpreter):
-        return found
-    try:
-        look = subprocess.run([found, "-c", LOOK], capture_output=True, timeout=LOOK_S, check=False, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        return _silent(found)
-    except (OSError, ValueError) as refused:
-        return _unstartable(found, refused)
-    return _judged(found, look.stdout, look.stderr)
+    return asyncio.run(probe_interpreter_async(python))
 
 
 async def probe_interpreter_async(python: Path | None = None) -> Interpreter | NoInterpreter:
     """`probe_interpreter` without holding up the event loop; the interpreter is killed when the task is cancelled."""
-    import asyncio
-
     found = _executable(python)
     if isinstance(found, NoInterpreter):
         return found
@@ -86,12 +75,13 @@ async def probe_interpreter_async(python: Path | None = None) -> Interpreter | N
             found, "-c", LOOK, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
         )
     except (OSError, ValueError) as refused:
-        return _unstartable(found, refused)
+        why = getattr(refused, "strerror", None) or refused
+        return NoInterpreter("no-interpreter", f"{found} cannot be started: {why}.", OTHER)
     try:
         async with asyncio.timeout(LOOK_S):
             output, errors = await process.communicate()
     except TimeoutError:
-        return _silent(found)
+        return NoInterpreter("not-python", f"{found} did not answer within {LOOK_S:.0f} s.", OTHER)
     finally:
         if process.returncode is None:
             process.kill()
@@ -116,14 +106,6 @@ def _judged(found: str, output: bytes, errors: bytes) -> Interpreter | NoInterpr
             "Name one that has it with --python PATH, or install it here: pip install 'gpu-planner[bench]'.",
         )
     return Interpreter(Path(found), version, str(facts["torch"]))
-
-
-def _silent(found: str) -> NoInterpreter:
-    return NoInterpreter("not-python", f"{found} did not answer within {LOOK_S:.0f} s.", OTHER)
-
-
-def _unstartable(found: str, refused: Exception) -> NoInterpreter:
-    return NoInterpreter("no-interpreter", f"{found} cannot be started: {getattr(refused, 'strerror', None) or refused}.", OTHER)
 
 
 def _executable(python: Path | None) -> str | NoInterpreter:

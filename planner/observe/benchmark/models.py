@@ -1,4 +1,4 @@
-"""What a suite promises, and a model as the benchmark is told it: the products that its layers are made of."""
+"""Options of the benchmark that depend on a suite or a model: time limits, and the matrix products of the model's layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 LONGEST_S = protocol.PROMISED_S
 """Suite -> the longest it takes on a GPU."""
 WITH_PRODUCTS = ("quick", "standard")
-"""Suites that measure the products of a model besides."""
+"""Suites that also measure the products of a model."""
 
 
 def product_options(architecture: Architecture) -> tuple[str, ...]:

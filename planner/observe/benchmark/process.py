@@ -155,7 +155,7 @@ class BenchRun:
             try:
                 if self._stopping.is_set():
                     await worker.stop()
-                async for event in self._messages(worker):
+                async for event in self._events_from(worker):
                     yield event
             finally:
                 await worker.close()
@@ -177,7 +177,7 @@ class BenchRun:
         if journal is not None:
             close_journal(journal, self._recorder.store)
 
-    async def _messages(self, worker: Worker) -> AsyncIterator[Event]:
+    async def _events_from(self, worker: Worker) -> AsyncIterator[Event]:
         """The events of one worker, until it has closed its pipe or hangs."""
         watch = HangWatch(self.request.silence_s)
         lines = protocol.Lines()

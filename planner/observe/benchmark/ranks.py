@@ -1,4 +1,4 @@
-"""Under torchrun: one of the started programs measures and keeps the results, the others are its ranks."""
+"""Benchmarks under torchrun: one of the started programs measures and stores the results, the others are its ranks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUITE = "collectives"
 
 
 def rank_of(environment: Mapping[str, str]) -> int | None:
-    """This program's rank among those torchrun started; None outside of it."""
+    """This program's rank among those that torchrun started; None outside torchrun."""
     rank, ranks = environment.get("RANK", ""), environment.get("WORLD_SIZE", "")
     return int(rank) if rank.isdigit() and ranks.isdigit() and int(ranks) > 1 else None
 

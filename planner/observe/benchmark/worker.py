@@ -1,4 +1,4 @@
-"""The benchmark's process: started in a session of its own, heard through a pipe, ended within a second.
+"""The benchmark's process: started in a session of its own, read through a pipe, ended within a second.
 
 It is started as `PYTHON -u …/bench`: a foreign interpreter gets that one package and nothing else of the environment the
 planner lives in (no PYTHONPATH, which would put all of it in front of its own packages).
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 POLITE_S = 0.5
-"""A worker asked to stop has this long before it is killed: cancelling ends within a second."""
+"""How long a worker has to stop before it is killed: cancelling ends within a second."""
 LAST_LINES = 20
 QUIET_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
 """Spinning OpenMP threads on a shared CPU gave figures wrong by factors of 14 to 140 that agreed with each other."""
@@ -71,12 +71,12 @@ class Worker:
         return self._process.returncode
 
     async def read(self, most_s: float) -> bytes:
-        """The next bytes it says; empty when it has closed the pipe. Raises `TimeoutError`."""
+        """The next bytes it sends; empty when it has closed the pipe. Raises `TimeoutError`."""
         async with asyncio.timeout(most_s):
             return await self._reader.read(1 << 16)
 
     async def stop(self) -> None:
-        """Ask, wait half a second, kill; returns when it is gone."""
+        """Request an end, wait half a second, kill; returns when it is gone."""
         if self.status is None:
             with contextlib.suppress(OSError, RuntimeError, AttributeError):
                 self._process.stdin.write(b"stop\n")  # type: ignore[union-attr]  # absent only once closed, which is suppressed
@@ -86,20 +86,20 @@ class Worker:
         await self.kill()
 
     async def wait(self, most_s: float) -> None:
-        """Until it has ended, or `most_s` seconds have passed."""
+        """Wait until it has ended, or `most_s` seconds have passed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most_s):
                 await self._process.wait()
 
     async def kill(self) -> None:
-        """The whole process group, at once; nothing when it has ended."""
+        """Kill the whole process group at once, unless it has ended."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
         await self._process.wait()
 
     async def close(self) -> None:
-        """Let go of everything; a worker still running is killed, and what it started. `last_lines` are complete afterwards."""
+        """Release everything; a worker that still runs is killed with all it started. `last_lines` are complete afterwards."""
         await self.kill()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)

@@ -1,1 +1,1 @@
-"""What the NVIDIA driver tells of its GPUs, through NVML."""
+"""GPUs as the NVIDIA driver reports them, through NVML."""

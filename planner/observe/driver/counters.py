@@ -43,17 +43,12 @@ class Field(NamedTuple):
     """Multiplies the raw value into SI."""
 
 
-def _memory_v2(memory: Any) -> tuple[Any, ...]:
+def _memory(memory: Any) -> tuple[Any, ...]:
+    """Total, reserved, used and free bytes; the older call does not know what the driver reserves, and counts it as used."""
     if memory.total <= 0:
         return (None, None, None, None)
-    return (float(memory.total), float(memory.reserved), float(memory.used), float(memory.free))
-
-
-def _memory_v1(memory: Any) -> tuple[Any, ...]:
-    """The older call counts what the driver reserves as used."""
-    if memory.total <= 0:
-        return (None, None, None, None)
-    return (float(memory.total), None, float(memory.used), float(memory.free))
+    reserved = getattr(memory, "reserved", None)
+    return (float(memory.total), None if reserved is None else float(reserved), float(memory.used), float(memory.free))
 
 
 EVENT_REASONS = {
@@ -84,8 +79,8 @@ MEMORY = Query(
     "nvmlDeviceGetMemoryInfo",
     (MEMORY_V2,),
     ("memory_total_bytes", "memory_reserved_bytes", "memory_used_bytes", "memory_free_bytes"),
-    _memory_v2,
-    ("nvmlDeviceGetMemoryInfo", (), _memory_v1),
+    _memory,
+    ("nvmlDeviceGetMemoryInfo", (), _memory),
 )
 
 FAST_QUERIES = (
@@ -167,7 +162,7 @@ HEALTH_QUERIES = (
         lambda pending: (bool(pending),),
     ),
 )
-"""Asked with the slow ones: what tells of failing memory."""
+"""Counters of failing memory, read with the slow ones."""
 
 POWER_USAGE = Query("power", "nvmlDeviceGetPowerUsage", (), ("power_w",), lambda milliwatts: (milliwatts / 1e3,))
 """The older power call: instantaneous up to compute capability 8.0 (GA100), an average over one second after it."""

@@ -1,9 +1,9 @@
-"""One GPU behind NVML: what it is, what it can tell, and its readings with a reason for everything it does not tell."""
+"""One GPU behind NVML: its identity, its counters, and its readings, with a reason for every value that is absent."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,11 @@ class Reading:
     values: dict[str, Any] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def absent(cls, names: Iterable[str], reason: str) -> Reading:
+        """No value of any of these fields, all for one reason."""
+        return cls({}, dict.fromkeys(names, reason))
+
     def set(self, name: str, value: Any, reason: str = "no value") -> None:
         """Note one field: its value, or the reason when it is None."""
         if value is None:
@@ -46,14 +51,14 @@ class Reading:
             self.values[name] = value
 
     def take(self, part: Reading) -> None:
-        """Add what `part` says."""
+        """Add the values and reasons of `part`."""
         self.values.update(part.values)
         self.reasons.update(part.reasons)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What does not change while the driver runs."""
+    """Properties that do not change while the driver runs."""
 
     uuid: str
     name: str
@@ -73,7 +78,7 @@ class NvmlDevice:
         self.state: CapabilityState = "ok"
         """'ok', or why nothing can be read of it now."""
         self.capabilities: dict[str, CapabilityState] = {}
-        """Counter -> how it stood when last asked."""
+        """Counter -> its state when it was last read."""
         self.mig_enabled: bool | None = None
         self._handle: Any = None
         self._gpm: GpmRing | None = None
@@ -113,7 +118,7 @@ class NvmlDevice:
     def ask(self, counter: str, function: str, *arguments: Any) -> Any:
         """The answer of one NVML call on this GPU, None when it gives none; the capability table remembers why.
 
-        A counter that this GPU will never give is not asked again.
+        A counter that this GPU will never give is not read again.
         """
         if self.capabilities.get(counter) in LASTING:
             return None
@@ -149,15 +154,15 @@ class NvmlDevice:
         return reading
 
     def _fields(self, counter: str, fields: Sequence[Field]) -> Reading:
-        if self.capabilities.get(counter) in LASTING:
-            return Reading({}, {wanted.field: self._why(counter) for wanted in fields})
-        try:
-            values, reasons = split_states(self._nvml.field_values(self._handle, fields))
-        except NvmlError as error:
-            self._note(counter, error)
-            return Reading({}, {wanted.field: self._why(counter) for wanted in fields})
-        self.capabilities[counter] = "ok"
-        return Reading(dict(values), reasons)
+        if self.capabilities.get(counter) not in LASTING:
+            try:
+                values, reasons = split_states(self._nvml.field_values(self._handle, fields))
+            except NvmlError as error:
+                self._note(counter, error)
+            else:
+                self.capabilities[counter] = "ok"
+                return Reading(values, reasons)
+        return Reading.absent((wanted.field for wanted in fields), self._why(counter))
 
     def _power(self) -> Reading:
         reading = self._fields("power fields", FAST_FIELDS)
@@ -180,7 +185,7 @@ class NvmlDevice:
         return reading
 
     def has_gpm(self) -> bool:
-        """Whether this GPU offers hardware counter averages, as far as it told."""
+        """Whether this GPU has hardware counter averages, as far as is known."""
         if "GPM" not in self.capabilities:
             support = self.ask("GPM", "nvmlGpmQueryDeviceSupport")
             if support is not None and not support.isSupportedDevice:
@@ -201,13 +206,13 @@ class NvmlDevice:
         if not self.has_gpm():
             missing = NOT_WITH_MIG if self.mig_enabled else NO_GPM
             reason = missing if self.capabilities["GPM"] == "not supported" else self._why("GPM")
-            return Reading({}, dict.fromkeys(GPM_FIELDS, reason))
+            return Reading.absent(GPM_FIELDS, reason)
         self._gpm = self._gpm or GpmRing(self._nvml, lambda sample: self._nvml.call("nvmlGpmSampleGet", self._handle, sample))
         try:
             values, reasons = self._gpm.read()
         except NvmlError as error:
             self._note("GPM", error)
-            return Reading({}, dict.fromkeys(GPM_FIELDS, NOT_WITH_MIG if self.mig_enabled else self._why("GPM")))
+            return Reading.absent(GPM_FIELDS, NOT_WITH_MIG if self.mig_enabled else self._why("GPM"))
         self.capabilities["GPM"] = "ok"
         return Reading({**values, "counter_window_s": self._gpm.window_s}, reasons)
 
@@ -239,7 +244,7 @@ class NvmlDevice:
     def _read_mig_mode(self) -> None:
         modes = self.ask("MIG", "nvmlDeviceGetMigMode")
         enabled = bool(modes[0]) if modes is not None else None
-        if enabled != self.mig_enabled:  # what can be asked differs with and without slices
+        if enabled != self.mig_enabled:  # other counters exist with slices than without
             mig_standing = self.capabilities.get("MIG", "ok")
             self.capabilities = {"MIG": mig_standing}
             self.mig_enabled = enabled
@@ -250,7 +255,7 @@ class NvmlDevice:
             self._slices.close()
 
     def read_processes(self, table: ProcessTable | None) -> None:
-        """List who uses this GPU, for the snapshots from now on; without `table` they say nothing of it."""
+        """List who uses this GPU, for the snapshots from now on; without `table` they list nobody."""
         self._processes = Reading()
         if table is None or self.state != "ok":
             return
@@ -277,13 +282,8 @@ class NvmlDevice:
             for part in (self._gpm_reading(), self._power(), *(self._query(query) for query in FAST_QUERIES), self._processes):
                 merged.take(part)
             if self.mig_enabled:
-                merged.reasons.update(
-                    {
-                        name: NOT_WITH_MIG
-                        for name in ("kernel_resident_fraction", "memory_active_fraction")
-                        if name in merged.reasons
-                    }
-                )
+                whole_gpu = {"kernel_resident_fraction", "memory_active_fraction"} & merged.reasons.keys()
+                merged.reasons.update(dict.fromkeys(whole_gpu, NOT_WITH_MIG))
         mig = self._slices.read(self._handle) if self.state == "ok" and self.mig_enabled else ()
         lost = self.state != "ok"
         return DeviceSnapshot(

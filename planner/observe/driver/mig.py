@@ -11,7 +11,7 @@ from planner.observe.driver.nvml import Nvml, NvmlError
 from planner.observe.snapshot import REASON_TEXTS, MigSnapshot
 
 SLICE_GPM_FIELDS = tuple(name for name in GPM_FIELDS if name in MigSnapshot.__struct_fields__)
-"""Those of the hardware counters that mean something for a slice."""
+"""Hardware counters that exist for a slice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class MigSlices:
 
     @property
     def profiles(self) -> tuple[str, ...]:
-        """Of the slices last listed."""
+        """Profiles of the slices last listed."""
         return tuple(one.profile for one in self._slices)
 
     def list_again(self, parent: Any) -> None:

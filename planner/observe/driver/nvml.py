@@ -1,4 +1,4 @@
-"""The one door to NVML, and the only importer of pynvml: readings or an error with its state, never a setter.
+"""The only module that calls NVML (and imports pynvml): every call gives a reading or an error with its state; nothing is ever set.
 
 One `Nvml` is one open session with the driver. It belongs to the thread that polls it: calls serialise inside the driver anyway, and
 closing it while another thread is inside a call crashes the process.
@@ -72,7 +72,7 @@ class Nvml:
 
     @classmethod
     def open(cls) -> Self:
-        """Load the library and initialise it; raises `NvmlError`, whose `open_state` tells a missing driver from the rest."""
+        """Load the library and initialise it; raises `NvmlError`, whose `open_state` distinguishes a missing driver from other causes."""
         import pynvml
 
         nvml = cls(pynvml)

@@ -1,4 +1,4 @@
-"""Who uses a GPU: what the driver lists, and what this system tells of each process of the list.
+"""Processes on a GPU: the list that the driver gives, completed by what this system knows of each process.
 
 The driver counts processes as the host does. In a container those numbers are other processes', or nobody's, so nothing is looked up there.
 """

@@ -1,1 +1,1 @@
-"""Telemetry over time: polled here, recorded, or told by an exporter or a Prometheus server."""
+"""Telemetry over time: polled here, replayed from a recording, or read from an exporter or a Prometheus server."""

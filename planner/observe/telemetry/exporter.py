@@ -24,7 +24,7 @@ NOT_GIVEN = "the exporter does not give it"
 
 
 class Meaning(NamedTuple):
-    """What one metric fills."""
+    """The snapshot field that a metric fills, and the factor into SI units."""
 
     field: str
     scale: float = 1.0
@@ -72,7 +72,7 @@ DCGM = {
     "DEV_GPU_TEMP": Meaning("temperature_c"),
     "DEV_MEMORY_TEMP": Meaning("memory_temperature_c"),
 }
-"""Name after 'DCGM_FI_' -> what it means. DCGM 4.6 renamed some; both names stand here."""
+"""Name after 'DCGM_FI_' -> field. DCGM 4.6 renamed some; both names are listed."""
 DCGM_HEALTH = {
     "DEV_ECC_SBE_VOL_TOTAL": Meaning("ecc_corrected_volatile"),
     "DEV_ECC_DBE_VOL_TOTAL": Meaning("ecc_uncorrected_volatile"),
@@ -86,22 +86,22 @@ DCGM_HEALTH = {
     "DEV_RETIRED_DBE": Meaning("retired_pages_double_bit"),
     "DEV_RETIRED_PENDING": Meaning("page_retirement_pending"),
 }
-"""The same of what tells of failing memory, which no window of observation asks for."""
+"""The same for metrics of failing memory, which `read_fleet` does not query."""
 DCGM_REASONS = ("DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCK_THROTTLE_REASONS")
 OWN = {name: Meaning(field) for field, name, _ in DEVICE_METRICS}
 READ_FIELDS = {meaning.field for meaning in (*DCGM.values(), *DCGM_HEALTH.values(), *OWN.values())}
 
 
 class Place(NamedTuple):
-    """Which GPU, or slice of one, a sample is of."""
+    """The GPU, or slice of one, that a sample belongs to."""
 
     gpu: str
     part: str
-    """Id of the GPU instance; empty: the whole GPU."""
+    """Id of the GPU instance; empty for the whole GPU."""
 
 
 def read_exporter(url: str) -> Snapshot:
-    """What the exporter at `url` says now; raises `UserError` when it does not answer, or says nothing of GPUs."""
+    """One snapshot from the exporter at `url`; raises `UserError` when it does not answer, or has no metric of a GPU."""
     began_s = time.monotonic()
     text = fetched(url, "--source")
     devices = devices_of(read_samples(text, url))
@@ -115,7 +115,7 @@ def read_exporter(url: str) -> Snapshot:
 def snapshot_of(
     devices: tuple[DeviceSnapshot, ...], source: str, taken_at: dt.datetime, taken_at_s: float, collect_s: float = 0.0
 ) -> Snapshot:
-    """A snapshot without a host: exporters tell of GPUs."""
+    """A snapshot without a host, since exporters describe GPUs only."""
     return Snapshot(
         taken_at=taken_at.isoformat(timespec="milliseconds"),
         taken_at_s=taken_at_s,
@@ -130,7 +130,7 @@ def snapshot_of(
 
 
 def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
-    """The text at `url`; raises `UserError` naming the option it was given with."""
+    """The text at `url`; raises `UserError` naming the option that `url` was given with."""
     import http.client
     import urllib.error
     import urllib.request
@@ -153,7 +153,7 @@ def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
 
 
 def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
-    """The GPUs the samples tell of, by index, then by name."""
+    """The GPUs that appear in the samples, by index, then by name."""
     labels: dict[Place, dict[str, str]] = {}
     values: dict[Place, dict[str, float]] = {}
     reasons: dict[Place, int | list[str]] = {}
@@ -178,11 +178,11 @@ def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
 
 
 SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
-"""What tells one slice of a GPU from another; the first that is there counts."""
+"""Labels that identify a slice of a GPU; the first one present counts."""
 
 
 def meaning_of(name: str) -> Meaning | None:
-    """What the metric `name` fills; None: nothing we show."""
+    """The field that the metric `name` fills; None for a metric that is not shown."""
     if name.startswith("DCGM_FI_"):
         known = name.removeprefix("DCGM_FI_")
         return DCGM.get(known) or DCGM_HEALTH.get(known)
@@ -190,7 +190,7 @@ def meaning_of(name: str) -> Meaning | None:
 
 
 def place_of(labels: Mapping[str, str]) -> Place | None:
-    """The GPU that labels name by its index or, without one, its UUID; None: no GPU."""
+    """The GPU that the labels name by index or, without one, by UUID; None without either."""
     gpu = labels.get("gpu") or labels.get("UUID") or labels.get("uuid")
     part = next((label for name in SLICE_LABELS if (label := labels.get(name))), "")
     return Place(gpu, part) if gpu else None
@@ -240,7 +240,7 @@ def _slice(place: Place, labels: Mapping[str, str], known: dict[str, float]) -> 
 
 
 def _complete_memory(known: dict[str, float]) -> None:
-    """The total, where an exporter gives only what is used, free and (newer ones) reserved."""
+    """Add the total where an exporter gives only used, free and (newer ones) reserved memory."""
     if "memory_total_bytes" not in known and {"memory_used_bytes", "memory_free_bytes"} <= known.keys():
         parts = ("memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes")
         known["memory_total_bytes"] = sum(known.get(name, 0.0) for name in parts)

@@ -72,7 +72,7 @@ class Sample(NamedTuple):
 
 
 def prometheus_text(snapshot: Snapshot) -> str:
-    """`snapshot` in the text format, a metric after the other."""
+    """`snapshot` in the text format, one metric after the other."""
     lines: list[str] = []
     slices = [(device, part) for device in snapshot.devices for part in device.mig]
     for field, name, words in DEVICE_METRICS:
@@ -101,23 +101,23 @@ def prometheus_text(snapshot: Snapshot) -> str:
 
 
 def device_labels(device: DeviceSnapshot) -> dict[str, str]:
-    """What tells one GPU from another."""
+    """Labels that identify a GPU."""
     return {"gpu": str(device.index), "uuid": device.uuid or "", "name": device.name or ""}
 
 
 def slice_labels(device: DeviceSnapshot, part: MigSnapshot) -> dict[str, str]:
-    """What tells one slice from another; the number of its GPU instance only where the driver gives one."""
+    """Labels that identify a slice; the number of its GPU instance only where the driver gives one."""
     numbered = {} if part.gpu_instance is None else {"mig_gpu_instance": str(part.gpu_instance)}
     return {**device_labels(device), "mig_uuid": part.uuid or "", "mig_profile": part.profile, **numbered}
 
 
 def _metric(name: str, kind: str, words: str, found: Iterable[tuple[Mapping[str, str], float | None]]) -> Iterator[str]:
-    told = [(labels, value) for labels, value in found if value is not None]
-    if not told:
+    known = [(labels, value) for labels, value in found if value is not None]
+    if not known:
         return
     yield f"# HELP {PREFIX}{name} {words}."
     yield f"# TYPE {PREFIX}{name} {kind}"
-    for labels, value in told:
+    for labels, value in known:
         inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
         yield f"{PREFIX}{name}{{{inner}}} {float(value)!r}" if inner else f"{PREFIX}{name} {float(value)!r}"
 

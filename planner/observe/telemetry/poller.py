@@ -1,4 +1,4 @@
-"""What this machine does now: one thread reads NVML and the host in two tiers and hands out frozen snapshots."""
+"""Telemetry of this machine: one thread reads NVML and the host, fast and slow counters apart, and hands on frozen snapshots."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FASTEST_INTERVAL_S = 0.1
 """Hardware counters refresh every 100 ms, and each reading takes a lock inside the driver."""
 SLOW_INTERVAL_S = 5.0
 PROCESSES_INTERVAL_S = 2.0
-"""How often who uses a GPU is asked, while somebody wants to know: graphics processes take the driver milliseconds."""
+"""How often processes are listed while somebody looks: graphics processes take the driver milliseconds."""
 REOPEN_INTERVAL_S = 30.0
-"""How often a missing driver is looked for again."""
+"""How often opening a missing driver is tried again."""
 TOLERANCE_S = 0.05
-"""A tick that comes this little early counts as on time."""
+"""A tick at most this early counts as on time."""
 LATE_S = 0.5
 STOP_WAIT_S = 0.05
-"""How long stopping waits for a reading to end; a call stuck in the driver is left behind."""
+"""How long stopping waits for a reading to end; a call stuck in the driver is abandoned."""
 
 
 class Poller(Telemetry):
@@ -60,7 +60,7 @@ class Poller(Telemetry):
 
     @property
     def pace_s(self) -> float:
-        """From one reading to the next as it is now."""
+        """The interval from one reading to the next as it is now."""
         return max(self._interval_s, self._slow_interval_s) if self._thinned else self._interval_s
 
     @property
@@ -79,7 +79,7 @@ class Poller(Telemetry):
 
     @property
     def lists_processes(self) -> bool:
-        """Whether snapshots tell who uses each GPU, asked anew every two seconds; set it for as long as somebody looks."""
+        """Whether snapshots list who uses each GPU, read every two seconds; set it for as long as somebody looks."""
         return self._lists_processes
 
     @lists_processes.setter
@@ -113,7 +113,7 @@ class Poller(Telemetry):
         return latest.age_s(now_s)
 
     def _hurry(self, *, read: bool = True) -> None:
-        """Have the thread look at what was changed; `read`: and read at once."""
+        """Wake the thread after a change; `read`: and have it read at once."""
         if read:
             self._at_once, self._due_s = True, time.monotonic()
         self._wake.set()
@@ -137,7 +137,7 @@ class Poller(Telemetry):
                     self._list_processes(nvml, table, began_s)
                     found = take_snapshot(nvml, host_reader, slow=slow, interval_s=self.pace_s, state=state, detail=detail)
                     if not self._stopping:
-                        self._tell(found)
+                        self._publish(found)
                 self._rest(began_s)
         except Exception as failure:  # noqa: BLE001  # a thread has no caller to tell; its owner shows `failure` as a stopped pane
             self.failure = failure
@@ -152,7 +152,7 @@ class Poller(Telemetry):
             return None, error.open_state, describe_failure(error)
 
     def _list_processes(self, nvml: DriverSession | None, table: ProcessTable, now_s: float) -> None:
-        """Have snapshots say who uses each GPU, where somebody wants to know and it is time to ask again."""
+        """List who uses each GPU for the next snapshots, where somebody looks and it is time to read again."""
         if nvml is None:
             return
         if not self._lists_processes and self._listed_at_s is not None:
@@ -164,7 +164,7 @@ class Poller(Telemetry):
             read_processes(nvml, table)
 
     def _rest(self, began_s: float) -> None:
-        """Wait for the next tick; `stop` and whatever calls `_hurry` are heeded meanwhile."""
+        """Wait for the next tick, or until `stop` or `_hurry` is called."""
         while not (self._stopping or self._at_once):
             self._due_s = began_s + self.pace_s
             left_s = None if self._paused else self._due_s - time.monotonic()

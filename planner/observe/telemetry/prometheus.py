@@ -1,4 +1,4 @@
-"""What a Prometheus server has kept of a fleet's GPUs: one range query, told as the snapshots of each host."""
+"""The GPUs of a fleet over time, by one range query to a Prometheus server, as snapshots of each host."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from planner.observe.telemetry.exporter import DCGM, DCGM_REASONS, devices_of, f
 from planner.observe.telemetry.exposition import PREFIX, Sample
 
 HOST_LABELS = ("Hostname", "hostname", "node", "instance")
-"""Which label names the host, the most telling first."""
+"""Labels that name the host, the most specific first."""
 MOST_POINTS = 240
-"""Readings of one series; a longer window is read in longer steps."""
+"""Most readings of one series; a longer window is read in longer steps."""
 LEAST_STEP_S = 1.0
 QUERY_TIMEOUT_S = 30.0
 
@@ -32,8 +32,8 @@ def read_fleet(server: str, seconds: float, *, match: str = "", step_s: float | 
     step = step_s or max(LEAST_STEP_S, seconds / MOST_POINTS)
     names = "|".join([f"DCGM_FI_({'|'.join(sorted([*DCGM, *DCGM_REASONS]))})", f"{PREFIX}.+"])
     selector = f'{{__name__=~"{names}"' + (f",{match}" if match else "") + "}"
-    asked = urlencode({"query": selector, "start": f"{end - seconds:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"})
-    answer = _decoded(fetched(f"{server.rstrip('/')}/api/v1/query_range?{asked}", "--prometheus", QUERY_TIMEOUT_S), server)
+    query = urlencode({"query": selector, "start": f"{end - seconds:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"})
+    answer = _decoded(fetched(f"{server.rstrip('/')}/api/v1/query_range?{query}", "--prometheus", QUERY_TIMEOUT_S), server)
     by_host: dict[str, dict[float, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for series in answer:
         labels: dict[str, str] = series["metric"]

@@ -74,7 +74,7 @@ def take_snapshot(
 
 
 def read_processes(nvml: DriverSession, table: ProcessTable | None) -> None:
-    """List who uses each GPU, for the snapshots from now on; without `table` they say nothing of it."""
+    """List who uses each GPU, for the snapshots from now on; without `table` they list nobody."""
     for device in nvml.devices:
         device.read_processes(table)
 

@@ -1,4 +1,4 @@
-"""Recordings of telemetry: a file of JSON lines, one snapshot each, bounded in size; and how they are read again.
+"""Recordings of telemetry: files of JSON lines, one snapshot each, bounded in size, written and read.
 
 A line that begins with # is a comment. When FILE is full it becomes FILE.1, FILE.1 becomes FILE.2, and the oldest part goes.
 """
@@ -19,7 +19,7 @@ from planner.observe.snapshot import Snapshot
 from planner.units import MIB
 
 DEFAULT_LIMIT_BYTES = 256 * MIB
-"""Of all parts together: about a day of one GPU at one reading a second, a quarter of it with eight."""
+"""Limit of all parts together: about a day of one GPU at one reading a second, a quarter of a day with eight."""
 PARTS = 4
 """FILE and the parts before it."""
 
@@ -84,11 +84,11 @@ class Recording:
     """A recording that was read whole."""
 
     name: str
-    """What a badge calls it: 'demo', or the file's name."""
+    """Its name on a badge: 'demo', or 'replay' and the file's name."""
     snapshots: tuple[Snapshot, ...]
     """In the order in which they were taken; at least one."""
     unreadable: tuple[int, ...] = ()
-    """Numbers of lines, over all parts, that are no snapshots: what a process that was killed left behind."""
+    """Numbers of the lines, over all parts, that are no snapshots; a process that is killed may leave one."""
 
     @property
     def seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""What every source of telemetry is: a daemon thread that tells snapshots until it is stopped or has no more."""
+"""The interface of every source of telemetry: a daemon thread that hands on snapshots until it is stopped or has no more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Telemetry(ABC):
         self.latest: Snapshot | None = None
         """The last snapshot; None before the first."""
         self.failure: Exception | None = None
-        """What ended the thread, if not `stop` and not the end."""
+        """The exception that ended the thread; None while it runs, and after an orderly end."""
         self._on_snapshot = on_snapshot
         self._wake = threading.Event()
         self._stopping = self._paused = False
@@ -27,7 +27,7 @@ class Telemetry(ABC):
 
     @property
     def paused(self) -> bool:
-        """Whether nothing is told for now."""
+        """Whether no snapshots are handed on for now."""
         return self._paused
 
     @property
@@ -37,16 +37,16 @@ class Telemetry(ABC):
 
     @abstractmethod
     def stale_for_s(self) -> float | None:
-        """Seconds without an answer that was due; None while there is nothing amiss."""
+        """Seconds since an answer was due; None while none is late."""
 
     def start(self) -> None:
-        """Begin; whatever takes time is done in the thread."""
+        """Start the thread, which does everything that takes time."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
             self._thread.start()
 
     def pause(self) -> None:
-        """Tell nothing until `resume`."""
+        """Hand on no snapshots until `resume`."""
         self._paused = True
 
     def resume(self) -> None:
@@ -67,7 +67,7 @@ class Telemetry(ABC):
     def _run(self) -> None:
         """The thread's work: until `_stopping`, heeding `_paused` and `_wake`; what it raises becomes `failure`."""
 
-    def _tell(self, snapshot: Snapshot) -> None:
+    def _publish(self, snapshot: Snapshot) -> None:
         self.latest = snapshot
         if self._on_snapshot is not None:
             self._on_snapshot(snapshot)

@@ -1,4 +1,4 @@
-"""Telemetry that comes from elsewhere than this machine's driver, told as a `Poller` tells it: a recording, or an exporter."""
+"""Telemetry from elsewhere than this machine's driver, with the interface of a `Poller`: a recording, or an exporter."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from planner.observe.telemetry.recording import Recording
 from planner.observe.telemetry.source import Telemetry
 
 LONGEST_GAP_S = 10.0
-"""A recording that was interrupted goes on after at most this long."""
+"""Longest pause in the replay of a recording that was interrupted."""
 
 
 class Due(NamedTuple):
-    """A snapshot, and how long it stands before the next one is asked for."""
+    """A snapshot, and how long to wait before the next one."""
 
     snapshot: Snapshot | None
     """None: no answer this time."""
@@ -23,7 +23,7 @@ class Due(NamedTuple):
 
 
 class Stream(Telemetry):
-    """Asks `following` for the next snapshot, tells it, and rests; `following` answers None at the end."""
+    """Calls `following` for the next snapshot, hands it on, and waits; `following` returns None at the end."""
 
     def __init__(self, following: Callable[[], Due | None], on_snapshot: Callable[[Snapshot], None] | None = None) -> None:
         super().__init__(on_snapshot)
@@ -43,12 +43,6 @@ class Stream(Telemetry):
         late_s = time.monotonic() - self._due_s
         return late_s if late_s > 1.0 else None
 
-    def _publish(self, due: Due) -> None:
-        if due.snapshot is None:
-            return
-        self._due_s = time.monotonic() + due.rest_s
-        self._tell(due.snapshot)
-
     def _run(self) -> None:
         try:
             while not self._stopping:
@@ -58,7 +52,9 @@ class Stream(Telemetry):
                     if due is None or self._stopping:
                         break
                     rest_s = due.rest_s
-                    self._publish(due)
+                    if due.snapshot is not None:
+                        self._due_s = time.monotonic() + due.rest_s
+                        self._publish(due.snapshot)
                 self._wake.wait(rest_s)
                 self._wake.clear()
         except Exception as failure:  # noqa: BLE001  # a thread has no caller to tell; its owner raises or shows `failure`

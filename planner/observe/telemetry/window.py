@@ -1,4 +1,4 @@
-"""From the snapshots of a window to what right-sizing reads: one `Observed` for each GPU that was there."""
+"""Summary of a window of snapshots for right-sizing: one `Observed` for each GPU."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ MEANS = {
     "sm_clock_hz": "sm_clock_hz",
     "max_sm_clock_hz": "max_sm_clock_hz",
 }
-"""Field of `Observed` -> field of a snapshot, of which it is the mean over the readings in which something ran."""
+"""Field of `Observed` -> field of a snapshot; the mean over the readings in which something ran."""
 MEANS_OF_ALL = {"power_w": "drawn_power_w", "power_limit_w": "power_limit_w"}
-"""The same over all readings."""
-REASONS_THAT_TELL_NOTHING = {"idle", "application clocks"}
+"""The same, but the mean over all readings."""
+HARMLESS_REASONS = {"idle", "application clocks"}
 
 
 def observe(snapshots: Sequence[Snapshot], gpus: GpuCatalogue, host: str = "") -> list[Observed]:
@@ -112,12 +112,12 @@ def summed_over_slices(device: DeviceSnapshot, gpu: Gpu | None) -> DeviceSnapsho
 
 
 def activity_of(device: DeviceSnapshot) -> float | None:
-    """What tells whether something runs: the multiprocessors' counter, else time with a kernel."""
+    """Activity of a GPU, 0 to 1: the multiprocessors' counter, else the share of time with a kernel."""
     return device.sm_active_fraction if device.sm_active_fraction is not None else device.kernel_resident_fraction
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Of those that are known; None when none is."""
+    """Mean of the known values; None when none is known."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
@@ -130,9 +130,9 @@ def _held_back(readings: Sequence[DeviceSnapshot]) -> dict[str, float]:
             counted[reason].append(share)
     if counted:
         return {reason: sum(shares) / len(shares) for reason, shares in sorted(counted.items()) if any(shares)}
-    told = [one.event_reasons for one in readings if one.event_reasons is not None]
-    often = Counter(reason for reasons in told for reason in reasons if reason not in REASONS_THAT_TELL_NOTHING)
-    return {reason: count / len(told) for reason, count in sorted(often.items())}
+    known = [one.event_reasons for one in readings if one.event_reasons is not None]
+    often = Counter(reason for reasons in known for reason in reasons if reason not in HARMLESS_REASONS)
+    return {reason: count / len(known) for reason, count in sorted(often.items())}
 
 
 def _link_share(readings: Sequence[DeviceSnapshot], gpu: Gpu | None) -> float | None:

@@ -23,13 +23,10 @@ def _block(keys: ConfigKeys, width: int, heads: int, layers: int, vocabulary: in
         "gated": False,
         "vocabulary": vocabulary,
         "tied": keys.flag("tie_word_embeddings", default=True),
-        "attention_matrix": 4 * width * width,
-        "attention_vector": 4 * width,
+        "attention_bias": 4 * width,
         "mlp_vector": ffn + width,
         "centred": True,
-        "norm_vector": 4 * width,
-        "final_vector": 2 * width,
-        "cached_per_token": 2 * width,
+        "norm_parameters": 2 * width,
         "dense_layers": layers,
     }
 
@@ -37,12 +34,7 @@ def _block(keys: ConfigKeys, width: int, heads: int, layers: int, vocabulary: in
 def _grouped(sizes: dict[str, Any], kv_heads: int) -> dict[str, Any]:
     """`sizes` with `kv_heads` key/value heads instead of one a query head."""
     width, key = sizes["width"], kv_heads * sizes["head_dim"]
-    return sizes | {
-        "kv_heads": kv_heads,
-        "attention_matrix": 2 * width * width + 2 * width * key,
-        "attention_vector": 2 * width + 2 * key,
-        "cached_per_token": 2 * key,
-    }
+    return sizes | {"kv_heads": kv_heads, "attention_bias": 2 * width + 2 * key}
 
 
 @family("gpt2", Block(activation="gelu-new", narrow_softmax=True, attention_dropout=True))
@@ -63,10 +55,8 @@ def gptj(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {
         "tied": keys.flag("tie_word_embeddings", default=False),
         "rotary": True,
-        "attention_vector": 0,
+        "attention_bias": 0,
         "norms": 1,
-        "norm_vector": 2 * width,
-        "final_vector": 2 * width + vocabulary,
         "final_bias": vocabulary,
         "max_context": keys.size("n_positions", default=2048),
     }
@@ -81,7 +71,7 @@ def gpt_neox(keys: ConfigKeys) -> dict[str, Any]:
         "tied": keys.flag("tie_word_embeddings", default=False),
         "rotary": True,
         "fused_qkv": True,
-        "attention_vector": sizes["attention_vector"] if biases else 0,
+        "attention_bias": sizes["attention_bias"] if biases else 0,
     }
 
 
@@ -100,9 +90,9 @@ def falcon(keys: ConfigKeys) -> dict[str, Any]:
     kv_heads = keys.size("num_kv_heads", default=heads) if new else 1 if one_head else heads
     norms = keys.size("num_ln_in_parallel_attn", default=2 if new else 1) if keys.flag("parallel_attn", default=True) else 2
     alibi = keys.flag("alibi", default=False)
-    sizes = _grouped(sizes, kv_heads) | {"norms": norms, "norm_vector": 2 * norms * width, "fused_qkv": True}
+    sizes = _grouped(sizes, kv_heads) | {"norms": norms, "fused_qkv": True}
     sizes |= {"alibi": alibi, "rotary": not alibi}
-    return sizes if keys.flag("bias", default=False) else sizes | {"attention_vector": 0, "mlp_vector": 0}
+    return sizes if keys.flag("bias", default=False) else sizes | {"attention_bias": 0, "mlp_vector": 0}
 
 
 @family("mpt", eager_attention=True)
@@ -116,10 +106,9 @@ def mpt(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {
         "alibi": True,
         "fused_qkv": True,
-        "attention_vector": 0,
+        "attention_bias": 0,
         "mlp_vector": 0,
-        "norm_vector": 2 * width,
-        "final_vector": width,
+        "norm_parameters": width,
         "max_context": keys.size("max_seq_len", default=2048),
     }
 
@@ -131,7 +120,7 @@ def bloom(keys: ConfigKeys) -> dict[str, Any]:
     heads, layers = keys.size("n_head", "num_attention_heads"), keys.size("n_layer", "num_hidden_layers")
     sizes = _block(keys, width, heads, layers, vocabulary, 4 * width)
     context = keys.count("seq_length") or None
-    return sizes | {"alibi": True, "fused_qkv": True, "final_vector": 4 * width, "max_context": context}
+    return sizes | {"alibi": True, "fused_qkv": True, "final_norms": 2, "max_context": context}
 
 
 @family("opt", Block(activation="relu"))
@@ -151,10 +140,10 @@ def opt(keys: ConfigKeys) -> dict[str, Any]:
         "output_matrix": projection,
         "learned_positions": positions + 2,
         "dropout": keys.share("dropout", default=0.1) > 0,
-        "attention_vector": sizes["attention_vector"] * biases,
+        "attention_bias": sizes["attention_bias"] * biases,
         "mlp_vector": sizes["mlp_vector"] * biases,
-        "norm_vector": sizes["norm_vector"] * affine,
-        "final_vector": 2 * width * (last and affine),
+        "norm_parameters": sizes["norm_parameters"] * affine,
+        "final_norms": int(last),
     }
 
 
@@ -176,9 +165,8 @@ def bert(keys: ConfigKeys) -> dict[str, Any]:
         "token_types": keys.size("type_vocab_size", default=2),
         "dropout": keys.share("hidden_dropout_prob", default=0.1) > 0,
         "output_matrix": width * width,
-        "final_vector": 4 * width + biases,
+        "final_norms": 2,
         "final_bias": biases,
-        "cached_per_token": 0,
     }
 
 
@@ -192,12 +180,8 @@ def phi(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {
         "tied": keys.flag("tie_word_embeddings", default=False),
         "rotary": True,
-        "attention_vector": sizes["attention_vector"] + 4 * sizes["head_dim"] * normed,
         "attention_norm": 4 * sizes["head_dim"] * normed,
-        "qk_norm": normed,
         "norms": 1,
-        "norm_vector": 2 * sizes["width"],
-        "final_vector": 2 * sizes["width"] + vocabulary,
         "final_bias": vocabulary,
     }
 

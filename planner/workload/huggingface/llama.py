@@ -46,13 +46,16 @@ def _sizes(
         "tied": keys.flag("tie_word_embeddings", default=tied),
         "rotary": True,
         "max_context": keys.count("max_position_embeddings") or None,
-        "attention_matrix": 2 * width * query + 2 * width * key,
-        "attention_vector": (query + 2 * key + width) * biases,
-        "norm_vector": 2 * width,
-        "final_vector": width,
-        "cached_per_token": 2 * key,
+        "attention_bias": (query + 2 * key + width) * biases,
+        "norm_parameters": width,
         "dense_layers": layers,
     }
+
+
+def _projected(sizes: dict[str, Any]) -> int:
+    """Elements of the query, key and value of one token: the biases of their projections."""
+    projected: int = (sizes["heads"] + 2 * sizes["kv_heads"]) * sizes["head_dim"]
+    return projected
 
 
 def _windowed(keys: ConfigKeys, sizes: dict[str, Any], window: int, otherwise: int) -> dict[str, Any]:
@@ -117,10 +120,8 @@ def qwen(keys: ConfigKeys) -> dict[str, Any]:
         "ffn": ffn,
         "max_context": keys.count("max_position_embeddings") or keys.count("seq_length") or None,
         "fused_qkv": True,
-        "attention_matrix": 4 * width * query,
-        "attention_vector": 3 * query + width * biases,
+        "attention_bias": 3 * query + width * biases,
         "mlp_vector": (2 * ffn + width) * biases,
-        "cached_per_token": 2 * query,
     }
 
 
@@ -128,23 +129,20 @@ def qwen(keys: ConfigKeys) -> dict[str, Any]:
 def qwen2(keys: ConfigKeys) -> dict[str, Any]:
     """Biases of query, key and value."""
     sizes = _qwen_windowed(keys, _sizes(keys, kv_heads=32))
-    return sizes | {"attention_vector": sizes["heads"] * sizes["head_dim"] + sizes["cached_per_token"]}
+    return sizes | {"attention_bias": _projected(sizes)}
 
 
 @family("qwen2_moe")
 def qwen2_moe(keys: ConfigKeys) -> dict[str, Any]:
     """As qwen2, with experts, one of them shared and gated."""
     sizes = _qwen_windowed(keys, _sizes(keys, kv_heads=16))
-    biases = sizes["heads"] * sizes["head_dim"] + sizes["cached_per_token"]
-    return (
-        sizes
-        | _qwen_experts(keys)
-        | {
-            "attention_vector": biases * keys.flag("qkv_bias", default=True),
-            "shared_ffn": keys.size("shared_expert_intermediate_size", default=5632),
-            "shared_gate": sizes["width"],
-        }
-    )
+    return {
+        **sizes,
+        **_qwen_experts(keys),
+        "attention_bias": _projected(sizes) * keys.flag("qkv_bias", default=True),
+        "shared_ffn": keys.size("shared_expert_intermediate_size", default=5632),
+        "shared_gate": sizes["width"],
+    }
 
 
 @family("qwen3")
@@ -162,8 +160,8 @@ def qwen3_moe(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _head_normed(sizes: dict[str, Any]) -> dict[str, Any]:
-    norms = 2 * sizes["head_dim"]
-    return sizes | {"attention_vector": sizes["attention_vector"] + norms, "attention_norm": norms, "qk_norm": True}
+    """`sizes` with norms of query and key over the head."""
+    return sizes | {"attention_norm": 2 * sizes["head_dim"]}
 
 
 def _qwen_experts(keys: ConfigKeys) -> dict[str, Any]:
@@ -206,15 +204,14 @@ def gemma3(keys: ConfigKeys) -> dict[str, Any]:
 
 def _gemma(keys: ConfigKeys, *, heads: int | None = None, vocabulary: int | None = None) -> dict[str, Any]:
     sizes = _sizes(keys, tied=True, heads=heads, kv_heads=4, head_dim=256, vocabulary=vocabulary, biased=True)
-    return sizes | {"norms": 4, "norm_vector": 4 * sizes["width"]}
+    return sizes | {"norms": 4}
 
 
 @family("olmo2", Block(wide_norms=True, branch_norms=True, plain_input=True))
 def olmo2(keys: ConfigKeys) -> dict[str, Any]:
     """q/k norms over the whole projection."""
     sizes = _sizes(keys, biased=True)
-    norms = sizes["heads"] * sizes["head_dim"] + sizes["cached_per_token"] // 2
-    return sizes | {"attention_vector": sizes["attention_vector"] + norms, "attention_norm": norms, "qk_norm": True}
+    return sizes | {"attention_norm": (sizes["heads"] + sizes["kv_heads"]) * sizes["head_dim"]}
 
 
 @family(
@@ -224,9 +221,9 @@ def gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
     """Biases of projections, router and experts, a learned sink a head; every other layer is windowed."""
     sizes = _sizes(keys, kv_heads=8, head_dim=64)
     width, experts = sizes["width"], keys.size("num_local_experts")
-    biases = sizes["heads"] * sizes["head_dim"] + sizes["cached_per_token"] + width
+    biases = _projected(sizes) + width
     return _windowed(keys, sizes, keys.count("sliding_window", absent=128), (sizes["layers"] + 1) // 2) | {
-        "attention_vector": biases * keys.flag("attention_bias", default=True) + sizes["heads"],
+        "attention_bias": biases * keys.flag("attention_bias", default=True),
         "sinks": sizes["heads"],
         "dense_layers": 0,
         "experts": experts,
@@ -258,17 +255,13 @@ def _latent(keys: ConfigKeys, *, first_dense: int, shared: int) -> dict[str, Any
     value, latent, query_rank = keys.size("v_head_dim"), keys.size("kv_lora_rank"), keys.count("q_lora_rank", absent=1536)
     sizes = _sizes(keys, head_dim=plain + rotary)
     width, heads = sizes["width"], sizes["heads"]
-    query = heads * (plain + rotary)
-    query_matrix = width * query_rank + query_rank * query if query_rank else width * query
     biases = (query_rank + latent + rotary + width) * keys.flag("attention_bias", default=False)
     expert_ffn = keys.size("moe_intermediate_size")
     return sizes | {
         "kv_heads": heads,
         "head_dim": plain + rotary,
-        "attention_matrix": query_matrix + width * (latent + rotary) + latent * heads * (plain + value) + heads * value * width,
-        "attention_vector": query_rank + latent + biases,
+        "attention_bias": biases,
         "attention_norm": query_rank + latent,
-        "cached_per_token": latent + rotary,
         "latent_rank": latent,
         "query_rank": query_rank,
         "rotary_dim": rotary,

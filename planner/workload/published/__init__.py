@@ -1,1 +1,1 @@
-"""Published measurements: files of them, read into requests and the values they should give."""
+"""Published measurements, read into requests and the values they should give."""

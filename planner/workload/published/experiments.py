@@ -1,4 +1,4 @@
-"""Published measurements: a folder of CSV files, one measured value a row, read into requests and the values they should give.
+"""Reads published measurements, CSV files with one measured value a row, into requests and the values they should give.
 
 Rows of a file with one `config_id` are one experiment. Units become SI, and every metric becomes the quantity of an answer it
 is compared with (`QUANTITIES`): rates per GPU become the deployment's, prompt rates seconds, sums over GPUs means.
@@ -19,7 +19,7 @@ from typing import Any
 from planner.errors import Problem, UserError
 from planner.schema import read_struct
 from planner.workload.published.names import model_key
-from planner.workload.published.rules import NotAsked, Row, request_fields
+from planner.workload.published.rules import NotPredicted, Row, request_fields
 from planner.workload.published.values import METRICS, Quantity, quantity_of
 from planner.workload.tasks import Request
 
@@ -61,7 +61,7 @@ class Experiment:
 
 @dataclass(slots=True)
 class PublishedSet:
-    """A folder of experiments, and how many rows were not asked, by reason."""
+    """The experiments of a folder, and how many rows were left out, by reason."""
 
     folder: str
     experiments: list[Experiment] = field(default_factory=list)
@@ -126,7 +126,7 @@ def _read_file(
                 continue
             try:
                 known.values.append(PublishedValue(*quantity_of(row, known.request, where), line))
-            except NotAsked as why:
+            except NotPredicted as why:
                 found.left_out[str(why)] += 1
             except UserError as error:
                 problems += error.problems
@@ -175,12 +175,12 @@ def _experiment(
     gpu_names: Container[str],
     problems: list[Problem],
 ) -> Experiment | str:
-    """The experiment, or why its rows are not asked; a request that is wrong in itself becomes problems."""
+    """The experiment, or why its rows are left out; a request that is wrong in itself becomes problems."""
     if row["gpu"].casefold() not in gpu_names:
         return f"GPU {row['gpu'] or 'not stated'}"
     try:
         request = read_struct(Request, request_fields(row, config_of), where)
-    except NotAsked as why:
+    except NotPredicted as why:
         return str(why)
     except UserError as error:
         problems += error.problems

@@ -1,4 +1,4 @@
-"""How sources of published measurements spell what the planner has a name for: tables, looked up exactly."""
+"""Spellings that sources of published measurements use, and the planner's names for them: tables, looked up exactly."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ENGINES = (
     ("flash-attention", "torch", False),
     ("torch", "torch", False),
 )
-"""Frameworks that are not here ask for no engine: the planner's own default answers."""
+"""A framework that is not here leaves the engine open, so that the default is used."""
 WEIGHTS = {
     "bnb-4bit": "nf4",
     "bnb.nf4": "nf4",
@@ -101,7 +101,7 @@ SAME_ARCHITECTURE = {
     "gpt-2-124m": "gpt2",
     "deepseek-r1": "deepseek-v3",
 }
-"""Models that are another one with other weights, and names without a version."""
+"""Models that have the architecture of another one, and names without a version."""
 
 
 def model_key(name: str) -> str:

@@ -1,7 +1,7 @@
-"""From a row of published measurements to a request: every rule in one place, each a table or one short function.
+"""Rules that make a request of a row of published measurements, each a table or one short function.
 
-A source that does not say enough for a request is left out with the reason (`NotAsked`); what a source leaves open and
-hardly matters is filled in as the rule's docstring says. Names are looked up exactly, after case and spelling are unified.
+A row that does not say enough for a request is left out with the reason (`NotPredicted`). What a source leaves open and hardly
+matters is filled in as the rule's docstring says. Names are looked up exactly, in lower case.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ PADDED_GPT_VOCABULARY = 51200
 """Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
 
 
-class NotAsked(Exception):  # noqa: N818  # an expected outcome: the source does not say enough, or asks what is not modelled
-    """Why no request can be made of a row."""
+class NotPredicted(Exception):  # noqa: N818  # an expected outcome: the source does not say enough, or asks what is not modelled
+    """The reason why no request can be made of a row."""
 
 
 def request_fields(row: Row, config_of: Callable[[str], Any]) -> dict[str, Any]:
-    """The fields of the request that the experiment of `row` is; raises `NotAsked`. `config_of`: a model's config or name."""
+    """The request fields for the experiment in `row`; raises `NotPredicted`. `config_of`: a model's config or name, by its key."""
     task = TASKS.get(row["task"])
     if task is None:
-        raise NotAsked(f"task {row['task']}")
+        raise NotPredicted(f"task {row['task']}")
     fields = {"model": _model(row, config_of), "gpu": row["gpu"], "task": task, "gpus": whole(row, "n_gpus") or 1}
     fields |= _layout(row, fields["gpus"]) | _precision(row) | _engine(row)
     if row["kv_precision"]:
         fields["kv_dtype"] = row["kv_precision"].lower()
         if fields["kv_dtype"] not in get_args(KvDtype):
-            raise NotAsked(f"cache of {row['kv_precision']} not modelled")
+            raise NotPredicted(f"cache of {row['kv_precision']} not modelled")
     return fields | {"generate": _lengths, "prefill": _lengths, "serve": _service}.get(task, _training)(row, fields)
 
 
@@ -67,7 +67,7 @@ def _model(row: Row, config_of: Callable[[str], Any]) -> Any:
     if key.split("-")[0] == "gpt" and layers and width and heads:
         sizes = {"n_layer": layers, "n_embd": width, "n_head": heads, "n_positions": whole(row, "seq_len") or 2048}
         return {"model_type": "gpt2", "vocab_size": whole(row, "vocab") or PADDED_GPT_VOCABULARY, **sizes}
-    raise NotAsked(f"architecture of {row['model']} not known")
+    raise NotPredicted(f"architecture of {row['model']} not known")
 
 
 def _layout(row: Row, gpus: int) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _precision(row: Row) -> dict[str, Any]:
     word = row["precision"].lower().split("-")[0].strip()
     dtype = {"dtype": DTYPES.get(word, word)} if word else {}
     if dtype and dtype["dtype"] not in get_args(Dtype):
-        raise NotAsked(f"precision {row['precision']} not modelled")
+        raise NotPredicted(f"precision {row['precision']} not modelled")
     named = [WEIGHTS_IN_NAMES[part] for part in re.split(r"[-_\s]+", row["model"].lower()) if part in WEIGHTS_IN_NAMES]
     given = row["weight_quant"].strip().lower() or (named[0] if named else "")
     return dtype | ({"weight_dtype": WEIGHTS.get(given, given)} if given else {})
@@ -124,7 +124,7 @@ def _lengths(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
 def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
     """Lengths, and the load: sequences at once, else a rate, else as many as fit."""
     if not (row["isl"] and row["osl"]):
-        raise NotAsked("token lengths not stated")
+        raise NotPredicted("token lengths not stated")
     load: dict[str, Any] = {"concurrency": whole(row, "concurrency") or "max"}
     if row["request_rate"] and not row["concurrency"]:
         load = {"request_rate_per_s": float(row["request_rate"])}
@@ -133,10 +133,10 @@ def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
     if not row["seq_len"] or not row["micro_batch"]:
-        raise NotAsked("sequence length or micro batch not stated")
+        raise NotPredicted("sequence length or micro batch not stated")
     sharding = row["sharding"].strip().lower().partition("=")[0]
     if fields["gpus"] > NODE_GPUS and not sharding and not any(name in fields for name in ("tp", "pp", "dp")):
-        raise NotAsked("layout of more than one node not stated")
+        raise NotPredicted("layout of more than one node not stated")
     optimizer, checkpointing = row["optimizer"].strip().lower(), row["checkpointing"].strip().lower()
     for given, known, what in (
         (optimizer, {"", *OPTIMIZERS}, "optimizer"),
@@ -144,7 +144,7 @@ def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
         (checkpointing, CHECKPOINTING, "checkpointing"),
     ):
         if given not in known:
-            raise NotAsked(f"{what} {given} not modelled")
+            raise NotPredicted(f"{what} {given} not modelled")
     found = {
         "sequence": whole(row, "seq_len"),
         "micro_batch": whole(row, "micro_batch"),
@@ -185,14 +185,14 @@ def _adapters(row: Row) -> dict[str, Any]:
     note = row["note"]
     method = re.search(r"\bmethod=(\w+)", note)
     if (method and method[1] != "LORA") or re.match(r"litgpt adapter", row["framework"]):
-        raise NotAsked("an adapter that is not LoRA")
+        raise NotPredicted("an adapter that is not LoRA")
     rank = re.search(r"\b(?:lora_)?r=(\d+)", note)
     targets: Any = "all-linear"
     listed = re.search(r"\btarget=\[([^\]]*)\]", note)
     if listed:
         targets = [name for name in LORA_TARGETS if f"'{name}_proj'" in listed[1]]
         if len(targets) != listed[1].count("'") // 2:
-            raise NotAsked(f"adapters on {listed[1]}")
+            raise NotPredicted(f"adapters on {listed[1]}")
     elif "q,v only" in note or "default targets" in note:
         targets = ["q", "v"]
     return {"rank": int(rank[1]) if rank else 8, "targets": targets}
@@ -204,7 +204,7 @@ def _torchtune(row: Row) -> dict[str, Any]:
         return {}
     step = re.search(r"\bstep (\d+):", row["note"])
     if not step or step[1] == "0":
-        raise NotAsked("torchtune recipe or padding not stated")
+        raise NotPredicted("torchtune recipe or padding not stated")
     number = int(step[1])
     return {
         "compile": number >= 2,

@@ -1,4 +1,4 @@
-"""What a published value says: its metric and unit, as a quantity of an answer in SI."""
+"""Metrics and units of published values, as quantities of an answer in SI."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from planner.errors import Problem, UserError
 from planner.units import GIB, MIB
-from planner.workload.published.rules import NotAsked, Row, whole
+from planner.workload.published.rules import NotPredicted, Row, whole
 from planner.workload.tasks import Request
 
 Quantity = Literal[
@@ -26,7 +26,7 @@ Quantity = Literal[
     "output_tokens_per_s",
     "requests_per_s",
 ]
-"""What of an answer a value is compared with. Memory is counted by the device (context, libraries and all), by PyTorch's
+"""The part of an answer that a value is compared with. Memory is counted by the device (context, libraries and all), by PyTorch's
 allocator as reserved, or as allocated."""
 
 METRICS: dict[str, Quantity] = {
@@ -58,14 +58,14 @@ BYTES = {"bytes": 1.0, "MB": 1e6, "MiB": float(MIB), "GB": 1e9, "GiB": float(GIB
 SECONDS = {"s": 1.0, "ms": 1e-3}
 RATES = {"tok/s": 1.0, "tok/s/GPU": 1.0, "seq/s": 1.0, "req/s": 1.0}
 ALLOCATED_SOURCES = ("github:Lightning-AI/litgpt", "github:QwenLM/Qwen3")
-"""Whose `peak_mem` is torch.cuda.max_memory_allocated, by the scripts they publish with the figures."""
+"""Sources whose `peak_mem` is torch.cuda.max_memory_allocated, by the scripts they publish with the figures."""
 TRAINING_RATES = frozenset({"tokens_per_s", "tokens_per_s_per_gpu", "step_s"})
 SHORTER_IN_FACT = re.compile(r"dynamic padding|mean length is far shorter")
 SUMMED = re.compile(r"(SUM over|summed over) GPUs")
 
 
 def quantity_of(row: Row, request: Request, where: str) -> tuple[Quantity, float]:
-    """(quantity, value) of a row; raises `NotAsked` where it says something else than the quantity means, `UserError` for a unit."""
+    """(quantity, value in SI) of a row; raises `NotPredicted` where the row means another quantity, `UserError` for an unknown unit."""
     metric, quantity, value, note = row["metric"], METRICS[row["metric"]], float(row["value"]), row["note"]
     if quantity == "fits":
         return quantity, float(not value)
@@ -79,9 +79,9 @@ def quantity_of(row: Row, request: Request, where: str) -> tuple[Quantity, float
     gpus = request.gpus or 1
     if quantity in TRAINING_RATES:
         if request.task not in {"train", "finetune"}:
-            raise NotAsked(f"{metric} of {row['task']}")
+            raise NotPredicted(f"{metric} of {row['task']}")
         if SHORTER_IN_FACT.search(note):
-            raise NotAsked("sequences shorter than stated")
+            raise NotPredicted("sequences shorter than stated")
         return quantity, value * (request.sequence or 1) if metric == "samples_per_s_total" else value
     if quantity == "device_bytes":
         counted: Quantity = "allocated_bytes" if metric == "peak_mem" and _is_allocated(row) else quantity

@@ -1,0 +1,1 @@
+"""`bench`: measure this machine, or write a job that measures elsewhere."""

@@ -1,0 +1,239 @@
+"""`gpu-planner bench`: measure this machine; results on stdout as they arrive, progress on stderr, everything kept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bench.protocol import SUITES
+from planner.cli.bench.elsewhere import suite_elsewhere, write_job
+from planner.cli.emit.measuring import FORMS, Form
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import Invocation, json_option, pass_invocation
+
+if TYPE_CHECKING:
+    from planner.cli.bench.narrator import Narrator
+    from planner.hardware.measurements.store import Store
+    from planner.observe.benchmark.events import BenchRequest, Failed, Finished
+    from planner.observe.benchmark.process import BenchRun
+    from planner.session import Session
+
+GPUS_A_NODE = 8
+"""GPUs of a node that is measured together with others, unless --ranks says."""
+WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "no-peers"}
+"""Failures that another option would have avoided."""
+
+
+@click.command()
+@click.option(
+    "--suite",
+    type=click.Choice(SUITES),
+    default="quick",
+    show_default=True,
+    help="quick: under a minute; standard: everything, in rounds, ten minutes at most; study: training steps over model sizes; "
+    "collectives: what several GPUs do together, over nodes too where torchrun starts it; smoke: a self-test, not used by plans.",
+)
+@click.option(
+    "--device", default="auto", show_default=True, metavar="NAME", help="cpu, cuda:0, cuda:1, …; auto: the first GPU, else the CPU."
+)
+@click.option(
+    "--python",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Interpreter whose torch is measured (or its environment's folder).",
+)
+@click.option("--model", metavar="NAME", help="Measure the matrix products of this model besides (quick and standard).")
+@click.option(
+    "--ranks",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="GPUs (or CPU processes) of the standard suite's collectives; all GPUs otherwise, or two processes.",
+)
+@click.option("--axis", type=click.Choice(["width", "batch"]), help="Of the study: what grows, the model (default) or the batch.")
+@click.option("--depth-law", metavar="LAW", help="Of the study: printed (default), log2, or a number of layers.")
+@click.option("--vocabulary", type=click.IntRange(min=1), metavar="N", help="Of the study's models.")
+@click.option("--cap", "cap_s", type=click.FloatRange(min=1), metavar="SECONDS", help="End after this time with what there is.")
+@click.option(
+    "--resume", is_flag=True, help="Leave out what the last run of this suite measured with the same machine and software."
+)
+@click.option(
+    "--emit",
+    type=click.Choice(FORMS),
+    help="Measure elsewhere: write a SkyPilot task, an sbatch script, a Dockerfile or a Kubernetes job.",
+)
+@click.option(
+    "--gpu", "gpus", multiple=True, metavar="NAME", help="With --emit: this GPU (repeat for more), not the plan's first ones."
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --emit: what N nodes do together (the suite collectives), of 8 GPUs each or as --ranks says.",
+)
+@click.option(
+    "--preset",
+    metavar="PRESET",
+    help="Measure the products of its model besides (quick and standard); with --emit: whose plan's first GPUs are measured.",
+)
+@json_option
+@pass_invocation
+@click.pass_context
+def bench(
+    ctx: click.Context,
+    invocation: Invocation,
+    suite: str,
+    device: str,
+    python: Path | None,
+    model: str | None,
+    ranks: int | None,
+    axis: str | None,
+    depth_law: str | None,
+    vocabulary: int | None,
+    cap_s: float | None,
+    resume: bool,
+    emit: Form | None,
+    gpus: tuple[str, ...],
+    nodes: int | None,
+    preset: str | None,
+    as_json: bool,
+) -> int:
+    """Measure this machine with torch. Plans rest on the results from then on.
+
+    Every result is kept as it arrives, so a run that is interrupted (Ctrl+C) has not been for nothing. With --json a line is
+    one measurement: `gpu-planner schema measurement`.
+    """
+    if emit is not None:
+        chosen = None if ctx.get_parameter_source("suite") is click.core.ParameterSource.DEFAULT else suite
+        over = nodes is not None and nodes > 1
+        spread = (ranks or (GPUS_A_NODE if over else 1), nodes or 1)
+        return write_job(invocation.session(), emit, suite_elsewhere(chosen, over=over), gpus, preset, model, spread)
+    of_study = {"--axis": axis, "--depth-law": depth_law, "--vocabulary": vocabulary}
+    _check_combination(suite, gpus, nodes, model, preset, of_study)
+    rank = _rank(suite)
+    if rank:
+        return asyncio.run(_as_rank(python, device))
+    session = invocation.session()
+    options = _worker_options(session, suite, model, preset, {**of_study, "--wall-cap-s": cap_s, "--ranks": ranks})
+    skip, skip_if = _measured_before(session.store, suite) if resume else ((), None)
+    from planner.observe.benchmark.events import BenchRequest
+    from planner.paths import state_folder
+
+    request = BenchRequest(
+        state=invocation.state or state_folder(),
+        suite=suite,
+        device=device,
+        python=python,
+        skip=skip,
+        skip_if=skip_if,
+        options=options,
+        restarts=rank is None,
+    )
+    return _measure(session, request, as_json=as_json)
+
+
+def _check_combination(
+    suite: str,
+    gpus: tuple[str, ...],
+    nodes: int | None,
+    model: str | None,
+    preset: str | None,
+    of_study: Mapping[str, str | int | None],
+) -> None:
+    """Raises `UsageError` for options of which one makes no sense beside another."""
+    if gpus or nodes is not None:
+        wrong = "--gpu" if gpus else "--nodes"
+        raise click.UsageError(f"{wrong} goes with --emit; what is measured here is chosen with --device, nodes by torchrun.")
+    if model is not None and preset is not None:
+        raise click.UsageError("--model and --preset both name a model; give one of them.")
+    if suite != "study" and (given := [name for name, value in of_study.items() if value is not None]):
+        raise click.UsageError(f"{', '.join(given)} concern the suite study only.")
+
+
+def _rank(suite: str) -> int | None:
+    """This process's number among those that torchrun started together; None where it runs alone."""
+    from planner.observe.benchmark.ranks import SUITE, rank_of
+
+    return rank_of(os.environ) if suite == SUITE else None
+
+
+def _worker_options(
+    session: Session, suite: str, model: str | None, preset: str | None, options: Mapping[str, str | float | None]
+) -> tuple[str, ...]:
+    """Arguments of the worker: the options that were given, then the products of a model where one is named."""
+    from planner.observe.benchmark.models import WITH_PRODUCTS, product_options
+
+    if (law := options.get("--depth-law")) is not None:
+        from planner.engine.study.sizes import depth_of
+
+        depth_of(256, str(law))
+    if (model or preset) and suite not in WITH_PRODUCTS:
+        raise click.UsageError(f"--{'model' if model else 'preset'} concerns the suites quick and standard only.")
+    of_model = model or (session.presets.load(preset).workload.model if preset else None)
+    given = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+    return (*given, *(product_options(session.architecture(of_model)) if of_model else ()))
+
+
+def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
+    """Run it to its end, reporting as it goes; returns the exit code."""
+    from planner.cli.bench.narrator import Narrator
+    from planner.observe.benchmark.process import BenchRun
+
+    narrator = Narrator(as_json=as_json, measured=session.log_prediction)
+    last = asyncio.run(_follow(BenchRun(request, session.store, session.canonical_name), narrator))
+    for warning in session.store.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return _exit_code(last)
+
+
+def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | None]:
+    """(points, fingerprint): what runs of `suite` under the fingerprint of the last one have measured."""
+    runs = [run for run in store.runs() if run.suite == suite]
+    if not runs:
+        return (), None
+    latest = store.latest(runs[0].device, runs[0].fingerprint, suite=suite)
+    return tuple(one.point for one in latest if one.reliable), runs[0].fingerprint
+
+
+async def _as_rank(python: Path | None, device: str) -> int:
+    """Be one of the ranks that torchrun started beside the first, which measures and keeps the results."""
+    from planner.observe.benchmark.interpreter import NoInterpreter, probe_interpreter
+    from planner.observe.benchmark.ranks import follow
+
+    found = probe_interpreter(python)
+    if isinstance(found, NoInterpreter):
+        print(f"error: {found.message} {found.next_step}", file=sys.stderr)
+        return ExitCode.WRONG_INPUT
+    return ExitCode.ANSWERED if await follow(found, device) == 0 else ExitCode.NOTHING_FOUND
+
+
+async def _follow(run: BenchRun, narrator: Narrator) -> Finished | Failed:
+    """Go through the events to the last; Ctrl+C asks the worker to stop, and the run then ends as cancelled."""
+    from planner.observe.benchmark.events import Failed, Finished
+
+    loop = asyncio.get_running_loop()
+    stopping: list[asyncio.Task[None]] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: stopping.append(loop.create_task(run.stop())))
+    try:
+        async for event in run.events():
+            narrator.report(event)
+            if isinstance(event, Finished | Failed):
+                return event
+    finally:
+        await asyncio.gather(run.stop(), *stopping)
+    raise AssertionError("a benchmark run ends with Finished or Failed")
+
+
+def _exit_code(last: Finished | Failed) -> int:
+    if last.state == "cancelled":
+        return ExitCode.INTERRUPTED
+    if last.state in WRONG_INPUT:
+        return ExitCode.WRONG_INPUT
+    return ExitCode.ANSWERED if last.state == "finished" and last.kept else ExitCode.NOTHING_FOUND

@@ -1,0 +1,1 @@
+"""Commands that list and show GPUs, models, presets, offers and ceilings."""

@@ -1,0 +1,86 @@
+"""`gpu-planner offers`: rental prices, listed or those of one GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.groups import DefaultGroup, LazyCommand
+from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.terminal.sections import print_columns, print_json
+from planner.hardware.prices.offers import Offer
+from planner.units import usd_text
+
+REFRESH = {"refresh": LazyCommand("planner.cli.catalogue.refresh", "refresh", "Fetch today's prices from the SkyPilot catalogue.")}
+
+
+@click.group(cls=DefaultGroup, default="list", lazy=REFRESH)
+def offers() -> None:
+    """Rental prices, each with its date and source."""
+
+
+@offers.command("list")
+@click.option("--provider", metavar="NAME", help="Of this provider only.")
+@json_option
+@pass_invocation
+def list_offers(invocation: Invocation, provider: str | None, as_json: bool) -> int:
+    """List every offer, cheapest GPU hour first."""
+    session = invocation.session()
+    known = session.offers
+    if provider is not None:
+        known = tuple(offer for offer in known if offer.provider.casefold() == provider.casefold())
+    return _print_offers(known, session.own_offers, as_json)
+
+
+@offers.command("show")
+@click.argument("gpu")
+@json_option
+@pass_invocation
+def show_offers(invocation: Invocation, gpu: str, as_json: bool) -> int:
+    """List the offers of one GPU, cheapest GPU hour first."""
+    session = invocation.session()
+    name = session.gpus.find(gpu).name
+    return _print_offers(tuple(offer for offer in session.offers if offer.gpu == name), session.own_offers, as_json)
+
+
+PRICES = (
+    ("$/h", "on_demand_usd_per_h"),
+    ("spot $/h", "spot_usd_per_h"),
+    ("1 year $/h", "reserved_1y_usd_per_h"),
+    ("3 years $/h", "reserved_3y_usd_per_h"),
+)
+"""Prices of the whole instance; a column that no offer has is left out."""
+
+
+def _print_offers(found: Sequence[Offer], own: Sequence[Offer], as_json: bool) -> int:
+    """Print `found` and say by the exit code whether there were any; `own` are those of the user's files."""
+    yours = {offer.provider for offer in own}
+
+    def price_per_gpu(offer: Offer) -> float:
+        price = offer.on_demand_usd_per_h or offer.spot_usd_per_h
+        return price / offer.gpus if price else float("inf")
+
+    ordered = sorted(found, key=price_per_gpu)
+    if as_json:
+        print_json(ordered)
+    else:
+        priced = [(head, name) for head, name in PRICES if any(getattr(offer, name) is not None for offer in ordered)]
+        heads = ("provider", "GPU", "×", "$/GPU-h", *(head for head, _ in priced), "instance", "region", "as of", "from")
+        rows = [
+            (
+                offer.provider,
+                offer.gpu,
+                str(offer.gpus),
+                usd_text(price_per_gpu(offer)),
+                *(usd_text(getattr(offer, name)) for _, name in priced),
+                offer.instance,
+                offer.region,
+                offer.as_of,
+                "yours" if offer.provider in yours else "shipped",
+            )
+            for offer in ordered
+        ]
+        print_columns(heads, rows, numeric=heads[2 : 4 + len(priced)])
+    return ExitCode.ANSWERED if ordered else ExitCode.NOTHING_FOUND

@@ -1,0 +1,129 @@
+"""`gpu-planner offers refresh`: today's prices from a public catalogue, in place of the shipped ones."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.terminal.sections import print_columns, print_json
+from planner.units import UNKNOWN, usd_text
+
+if TYPE_CHECKING:
+    from planner.hardware.prices.changes import Change
+    from planner.hardware.prices.refresh import Refreshed
+
+NAMED = 6
+"""Unknown accelerators listed in the summary; `--json` lists all."""
+
+
+@click.command()
+@click.option("--provider", "providers", multiple=True, metavar="NAME", help="Of this provider only; may be repeated.")
+@click.option("--source", metavar="URL|FOLDER", help="Another copy of the catalogue: <SOURCE>/<cloud>/vms.csv.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to wait for a server."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
+@json_option
+@pass_invocation
+def refresh(
+    invocation: Invocation, providers: Sequence[str], source: str | None, timeout_s: float, dry_run: bool, as_json: bool
+) -> int:
+    """Fetch today's prices from the SkyPilot catalogue.
+
+    They go to offers/ of your config folder, a file a provider, and replace its shipped offers until you remove the file. A provider that cannot
+    be read keeps the offers it has. Exit code 1: none could be read.
+    """
+    found = []
+    for one in invocation.session().refresh_offers(
+        providers, source=source, today=dt.datetime.now(dt.UTC).date(), dry_run=dry_run, timeout_s=timeout_s
+    ):
+        found.append(one)
+        for line in _narrated(one):
+            print(line, file=sys.stderr)
+    if as_json:
+        print_json(found)
+    else:
+        _print_summary(found)
+        if dry_run:
+            _print_changes(found)
+    return ExitCode.NOTHING_FOUND if all(one.state in {"failed", "own file"} for one in found) else ExitCode.ANSWERED
+
+
+def _narrated(one: Refreshed) -> Iterator[str]:
+    if one.state == "failed":
+        yield f"error: {one.provider}: {one.url}: {one.detail}"
+    elif one.detail:
+        yield f"{one.provider}: {one.url}: {one.detail}"
+    if one.unknown:
+        named = ", ".join(f"{name} ({count})" for name, count in list(one.unknown.items())[:NAMED])
+        more = f" and {len(one.unknown) - NAMED} more" if len(one.unknown) > NAMED else ""
+        yield f"{one.provider}: left out, the part is not known for certain: {named}{more}"
+    if one.unusable:
+        yield f"{one.provider}: {len(one.unusable)} lines cannot be read; {one.unusable[0]}"
+
+
+def _print_summary(found: Sequence[Refreshed]) -> None:
+    taken = [one for one in found if one.state in {"written", "would be written"}]
+    if not taken:
+        return
+
+    def count(one: Refreshed, kind: str) -> str:
+        return str(sum(change.kind == kind for change in one.changes))
+
+    heads = ("provider", "offers", "added", "gone", "repriced", "most", "kept", "as of", "state", "file")
+    rows = [
+        (
+            one.provider,
+            str(one.offers),
+            count(one, "added"),
+            count(one, "gone"),
+            count(one, "changed"),
+            _most(one.changes),
+            str(one.kept),
+            one.as_of or UNKNOWN,
+            one.state,
+            one.file or UNKNOWN,
+        )
+        for one in taken
+    ]
+    print_columns(heads, rows, numeric=heads[1:7])
+
+
+def _most(changes: Sequence[Change]) -> str:
+    """The largest relative change of a list price; they come in that order."""
+    return next((_share_text(change) for change in changes if change.kind == "changed"), UNKNOWN)
+
+
+def _share_text(change: Change) -> str:
+    from planner.hardware.prices.changes import share_of_change
+
+    share = share_of_change(change)
+    return UNKNOWN if share is None else f"{share:+.1%}"
+
+
+def _print_changes(found: Sequence[Refreshed]) -> None:
+    rows = [
+        (
+            one.provider,
+            change.kind,
+            change.instance,
+            f"{change.gpus} × {change.gpu}",
+            usd_text(change.on_demand_before_usd_per_h),
+            usd_text(change.on_demand_usd_per_h),
+            _share_text(change),
+            usd_text(change.spot_before_usd_per_h),
+            usd_text(change.spot_usd_per_h),
+        )
+        for one in found
+        for change in one.changes
+    ]
+    if rows:
+        print()
+        heads = ("provider", "offer", "instance", "GPUs", "$/h was", "$/h", "by", "spot was", "spot")
+        print_columns(heads, rows, numeric=heads[4:])

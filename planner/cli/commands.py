@@ -1,0 +1,38 @@
+"""The table of commands: each a module of its own, imported only when that command runs."""
+
+from __future__ import annotations
+
+from planner.cli.groups import LazyCommand
+
+COMMANDS = {
+    "plan": LazyCommand("planner.cli.plan.command", "plan", "Rank GPUs, counts and layouts for one workload."),
+    "report": LazyCommand(
+        "planner.cli.report", "report", "Write the decision for one workload, with its reasons, as a file to keep."
+    ),
+    "estimate": LazyCommand(
+        "planner.cli.estimate.command", "estimate", "Evaluate fully given candidates: JSON lines in, JSON lines out."
+    ),
+    "bench": LazyCommand("planner.cli.bench.command", "bench", "Measure this machine; results are kept and used by plan."),
+    "study": LazyCommand(
+        "planner.cli.study", "study", "Compute per dollar over model or batch sizes, and where the best GPU changes."
+    ),
+    "watch": LazyCommand("planner.cli.watch.command", "watch", "Telemetry of this machine's GPUs."),
+    "rightsize": LazyCommand(
+        "planner.cli.watch.rightsize", "rightsize", "Advice from what GPUs are seen to do, with what it saves."
+    ),
+    "gpus": LazyCommand("planner.cli.catalogue.gpus", "gpus", "List GPUs, or show one."),
+    "models": LazyCommand("planner.cli.catalogue.models", "models", "List models, or show one."),
+    "presets": LazyCommand("planner.cli.catalogue.presets", "presets", "List workload presets, or show one."),
+    "offers": LazyCommand("planner.cli.catalogue.offers", "offers", "List prices, or show those of one GPU."),
+    "ceilings": LazyCommand(
+        "planner.cli.catalogue.ceilings", "ceilings", "Show what a GPU is taken to reach, and what measuring changed."
+    ),
+    "measurements": LazyCommand(
+        "planner.cli.measurements.command", "measurements", "List, show, export, import or remove measurements."
+    ),
+    "schema": LazyCommand("planner.cli.schema", "schema", "Print the JSON Schema of what goes in and out."),
+    "validate": LazyCommand(
+        "planner.cli.validate.command", "validate", "Compare predictions with published measurements and your own."
+    ),
+    "doctor": LazyCommand("planner.cli.doctor", "doctor", "Show what there is: driver, torch, folders, prices."),
+}

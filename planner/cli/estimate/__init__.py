@@ -1,0 +1,1 @@
+"""`estimate`: JSON lines in, JSON lines out."""

@@ -1,0 +1,150 @@
+"""Copies of this process that answer a part of its lines, each on a processor of its own.
+
+A copy lives as long as its pipes: it ends with the process that made it, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+Lines = list[bytes]
+MOST_FORKS = 3
+"""More copies share so little that making them pays for few."""
+FEWEST_LINES = 768
+"""Fewer lines at once are not worth copies, which take some ten milliseconds to make."""
+
+
+def spare_processors() -> int:
+    """Copies that would find a processor to run on; 0 where processes cannot be copied safely."""
+    if sys.platform != "linux":
+        return 0
+    return min(MOST_FORKS, len(os.sched_getaffinity(0)) - 1)
+
+
+class Fork:
+    """A copy of this process that calls `answer` with the lines it is sent. Raises OSError where none can be made."""
+
+    def __init__(self, answer: Callable[[Lines], bytes], older: Sequence[Fork]) -> None:
+        from multiprocessing.connection import Pipe
+
+        self.pipe, other_end = Pipe()
+        sys.stdout.flush()
+        gc.freeze()  # what is there stays where it is, and shared
+        try:
+            with warnings.catch_warnings():  # Python 3.12 counts the idle threads of NumPy's library, which outlive a fork
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._process = os.fork()
+        except OSError:
+            self.pipe.close()
+            other_end.close()
+            raise
+        if not self._process:
+            _serve(answer, other_end, [one.pipe for one in (*older, self)])
+        other_end.close()
+
+    def send(self, lines: Lines) -> None:
+        """Hand over `lines`, whose answers `receive` returns."""
+        with contextlib.suppress(ConnectionError):  # `receive` will see that the copy is gone
+            self.pipe.send_bytes(b"\n".join(lines))
+
+    def receive(self) -> bytes | None:
+        """The answers to the lines sent last, once they are there; None if the copy has ended."""
+        try:
+            return self.pipe.recv_bytes()
+        except (EOFError, ConnectionError):
+            return None
+
+    def end(self) -> None:
+        """End the copy, whatever it is at."""
+        os.kill(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+        self.pipe.close()
+
+
+class Shared:
+    """Lines answered by this process and its copies, which are made for the first lines that are worth it."""
+
+    def __init__(self, answer: Callable[[Lines], bytes], forks: int) -> None:
+        self._answer, self._wanted = answer, forks
+        self._forks: list[Fork] = []
+
+    def __call__(self, lines: Lines) -> Iterator[bytes]:
+        """Answers to `lines` in their order, a part from each process; a few are answered here alone."""
+        if not self._wanted or len(lines) < FEWEST_LINES:
+            yield self._answer(lines)
+            return
+        try:
+            while len(self._forks) < self._wanted:
+                with _uninterrupted():
+                    self._forks.append(Fork(self._answer, self._forks))
+        except OSError:  # no more processes are allowed, or there is no memory for one
+            self._wanted = len(self._forks)
+        each = -(-len(lines) // (1 + len(self._forks)))
+        own, *parts = [lines[begin : begin + each] for begin in range(0, len(lines), each)]
+        for fork, part in zip(self._forks, parts, strict=False):
+            fork.send(part)
+        yield self._answer(own)
+        for fork, part in zip(self._forks, parts, strict=False):
+            answers = fork.receive()
+            if answers is None:  # it was killed: its part is answered here, and so is all that comes after
+                self._wanted = 0
+                answers = self._answer(part)
+            yield answers
+
+    def end(self) -> None:
+        """End every copy."""
+        while self._forks:
+            self._forks.pop().end()
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C is raised once the block is left. A copy made in here ends without a word at one, however early it comes.
+
+    Python calls functions of its library in a new copy, and would print the traceback of an interrupt in one of them. Blocking
+    the signal in this thread would not do: another thread of the process takes it, and it is raised in this one all the same.
+    """
+    before, first, came = signal.getsignal(signal.SIGINT), os.getpid(), []
+
+    def noted(number: int, _frame: object) -> None:
+        if os.getpid() != first:
+            os._exit(1)
+        came.append(number)
+
+    if not callable(before):  # it is ignored, or ends the process: nothing is raised
+        yield
+        return
+    signal.signal(signal.SIGINT, noted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
+def _serve(answer: Callable[[Lines], bytes], pipe: Connection, others: Sequence[Connection]) -> None:
+    """Answer until the other end is closed, then end this process; a failure is for the process that made it to find and say."""
+    code = 1
+    try:
+        for other in others:  # their ends have to be seen
+            other.close()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for standard in range(3):  # whoever waits for the end of these waits for the first process alone
+            os.dup2(nowhere, standard)
+        with contextlib.suppress(EOFError):
+            while True:
+                pipe.send_bytes(answer(pipe.recv_bytes().split(b"\n")))
+        code = 0
+    finally:
+        os._exit(code)

@@ -1,0 +1,1 @@
+"""`measurements`: list, show, export, import and remove them."""

@@ -1,0 +1,200 @@
+"""`gpu-planner measurements`: what was measured here, imported or shipped; pass it on, take it in, forget it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.groups import DefaultGroup
+from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.measurements.selection import chosen, chosen_by, fits, named
+from planner.cli.terminal.sections import print_card, print_columns, print_json
+from planner.errors import Problem, UserError
+from planner.hardware.measurements.measurement import UNITS, Measurement
+from planner.present.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
+
+if TYPE_CHECKING:
+    from planner.session import Session
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+@click.group(cls=DefaultGroup, default="list")
+def measurements() -> None:
+    """What was measured: your own, imported and shipped results."""
+
+
+@measurements.command("list")
+@chosen_by
+@json_option
+@pass_invocation
+def list_measurements(invocation: Invocation, /, as_json: bool, **wanted: Any) -> int:
+    """List measurements, the newest last; quarantined ones with the reason."""
+    session = invocation.session()
+    found = chosen(session, **wanted)
+    if as_json:
+        print_json([as_object(one) for one in found])
+        return ExitCode.ANSWERED if found else ExitCode.NOTHING_FOUND
+    heads = ("id", "point", "device", "value", "status", "origin", "suite", "taken", "note")
+    rows = [
+        (one.id, one.point, one.device, value_text(one), state_of(one), one.origin, one.suite, one.taken_at[:10], note_of(one))
+        for one in found
+    ]
+    if found:
+        print_columns(heads, rows, numeric=("value",))
+    else:
+        print("nothing measured yet: gpu-planner bench" if not any(wanted.values()) else "no such measurement", file=sys.stderr)
+    _warn(session)
+    return ExitCode.ANSWERED if found else ExitCode.NOTHING_FOUND
+
+
+@measurements.command("show")
+@click.argument("name", metavar="ID")
+@json_option
+@pass_invocation
+def show_measurement(invocation: Invocation, name: str, as_json: bool) -> int:
+    """Show one measurement, or all of a run: ID is that of either."""
+    session = invocation.session()
+    found = named(session, [name])
+    runs = {run.id: run for run in session.store.runs()}
+    if as_json:
+        print_json([as_object(one) for one in found] if name in runs else as_object(found[0]))
+        return ExitCode.ANSWERED
+    for one in found:
+        run = runs.get(one.run)
+        print_card(
+            f"{one.id}  {one.point}",
+            measurement_facts(one) | environment_facts(run.environment if run else {}, whole=len(found) == 1),
+        )
+    return ExitCode.ANSWERED
+
+
+@measurements.command("export")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write there, not to stdout.")
+@chosen_by
+@pass_invocation
+def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: Any) -> int:
+    """Write your own measurements as one JSON file: with the machine's fingerprint, without host, user or path names."""
+    import datetime as dt
+
+    import planner
+    from planner.hardware.measurements.exchange import export_document
+    from planner.hardware.measurements.measurement import SELF_TEST
+
+    session = invocation.session()
+    wanted["origin"] = wanted["origin"] or "own"
+    found = [one for one in chosen(session, **wanted) if wanted["suite"] or one.suite != SELF_TEST]
+    if not found:
+        print("nothing to export", file=sys.stderr)
+        return ExitCode.NOTHING_FOUND
+    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    text = export_document(found, session.store.runs(), version=planner.__version__, exported_at=now, private=private_words())
+    if out is None:
+        sys.stdout.write(text.decode())
+    else:
+        try:
+            out.write_bytes(text)
+        except OSError as refused:
+            raise UserError(Problem(str(out), "", f"cannot be written: {refused.strerror}.")) from None
+        print(f"{counted(len(found))} written to {out}", file=sys.stderr)
+    return ExitCode.ANSWERED
+
+
+@measurements.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@pass_invocation
+def import_measurements(invocation: Invocation, files: tuple[Path, ...]) -> int:
+    """Take in exported FILES. Every row is checked; what the part cannot reach is kept in quarantine and never planned with."""
+    from planner.hardware.measurements.exchange import read_document
+    from planner.observe.machine import cpu_key
+
+    session = invocation.session()
+    problems: list[Problem] = []
+    read = []
+    for path in files:
+        try:
+            text = path.read_bytes()
+            read.append((path, read_document(text, str(path), "imported", session.part_named, cpu_key(session.machine.cpu))))
+        except OSError as refused:
+            problems.append(Problem(str(path), "", f"cannot be read: {refused.strerror}."))
+        except UserError as wrong:
+            problems += wrong.problems
+    if problems:
+        raise UserError(problems)
+    for path, (runs, rows) in read:
+        new = session.store.add_all(rows, runs)
+        print(f"{path}: {counted(new)} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else ""))
+        for one in rows:
+            if one.quarantine:
+                print(f"quarantined {one.id} {one.point} of {one.device}: {one.quarantine}", file=sys.stderr)
+        for device in dict.fromkeys(one.device for one in rows):
+            if session.part_named(device) is None:
+                print(f"note: {device} is not in the catalogue; its rows could not be held against vendor figures", file=sys.stderr)
+    _warn(session)
+    return ExitCode.ANSWERED
+
+
+@measurements.command("remove")
+@click.argument("names", nargs=-1, metavar="[ID]...")
+@chosen_by
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_invocation
+def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: bool, **wanted: Any) -> int:
+    """Forget measurements: by ID (of a measurement or a run), or all that the options choose. Asks first."""
+    if not names and not any(wanted.values()):
+        raise click.UsageError("Name what to remove: an ID, or an option that chooses (--run, --device, --quarantined, …).")
+    session = invocation.session()
+    found = [one for one in (named(session, names) if names else chosen(session, **wanted)) if fits(one, **wanted)]
+    shipped = [one for one in found if one.origin == "shipped"]
+    if shipped and names:
+        raise UserError([Problem(one.id, "", f"{one.point} of {one.device} came with the program.") for one in shipped])
+    found = [one for one in found if one.origin != "shipped"]
+    if not found:
+        print("no such measurement", file=sys.stderr)
+        return ExitCode.NOTHING_FOUND
+    if not yes:
+        for one in found[:10]:
+            print(f"{one.id}  {one.point}  {one.device}  {value_text(one)}", file=sys.stderr)
+        if len(found) > 10:
+            print(f"… and {len(found) - 10:,} more", file=sys.stderr)
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"{counted(len(found))} would be removed; say so with --yes.")
+        click.confirm(f"Remove {counted(len(found))}?", abort=True, err=True)
+    print(f"{counted(session.store.remove(found))} removed")
+    return ExitCode.ANSWERED
+
+
+def as_object(one: Measurement) -> dict[str, Any]:
+    """A measurement with its id and unit."""
+    import msgspec
+
+    return {"id": one.id, **msgspec.to_builtins(one), "unit": UNITS[one.kind]}
+
+
+def counted(number: int) -> str:
+    """'1 measurement', '2 measurements'."""
+    return f"{number:,} measurement{'' if number == 1 else 's'}"
+
+
+def private_words() -> Sequence[str]:
+    """Names of this host and user, and the home folder: what must not be passed on."""
+    import getpass
+    import os
+    import socket
+
+    host = socket.gethostname()
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name
+        user = ""
+    return [host, host.partition(".")[0], os.uname().nodename if hasattr(os, "uname") else "", user, str(Path.home())]
+
+
+def _warn(session: Session) -> None:
+    for warning in session.store.warnings:
+        print(f"warning: {warning}", file=sys.stderr)

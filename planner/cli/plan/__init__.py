@@ -1,0 +1,1 @@
+"""`plan`: rank GPUs, counts and layouts for one workload."""

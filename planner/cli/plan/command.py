@@ -1,0 +1,142 @@
+"""`gpu-planner plan`: one workload, every GPU, count and layout that could run it, ranked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from planner.cli.emit.running import FORMS, Form, written
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.plan.asked import plan_command, ranked, workload_options
+from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.time import TimeDetail
+from planner.present.command_line import PlanCommand
+from planner.workload.tasks import Workload
+
+if TYPE_CHECKING:
+    from planner.session import Session
+
+DEFAULT_ROWS = 20
+"""Rows of a table for people; JSON, CSV and Markdown hold all of them unless `--top` says otherwise."""
+
+
+@click.command()
+@workload_options
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="At most this many rows.")
+@click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
+@click.option("--time", "operators", is_flag=True, help="Itemise the time, operator by operator: of the same rows.")
+@click.option(
+    "--emit", type=click.Choice(FORMS), help="Write what ranks first as a job: a SkyPilot task, an sbatch script, Kubernetes."
+)
+@click.option("--json", "form", flag_value="json", help="Print JSON.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table.")
+@pass_invocation
+def plan(
+    invocation: Invocation, /, top: int | None, memory: bool, operators: bool, emit: Form | None, form: str | None, **given: Any
+) -> int:
+    """Rank GPUs, counts and layouts for the workload PRESET: a preset's name, or the path of a .toml file.
+
+    Exits with 0 when something fits and 1 when nothing does; the levers that would change that are named.
+    """
+    if (memory or operators) and form in {"csv", "markdown"}:
+        raise click.UsageError(f"--{'memory' if memory else 'time'} goes with the table or --json, not with --{form}.")
+    if emit and (form or memory or operators):
+        raise click.UsageError("--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory and --time out.")
+    session, command = invocation.session(), plan_command(invocation, **given)
+    preset, workload, found = ranked(session, command, top or (None if form else DEFAULT_ROWS))
+    if emit:
+        return _emit(session, emit, preset, workload, found)
+    if memory or operators:
+
+        def details(row: PlanRow) -> dict[str, MemoryDetail | TimeDetail | None]:
+            time = session.time_detail(workload, row, basis=command.basis) if operators else None
+            return {
+                "memory_detail": session.memory_detail(workload, row, basis=command.basis) if memory else None,
+                "time_detail": time,
+            }
+
+        found = _detailed(found, workload, details, each=form == "json")
+    _write(found, form, command)
+    return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
+
+
+def _detailed(
+    found: Plan, workload: Workload, details: Callable[[PlanRow], Mapping[str, MemoryDetail | TimeDetail | None]], *, each: bool
+) -> Plan:
+    """`found` with the details of `each` row, or of the best row of every GPU named, or of the first row where none was named."""
+    import msgspec
+
+    named = bool(workload.gpus_considered)
+    rows: list[PlanRow] = []
+    seen: set[str] = set()
+    for row in found.rows:
+        if each or (row.gpu not in seen and not row.here and (named or not seen)):
+            rows.append(msgspec.structs.replace(row, **details(row)))
+            seen.add(row.gpu)
+        else:
+            rows.append(row)
+    return msgspec.structs.replace(found, rows=rows)
+
+
+def _emit(session: Session, form: Form, name: str, workload: Workload, found: Plan) -> int:
+    """The row that ranks first as a job, on stdout."""
+    row = next((row for row in found.rows if row.rank), None)
+    if row is None:
+        print("nothing in the plan fits: there is no job to write", file=sys.stderr)
+        return ExitCode.NOTHING_FOUND
+    gpu = session.part_named(row.gpu) or session.gpus.find(row.gpu)
+    hub_id = session.models.hub_id(workload.model)
+    sys.stdout.write(written(form, name, row, session.job(workload, row), gpu, hub_id))
+    return ExitCode.ANSWERED
+
+
+def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
+    """Write the plan to stdout as `form`, its notes to stderr."""
+    if form == "json":
+        import msgspec
+
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    elif form == "csv":
+        from planner.present.as_csv import plan_csv
+
+        sys.stdout.write(plan_csv(found))
+    elif form == "markdown":
+        from planner.present.document import markdown_table
+        from planner.present.plan import plan_table
+
+        sys.stdout.write(markdown_table(plan_table(found)) + "\n")
+    else:
+        _print_for_people(found, command)
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _print_for_people(found: Plan, command: PlanCommand) -> None:
+    from rich.text import Text
+
+    from planner.cli.plan.table import print_plan
+    from planner.cli.terminal import sections as listing
+    from planner.present.levers import levers_section
+    from planner.present.memory import memory_section
+    from planner.present.plan import heading
+    from planner.present.time import time_section
+
+    out = listing.console()
+    out.print(Text(" · ".join(heading(found)), style="bold"))
+    print_plan(found, out)
+    for row in found.rows:
+        if row.memory_detail is not None:
+            out.print()
+            listing.print_section(memory_section(row, row.memory_detail), out)
+        if row.time_detail is not None:
+            out.print()
+            listing.print_section(time_section(row, row.time_detail), out)
+    if found.levers:
+        out.print()
+        listing.print_section(levers_section(found.levers, command.text_with), out)

@@ -1,0 +1,55 @@
+"""The ranking on a terminal: its table, the meaning of its signs, and the reasons there is no room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
+from planner.cli.terminal.text_table import TextTable, fitted
+from planner.present.cells import Table
+from planner.present.plan import legend, plan_table, reason, reasons
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from planner.engine.answers.plan import Plan, PlanRow
+
+MOST_COLUMNS_CUT = 2
+"""Where more columns would be left out, the reasons go below the table instead."""
+
+
+def print_plan(plan: Plan, out: Console) -> None:
+    """Print the rows as a table fitted to `out`, the meaning of its signs, and the reasons it has no room for."""
+    from rich.text import Text
+
+    if not plan.rows:
+        return
+    table = plan_table(plan)
+    fit = _fitted(table, out.width)
+    print_fitted(fit, [STYLES[table.style(row)] for row in plan.rows], out)
+    if signs := legend(plan.rows):
+        out.print(Text(signs, style="dim"))
+    left_out = {column.id: column.title for column in fit.left_out}
+    print_left_out([title for name, title in left_out.items() if name != "why"])
+    if "why" in left_out:
+        out.print(Text("\nWhy", style="bold"))
+        for line in reasons(plan, limit_shown="limit" not in left_out):
+            out.print(Text(f"  {line}"))
+
+
+def _fitted(table: Table[PlanRow], width: int) -> TextTable:
+    """The table with its reasons, which name the limit only where no column does; without them where they cost too many columns."""
+    *figures, why = table.columns
+
+    def with_reasons(text: Callable[[PlanRow], str]) -> TextTable:
+        return fitted(replace(table, columns=[*figures, replace(why, cell=text)]), width)
+
+    fit = with_reasons(lambda row: reason(row, limit_shown=True))
+    if any(column.id == "limit" for column in fit.left_out):
+        fit = with_reasons(lambda row: row.why)
+    if len(fit.left_out) <= MOST_COLUMNS_CUT:
+        return fit
+    bare = fitted(replace(table, columns=figures), width)
+    return replace(bare, left_out=(*bare.left_out, why))

@@ -1,0 +1,1 @@
+"""Sections and tables laid out on a terminal."""

@@ -1,0 +1,136 @@
+"""Sections, tables and cards on stdout: laid out for people on a terminal, as JSON for programs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from planner.present.cells import Cell, Code, Fact, Facts, Paragraph, Part, Points, Section, Table, text_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from planner.cli.terminal.text_table import TextTable
+
+UNBOUNDED_WIDTH = 10_000
+"""Columns when stdout is no terminal and COLUMNS is not set: nothing is left out."""
+LEAST_ASIDE_WIDTH = 20
+"""Characters to which remarks are folded at least."""
+UNIT = re.compile(r"(?<=\d) (?=(?:%|\$|[GM]iB|[TGM]?B/s|[TG]FLOP|W|h)(?:\W|$))")
+"""The space between a number and its unit."""
+STYLES = {"": "", "strong": "bold", "faint": "dim"}
+
+
+def console() -> Console:
+    """A console on stdout that is as wide as its terminal or COLUMNS say, otherwise as wide as its content."""
+    from rich.console import Console
+
+    bounded = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(file=sys.stdout, width=shutil.get_terminal_size().columns if bounded else UNBOUNDED_WIDTH, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Write `value` (structs, dicts, lists) as indented JSON."""
+    import msgspec
+
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def print_sections(sections: Iterable[Section], out: Console) -> None:
+    """Write `sections` with a line between them."""
+    for number, section in enumerate(sections):
+        if number:
+            out.print()
+        print_section(section, out)
+
+
+def print_section(section: Section, out: Console) -> None:
+    """Write the title of `section`, then its parts, fitted to `out`."""
+    from rich.text import Text
+
+    if section.title:
+        out.print(Text(section.title, style="bold"))
+    for part in section.parts:
+        _print_part(part, out)
+
+
+def _print_part(part: Part, out: Console) -> None:
+    from rich.text import Text
+
+    match part:
+        case Table():
+            print_table(part, out)
+        case Facts(facts):
+            for line in fact_lines(facts, out.width):
+                out.print(Text(line), soft_wrap=True)
+        case Paragraph(text, style):
+            out.print(Text("\n".join(folded(text, out.width)), style=STYLES[style]))
+        case Points(items):
+            for item in items:
+                out.print(Text("\n    ".join(folded(f"  {item}", out.width))))
+        case Code(text):
+            out.print(Text(f"    {text}", style="dim"), soft_wrap=True)
+
+
+def fact_lines(facts: Sequence[Fact], width: int) -> Iterator[str]:
+    """Labels aligned left, values right, then remark, range and basis, folded to `width` characters."""
+    cells = [fact.value if isinstance(fact.value, Cell) else Cell(fact.value) for fact in facts]
+    labels = max((len(fact.label) for fact in facts), default=0)
+    values = max((len(cell.text) for cell in cells), default=0)
+    for fact, cell in zip(facts, cells, strict=True):
+        left = f"  {fact.label:<{labels}}  {cell.text:>{values}}  "
+        aside = " ".join(filter(None, (fact.aside, cell.range_text)))
+        first, *more = folded(aside, max(LEAST_ASIDE_WIDTH, width - len(left)))
+        yield f"{left}{first}".rstrip()
+        yield from (" " * len(left) + line for line in more)
+
+
+def folded(text: str, width: int) -> list[str]:
+    """`text` on lines of at most `width` characters, none of which ends between a number and its unit."""
+    lines = textwrap.wrap(UNIT.sub("\xa0", text), width) or [""]
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()) -> None:
+    """Write rows of texts under `heads`; columns in `numeric` are aligned right."""
+    print_table(text_table(heads, rows, numeric), console())
+
+
+def print_table(table: Table[Any], out: Console) -> None:
+    """Write `table` fitted to `out`, and say which columns a wider terminal would show."""
+    from planner.cli.terminal.text_table import fitted
+
+    fit = fitted(table, out.width)
+    print_fitted(fit, [STYLES[table.style(item)] for item in table.items], out)
+    print_left_out([column.title for column in fit.left_out])
+
+
+def print_fitted(table: TextTable, styles: Sequence[str], out: Console) -> None:
+    """Write the lines of `table`, each row in its style."""
+    from rich.text import Text
+
+    out.print(Text(table.head(), style="bold"), soft_wrap=True)
+    for lines, style in zip(table.rows(), styles, strict=True):
+        for line in lines:
+            out.print(Text(line, style=style), soft_wrap=True)
+
+
+def print_left_out(titles: Sequence[str]) -> None:
+    """Name the columns that a wider terminal would show, on stderr."""
+    if titles:
+        sys.stdout.flush()
+        print(f"a wider terminal also shows: {', '.join(titles)}", file=sys.stderr)
+
+
+def print_card(title: str, facts: Mapping[str, str]) -> None:
+    """Write one thing: its title, then its facts, a line each, those without a value left out."""
+    print(title)
+    known = {name: text for name, text in facts.items() if text}
+    widest = max(map(len, known), default=0)
+    for name, text in known.items():
+        print(f"  {name:<{widest}}  {text}")

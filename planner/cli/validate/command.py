@@ -1,0 +1,101 @@
+"""`gpu-planner validate`: predictions against published measurements and against this machine's own."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.errors import Problem, UserError
+
+if TYPE_CHECKING:
+    from planner.engine.validation import Comparison
+    from planner.session import Session
+    from planner.workload.published.experiments import PublishedSet
+
+ROW_COLUMNS = ("source", "experiment", "line", "framework", "gpu", "gpus", "model", "kind", "measured", "predicted", "low", "high")
+
+
+@click.command()
+@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "form", flag_value="json", help="Print JSON.")
+@click.option("--csv", "form", flag_value="csv", help="Print the scores as CSV.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print the tables as Markdown.")
+@click.option("--only", metavar="TEXT", default="", help="Only the files of DIR with TEXT in their name.")
+@click.option(
+    "--rows", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write every comparison to FILE, as CSV."
+)
+@pass_invocation
+def validate(invocation: Invocation, folder: Path | None, form: str | None, only: str, rows: Path | None) -> int:
+    """Compare predictions with the published measurements in DIR, and with your own.
+
+    DIR holds CSV files with a measured value a row; docs/validation.md describes their columns. Everything is predicted from the
+    vendors' figures and what is published, without this machine's measurements. For each kind of figure: how many there are, how
+    many were answered, the error (predicted ÷ measured − 1: median, 90th percentile, signed median), the share inside the range
+    low–high and the range's width. Exit code 1: nothing could be compared.
+    """
+    from planner.cli.validate import tables as validate_tables
+    from planner.cli.validate.own import logged_comparisons, own_comparisons
+
+    if only and folder is None:
+        raise click.UsageError("--only chooses among the files of DIR; name the folder too.")
+    session = invocation.session()
+    published, compared, refused = _published(session, folder, only) if folder else (None, [], Counter[str]())
+    own, own_left_out = own_comparisons(session)
+    own += logged_comparisons(session)
+    if rows is not None:
+        write_rows([*compared, *own], rows)
+    result = validate_tables.gathered(published, compared, refused, own, own_left_out)
+    if form == "json":
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n")
+    elif form == "csv":
+        validate_tables.write_csv(result, sys.stdout)
+    elif form == "markdown":
+        from planner.present.document import as_markdown
+
+        sys.stdout.write(as_markdown(validate_tables.sections(result, on_terminal=False)))
+    else:
+        validate_tables.print_tables(result)
+    if compared or own:
+        return ExitCode.ANSWERED
+    nothing = (
+        "no row could be compared"
+        if folder
+        else "nothing was measured here yet: run gpu-planner bench, or name a folder of published measurements"
+    )
+    print(f"{nothing}.", file=sys.stderr)
+    return ExitCode.NOTHING_FOUND
+
+
+def _published(session: Session, folder: Path, only: str) -> tuple[PublishedSet, list[Comparison], Counter[str]]:
+    """The folder's experiments, their comparisons, and what the engine said to those it refused."""
+    from planner.engine.validation import compared
+    from planner.workload.published.experiments import read_published
+
+    shelf = frozenset(session.models.names())
+    found = read_published(folder, _known_gpus(session), lambda key: session.models.config(key) if key in shelf else None, only)
+    answers = session.estimate([experiment.request for experiment in found.experiments], basis="spec")
+    refused = Counter(str(answer) for answer in answers if isinstance(answer, UserError))
+    return found, compared(found.experiments, answers), refused
+
+
+def _known_gpus(session: Session) -> frozenset[str]:
+    return frozenset(name.casefold() for name in session.gpus.names())
+
+
+def write_rows(comparisons: list[Comparison], path: Path) -> None:
+    """Every comparison as a line of CSV, values in SI; raises `UserError` where the file cannot be written."""
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(ROW_COLUMNS)
+            writer.writerows([getattr(one, name) for name in ROW_COLUMNS] for one in comparisons)
+    except OSError as error:
+        raise UserError(Problem(str(path), "", f"cannot be written: {error.strerror or error}.")) from None

@@ -1,0 +1,86 @@
+"""What was measured on this user's machines, beside what the vendors' figures alone would have said of the same points.
+
+Training steps, as the whole step; matrix products, by the product formula of `planner.hardware.ceilings.ceilings`; copies, as the memory's
+rate. Points that were disturbed (throttled, shared, out of memory) are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from planner.engine.answers.figure import Figure
+from planner.engine.validation import Comparison
+from planner.hardware.ceilings.calibration import ceilings_of
+
+if TYPE_CHECKING:
+    from planner.hardware.ceilings.ceilings import Ceilings
+    from planner.hardware.measurements.measurement import Measurement
+    from planner.session import Session
+
+
+KINDS = {"train": "own training steps", "gemm": "own matrix products", "copy": "own memory copies"}
+"""Kind of a point -> what its row is called."""
+
+
+def own_comparisons(session: Session) -> tuple[list[Comparison], Counter[str]]:
+    """Every solid point of the store beside its prediction, and how many points were left out, by reason."""
+    from planner.engine.estimate.benchmark_point import predicted_figure, request_of
+
+    found, left_out = list[Comparison](), Counter[str]()
+    ceilings: dict[str, Ceilings] = {}
+    for point in session.store.latest():
+        gpu = session.part_named(point.device)
+        if gpu is None:
+            left_out[f"{point.device} is neither in the catalogue nor this machine"] += 1
+            continue
+        if not point.reliable:
+            left_out[f"status {point.status}"] += 1
+            continue
+        known = ceilings.setdefault(gpu.name, ceilings_of(gpu, session.ceiling_records))
+        figure = predicted_figure(point, gpu, known, session.architecture) if point.kind in KINDS else None
+        refused = point.kind == "train" and request_of(point, gpu.name) is not None
+        if figure is not None or refused:
+            found.append(_comparison(KINDS[point.kind], point, figure))
+        else:
+            left_out[f"kind {point.kind}, or without a known rate of {point.dtype}"] += 1
+    return sorted(found, key=lambda one: one.kind == KINDS["train"]), left_out
+
+
+def logged_comparisons(session: Session) -> list[Comparison]:
+    """What plans said of each point before it was measured: the running error."""
+    return [
+        Comparison(
+            kind="predicted before it was measured",
+            source=one.device,
+            framework=one.basis,
+            experiment=one.point,
+            line=0,
+            gpu=one.device,
+            model="",
+            gpus=1,
+            measured=one.measured,
+            predicted=one.predicted,
+            low=one.low,
+            high=one.high,
+        )
+        for one in session.store.predictions()
+    ]
+
+
+def _comparison(kind: str, point: Measurement, figure: Figure | None) -> Comparison:
+    return Comparison(
+        kind=kind,
+        source=point.device,
+        framework=point.dtype or "",
+        experiment=point.point,
+        line=0,
+        gpu=point.device,
+        model=str(point.parameters.get("model", "")),
+        gpus=1,
+        measured=float(point.value or math.nan),
+        predicted=figure.value if figure else None,
+        low=figure.low if figure else None,
+        high=figure.high if figure else None,
+    )

@@ -1,0 +1,168 @@
+"""Scores of predictions against measurements: as one structure, as tables, as CSV."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import msgspec
+
+import planner
+from planner.engine.validation import Comparison, Score, by_kind, by_source, worst
+from planner.present.cells import Points, Section, text_table
+from planner.schema import read_struct, read_toml
+from planner.units import UNKNOWN, digits, percent_text
+
+if TYPE_CHECKING:
+    from planner.workload.published.experiments import PublishedSet
+
+REASONS = Path(__file__).with_name("reasons.toml")
+HEADS = ("n", "answered", "median", "p90", "signed", "inside", "width")
+NOT_ASKED_SHOWN = 12
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why the planner is off on a source; absent framework or kind: any."""
+
+    source: str
+    framework: str | None = None
+    kind: str | None = None
+    text: str
+
+    def fits(self, score: Score) -> bool:
+        """Whether it is about what `score` is about."""
+        pairs = ((self.source, score.source), (self.framework, score.framework), (self.kind, score.kind))
+        return all(mine is None or mine == its for mine, its in pairs)
+
+
+class _Reasons(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reason: tuple[Reason, ...] = ()
+
+
+class Validation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Predictions against measurements."""
+
+    folder: str | None = None
+    """Name of the folder of published measurements."""
+    experiments: int = 0
+    kinds: list[Score] = []
+    sources: list[Score] = []
+    worst: list[Score] = []
+    own: list[Score] = []
+    """Measured on this user's machines."""
+    not_asked: dict[str, int] = {}
+    """Rows that became no request, by reason."""
+    refused: dict[str, int] = {}
+    """Experiments the planner could not evaluate, by what it said."""
+    own_left_out: dict[str, int] = {}
+    version: str
+
+
+def gathered(
+    published: PublishedSet | None,
+    compared: Sequence[Comparison],
+    refused: Counter[str],
+    own: Sequence[Comparison],
+    own_left_out: Counter[str],
+) -> Validation:
+    """The scores of both kinds of measurements, the worst ones with their reasons."""
+    reasons = known_reasons()
+    return Validation(
+        folder=published.folder if published else None,
+        experiments=len(published.experiments) if published else 0,
+        kinds=by_kind(compared),
+        sources=by_source(compared),
+        worst=[msgspec.structs.replace(one, reason=reason_of(one, reasons)) for one in worst(compared)],
+        own=by_source(own),
+        not_asked=dict(published.left_out.most_common()) if published else {},
+        refused=dict(refused.most_common()),
+        own_left_out=dict(own_left_out.most_common()),
+        version=planner.__version__,
+    )
+
+
+def known_reasons() -> tuple[Reason, ...]:
+    """Reasons for the errors of sources, as far as they are known; the most specific first."""
+    reasons = read_struct(_Reasons, read_toml(REASONS), REASONS.name).reason
+    return tuple(sorted(reasons, key=lambda one: (one.framework is None) + (one.kind is None)))
+
+
+def reason_of(score: Score, reasons: Sequence[Reason]) -> str | None:
+    """The most specific reason that is about `score`; None where none is known."""
+    return next((reason.text for reason in reasons if reason.fits(score)), None)
+
+
+def cells(score: Score) -> list[str]:
+    """The statistics of a score as text, in the order of `HEADS`."""
+    answered = percent_text(score.answered / score.n) if score.n else UNKNOWN
+    if score.right is not None:
+        wrong = f"{score.wrongly_fit} wrongly fit" if score.wrongly_fit else ""
+        return [str(score.n), answered, f"{score.right} right", "", wrong, "", ""]
+    signed = UNKNOWN if score.signed_error is None else f"{score.signed_error:+.1%}"
+    sizes = [UNKNOWN if value is None else f"{value:.1%}" for value in (score.median_error, score.p90_error)]
+    inside = UNKNOWN if score.coverage is None else f"{score.coverage:.0%}"
+    width = UNKNOWN if score.width is None else f"× {digits(score.width, 2)}"
+    return [str(score.n), answered, *sizes, signed, inside, width]
+
+
+def sections(result: Validation, *, on_terminal: bool) -> list[Section]:
+    """The tables that have rows; the reasons of the worst scores in a column, on a terminal below their table."""
+    folder = f" ({result.folder}: {result.experiments} experiments)" if on_terminal else ""
+    worst = [[one.kind, one.source or "", one.framework or "not stated", *cells(one)] for one in result.worst]
+    reasons = [one.reason or "not looked into" for one in result.worst]
+    found = [
+        _section(f"By kind{folder}", ("kind",), [[one.kind, *cells(one)] for one in result.kinds]),
+        _section("By source", ("kind", "source"), [[one.kind, one.source or "", *cells(one)] for one in result.sources]),
+        _section("Worst", ("kind", "source", "framework"), worst, () if on_terminal else reasons),
+        _section("Own measurements", ("kind", "device"), [[one.kind, one.source or "", *cells(one)] for one in result.own]),
+    ]
+    if on_terminal and worst:
+        lines = [f"{', '.join(row[:3])}: {reason}" for row, reason in zip(worst, reasons, strict=True)]
+        found[2] = Section("Worst", [*found[2].parts, Points(lines)], 3)
+    return [section for section, rows in zip(found, (result.kinds, result.sources, result.worst, result.own), strict=True) if rows]
+
+
+def _section(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], reasons: Sequence[str] = ()) -> Section:
+    if reasons:
+        return Section(
+            title, [text_table((*names, *HEADS, "why"), [[*r, why] for r, why in zip(rows, reasons, strict=True)], HEADS)], 3
+        )
+    return Section(title, [text_table((*names, *HEADS), rows, HEADS)], 3)
+
+
+def print_tables(result: Validation) -> None:
+    """Write the tables to the terminal, and to stderr what was left out."""
+    from planner.cli.terminal.sections import console, print_sections
+
+    print_sections(sections(result, on_terminal=True), console())
+    sys.stdout.flush()
+    for line in remarks(result):
+        print(line, file=sys.stderr)
+
+
+def remarks(result: Validation) -> list[str]:
+    """What was left out or refused, a line a kind."""
+    lines = []
+    for words, counted in (
+        ("rows not asked", result.not_asked),
+        ("experiments refused", result.refused),
+        ("own points left out", result.own_left_out),
+    ):
+        if counted:
+            shown = [f"{reason} ({count})" for reason, count in list(counted.items())[:NOT_ASKED_SHOWN]]
+            more = len(counted) - len(shown)
+            lines.append(f"{words}: {'; '.join(shown)}{f'; {more} more reasons' if more > 0 else ''}.")
+    return lines
+
+
+def write_csv(result: Validation, out: TextIO) -> None:
+    """Write every score as a line: fractions as numbers, an empty cell for what is unknown or does not apply."""
+    columns = [name for name in Score.__struct_fields__ if name != "reason"]
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["table", *columns])
+    for table, scores in (("kind", result.kinds), ("source", result.sources), ("own", result.own)):
+        writer.writerows([table, *(getattr(one, name) for name in columns)] for one in scores)

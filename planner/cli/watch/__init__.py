@@ -1,0 +1,1 @@
+"""`watch` and `rightsize`: telemetry, and advice from it."""

@@ -1,0 +1,135 @@
+"""`gpu-planner watch`: what this machine's GPUs and processor do, as a table, as JSON lines, as Prometheus text, or into a file."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import json_option
+from planner.cli.watch.readings import Readings
+from planner.cli.watch.source import Origin, origin_options
+from planner.errors import Problem, UserError
+from planner.units import MIB
+
+if TYPE_CHECKING:
+    from planner.observe.snapshot import Snapshot
+    from planner.observe.telemetry.recording import Recorder
+
+UNBOUNDED_WIDTH = 200
+"""Columns when stdout is no terminal."""
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Read once and end.")
+@click.option(
+    "--interval", "interval_s", type=click.FloatRange(min=0.1, max=60), default=1.0, show_default=True, metavar="S", help="Seconds."
+)
+@json_option
+@click.option("--processes", is_flag=True, help="Tell who uses each GPU too.")
+@click.option("--prometheus", is_flag=True, help="Print one reading in the text format of Prometheus, and end.")
+@origin_options
+@click.option(
+    "--record", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Append every reading to FILE as JSON lines."
+)
+@click.option(
+    "--record-limit",
+    "limit_mib",
+    type=click.FloatRange(min=1),
+    default=256.0,
+    show_default=True,
+    metavar="MIB",
+    help="Of FILE and the parts before it (FILE.1 to FILE.3); the oldest go.",
+)
+def watch(
+    *,
+    once: bool,
+    interval_s: float,
+    as_json: bool,
+    processes: bool,
+    prometheus: bool,
+    replay: Path | None,
+    demo: bool,
+    source: str | None,
+    speed: float,
+    record: Path | None,
+    limit_mib: float,
+) -> int:
+    """Show what this machine's GPUs and processor do, until Ctrl+C.
+
+    A value that is not known shows as — with its reason below. --json prints one line per reading: SI units, fractions of 1.
+    """
+    if as_json and prometheus:
+        raise UserError(Problem("", "", "--json and --prometheus exclude each other; give one."))
+    origin = Origin(replay=replay, demo=demo, source=source, speed=speed, processes=processes)
+    with ExitStack() as stack:
+        recorder = stack.enter_context(_recorder(record, replay, limit_mib)) if record else None
+        if once or prometheus:
+            reading = origin.once()
+            _keep(reading, recorder)
+            _print(reading, as_json=as_json, prometheus=prometheus)
+            return ExitCode.ANSWERED
+        if as_json or not sys.stdout.isatty():
+            for snapshot in filter(None, stack.enter_context(Readings(origin, interval_s))):
+                _keep(snapshot, recorder)
+                _print(snapshot, as_json=as_json)
+                sys.stdout.flush()
+        else:
+            _show_live(origin, interval_s, recorder)
+    return ExitCode.ANSWERED
+
+
+def _recorder(path: Path, replayed: Path | None, limit_mib: float) -> Recorder:
+    from planner.observe.telemetry.recording import Recorder
+
+    if replayed is not None and replayed.resolve() == path.resolve():
+        raise UserError(Problem("--record", "", f"{path} is being replayed; record into another file."))
+    return Recorder(path, limit_mib * MIB)
+
+
+def _keep(snapshot: Snapshot, recorder: Recorder | None) -> None:
+    """Record a reading; who used the GPUs is nobody's business later."""
+    if recorder is not None:
+        recorder.keep(snapshot.without_processes())
+
+
+def _print(snapshot: Snapshot, *, as_json: bool, prometheus: bool = False) -> None:
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.encode(snapshot))
+        return
+    if prometheus:
+        from planner.observe.telemetry.exposition import prometheus_text
+
+        click.echo(prometheus_text(snapshot), nl=False)
+        return
+    from rich.console import Console
+
+    from planner.cli.watch.table import telemetry_text
+
+    width = shutil.get_terminal_size((UNBOUNDED_WIDTH, 24)).columns
+    Console(width=width, highlight=False).print(telemetry_text(snapshot, width))
+
+
+def _show_live(origin: Origin, interval_s: float, recorder: Recorder | None) -> None:
+    """A table that each reading replaces; how long it has been silent, where a reading is overdue."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from planner.cli.watch.table import telemetry_text
+
+    out = Console(highlight=False)
+    with Live(console=out, auto_refresh=False) as live, Readings(origin, interval_s, again=True) as readings:
+        for snapshot in readings:
+            stale_for_s = readings.telemetry.stale_for_s()
+            if snapshot is not None:
+                _keep(snapshot, recorder)
+            shown = snapshot or (readings.telemetry.latest if stale_for_s is not None else None)
+            if shown is not None:
+                live.update(telemetry_text(shown, out.width, stale_for_s), refresh=True)

@@ -1,0 +1,121 @@
+"""The source of a command's telemetry: this machine, a recording, the demonstration, or an exporter."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from planner.errors import Problem, UserError
+
+if TYPE_CHECKING:
+    from planner.observe.snapshot import Snapshot
+    from planner.observe.telemetry.recording import Recording
+    from planner.observe.telemetry.source import Telemetry
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The source that the options name; without one, this machine."""
+
+    replay: Path | None = None
+    demo: bool = False
+    source: str | None = None
+    speed: float = 1.0
+    processes: bool = False
+    """List who uses each GPU, which only this machine's driver knows."""
+
+    def __post_init__(self) -> None:
+        """Raise `UserError` when more than one source is named."""
+        given = [name for name, value in (("--replay", self.replay), ("--demo", self.demo), ("--source", self.source)) if value]
+        if len(given) > 1:
+            raise UserError(Problem("", "", f"{' and '.join(given)} exclude each other; give one."))
+        if given and self.processes:
+            raise UserError(Problem("--processes", "", f"only this machine's driver tells who uses a GPU; leave {given[0]} out."))
+
+    def recording(self) -> Recording | None:
+        """The recording, where it is one; lines that cannot be read are reported on stderr."""
+        from planner.observe.telemetry.recording import read_demo, read_recording
+
+        if not self.demo and self.replay is None:
+            return None
+        recording = read_recording(self.replay) if self.replay is not None else read_demo()
+        if recording.unreadable:
+            count, first = len(recording.unreadable), recording.unreadable[0]
+            lines = f"line {first} is" if count == 1 else f"{count} lines (the first is line {first}) are"
+            print(f"{self.replay}: {lines} no reading and left out", file=sys.stderr)
+        return recording
+
+    def once(self) -> Snapshot:
+        """One reading: of a recording its last."""
+        recording = self.recording()
+        if recording is not None:
+            return recording.snapshots[-1]
+        if self.source is not None:
+            from planner.observe.telemetry.exporter import read_exporter
+
+            return read_exporter(self.source)
+        from planner.observe.telemetry.reading import read_once
+
+        return read_once(processes=self.processes)
+
+    def stream(self, on_snapshot: Callable[[Snapshot], None], interval_s: float, *, again: bool = False) -> Telemetry:
+        """Readings as they come, at `interval_s` (a recording keeps its own pace); `again`: the demonstration has no end."""
+        recording = self.recording()
+        if recording is not None:
+            from planner.observe.telemetry.stream import replay
+
+            return replay(recording, on_snapshot, speed=self.speed, again=again and self.demo)
+        if self.source is not None:
+            return _exporter_stream(self.source, on_snapshot, interval_s)
+        from planner.observe.telemetry.poller import Poller
+
+        poller = Poller(on_snapshot, interval_s=interval_s)
+        poller.lists_processes = self.processes
+        return poller
+
+
+def _exporter_stream(url: str, on_snapshot: Callable[[Snapshot], None], interval_s: float) -> Telemetry:
+    from planner.observe.telemetry.exporter import read_exporter
+    from planner.observe.telemetry.stream import Due, Stream
+
+    answered = False
+
+    def following() -> Due:
+        nonlocal answered
+        began_s = time.monotonic()
+        snapshot = None
+        try:
+            snapshot = read_exporter(url)
+        except UserError:
+            if not answered:  # once it has answered, it may come back
+                raise
+        answered = True
+        return Due(snapshot, max(0.0, began_s + interval_s - time.monotonic()))
+
+    return Stream(following, on_snapshot)
+
+
+def origin_options(command: Decorated) -> Decorated:
+    """Add `--replay`, `--demo`, `--source` and `--speed` to a command."""
+    replay = click.option(
+        "--replay",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Show a recording instead of this machine.",
+    )
+    demo = click.option("--demo", is_flag=True, help="Show the recording that is shipped: composed, not measured.")
+    source = click.option(
+        "--source", metavar="URL", help="Read an exporter: dcgm-exporter's, or one in the format of --prometheus."
+    )
+    speed = click.option(
+        "--speed", type=click.FloatRange(min=0), default=1.0, metavar="X", help="Of a recording; 0: without waiting. [default: 1]"
+    )
+    return replay(demo(source(speed(command))))

@@ -1,0 +1,83 @@
+"""Candidates before evaluation: jobs, chips and layouts, and which of them each row of a table has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.columns import LayoutColumns, Rows, Table
+from planner.engine.columns.table import ChipColumns, DraftColumns, EngineColumns, FootprintColumns, JobColumns, ModelColumns
+from planner.engine.job.job import Job
+from planner.engine.performance.operators.chip import Chip, fabric_of, link_of
+from planner.engine.records.layout import Layout, spread
+from planner.hardware.catalogue.gpus import Gpu
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Records and which of them each row uses (index arrays of shape [rows])."""
+
+    jobs: Sequence[Job]
+    job_index: Rows
+    chips: Sequence[Chip]
+    chip_index: Rows
+    layout: LayoutColumns
+
+    def table(self) -> Table:
+        """The candidates as columns; a record that all rows use stays shared."""
+        jobs, job_index = _used(self.jobs, self.job_index)
+        chips, chip_index = _used(self.chips, self.chip_index)
+        drafting = [job.draft or job for job in jobs] if any(job.draft for job in jobs) else []
+        return Table(
+            draft_model=ModelColumns.gather([of.architecture for of in drafting], job_index) if drafting else None,
+            draft=DraftColumns.gather(drafting, job_index) if drafting else None,
+            model=ModelColumns.gather([job.architecture for job in jobs], job_index),
+            job=JobColumns.gather(jobs, job_index),
+            footprint=FootprintColumns.gather([job.footprint for job in jobs], job_index),
+            engine=EngineColumns.gather([job.engine for job in jobs], job_index),
+            chip=ChipColumns.gather(chips, chip_index),
+            layout=self.layout,
+        )
+
+    def take(self, keep: Rows) -> Candidates:
+        """The rows `keep`."""
+        return Candidates(self.jobs, self.job_index[keep], self.chips, self.chip_index[keep], self.layout.take(keep))
+
+
+def _used(records: Sequence[R], index: Rows) -> tuple[Sequence[R], Rows]:
+    """(the records in use, which of them each row uses); all records where there are no fewer rows."""
+    if index.size >= len(records):
+        return records, index
+    used = sorted(set(index.tolist()))
+    return [records[number] for number in used], np.searchsorted(used, index)
+
+
+def candidate_of(job: Job, chip: Chip, layout: LayoutAnswer, *, nvlink: bool | None = None) -> Candidates:
+    """`job` on `chip`, spread as `layout` says; `nvlink` as an offer says it, which memory does not depend on."""
+    one = np.zeros(1, dtype=np.int64)
+    return Candidates([job], one, [chip], one, LayoutColumns.gather([_spread(job, chip.gpu, layout, nvlink)], one))
+
+
+def _spread(job: Job, gpu: Gpu, layout: LayoutAnswer, nvlink: bool | None) -> Layout[float]:
+    return spread(
+        tp=layout.tp,
+        pp=layout.pp,
+        dp=layout.dp,
+        cp=layout.cp,
+        ep=layout.ep,
+        virtual_stages=layout.virtual_stages,
+        gpus_per_node=layout.gpus_per_node,
+        sharding=layout.sharding or "none",
+        checkpointing=layout.checkpointing or "none",
+        micro_batch=float(layout.micro_batch or job.micro_batch or 1),
+        sequences=float(layout.batch or 1),
+        prefill=layout.prefill_replicas,
+        link=link_of(gpu, None, nvlink=nvlink),
+        fabric_bytes_per_s=fabric_of(gpu, None, layout.gpus_per_node)[1],
+    )

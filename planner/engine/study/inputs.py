@@ -1,0 +1,52 @@
+"""Inputs of a study, and the GPUs it compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.engine.performance.operators.chip import FindChip
+from planner.engine.study.measured_sizes import FindArchitecture, measured_sizes
+from planner.engine.study.price_sets import PriceSet
+from planner.engine.study.sizes import DEFAULT_GPUS, Study
+from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
+from planner.hardware.ceilings.ceilings import TrainPoint
+from planner.hardware.prices.offers import Offer
+from planner.workload.studies import PublishedStudy
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyInputs:
+    """The catalogue, its prices, this machine with its measured training steps, and the published study."""
+
+    catalogue: GpuCatalogue
+    offers: Sequence[Offer]
+    machine: Sequence[Gpu]
+    """Devices of this machine."""
+    measured: Mapping[str, Sequence[TrainPoint]]
+    """Training steps measured on a device, by its name; where one is of a point of the study it stands for the prediction."""
+    architecture: FindArchitecture
+    chip: FindChip
+    published: PublishedStudy
+
+    def named(self, names: Sequence[str]) -> list[Gpu]:
+        """The parts of these names, this machine's first; 'all' among them: every GPU. Raises `UserError`."""
+        if "all" in names:
+            return [gpu for gpu in self.catalogue.all if gpu.kind == "gpu"]
+        here = {device.name: device for device in self.machine}
+        return [here.get(name) or self.catalogue.find(name) for name in names]
+
+    def usual(self, study: Study, prices: PriceSet) -> list[Gpu]:
+        """The usual GPUs, each in the form that has a price, then this machine's.
+
+        Its CPU is one of them where training steps measured on it are of the study's vocabulary.
+        """
+        forms = [[self.catalogue.find(name) for name in family] for family in DEFAULT_GPUS]
+        usual = [next((gpu for gpu in family if prices.of(gpu).usd_per_gpu_h is not None), family[0]) for family in forms]
+        names = {gpu.name for gpu in usual}
+        own = [device for device in self.machine if device.kind == "gpu" or self._took_part(device, study)]
+        return [*usual, *(device for device in own if device.name not in names)]
+
+    def _took_part(self, device: Gpu, study: Study) -> bool:
+        sizes = measured_sizes(self.measured.get(device.name, ()), study, self.architecture)
+        return any(vocabulary == study.vocabulary for _, vocabulary in sizes)

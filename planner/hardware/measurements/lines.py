@@ -1,0 +1,59 @@
+"""The lines of the file of measurements: JSON, each holding one run, measurement, prediction or removal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from planner.hardware.measurements.measurement import Measurement, Prediction, Run
+
+LAYOUT = 1
+"""Version of the lines; raised when a field is added or changes its meaning, so that earlier versions leave the file alone."""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of the file, which gives exactly one of these."""
+
+    layout: int | None = None
+    """The first line: `LAYOUT` of the version that began the file."""
+    imported: str | None = None
+    """Name of a file of an earlier version whose rows are all in the lines before."""
+    run: Run | None = None
+    """A run, or how it stands now."""
+    measurement: Measurement | None = None
+    prediction: Prediction | None = None
+    removed: tuple[tuple[str, str], ...] = ()
+    """(run, point) of measurements that were removed; runs that have no other go with them."""
+
+
+_DECODER = msgspec.json.Decoder(Line)
+_FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What decoding a line that is not one of ours raises."""
+
+
+def encoded(lines: Iterable[Line]) -> bytes:
+    """The lines as they are written."""
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+
+def decoded(text: bytes) -> tuple[list[Line], list[str]]:
+    """The lines of `text` that can be read, and what is wrong with each of the others."""
+    try:
+        return _DECODER.decode_lines(text), []
+    except _FAULTS:
+        pass
+    found: list[Line] = []
+    problems: list[str] = []
+    for line in filter(None, text.split(b"\n")):
+        try:
+            found.append(_DECODER.decode(line))
+        except _FAULTS as fault:
+            problems.append(str(fault))
+    return found, problems
+
+
+def unreadable_text(problems: Sequence[str]) -> str:
+    """'2 lines cannot be read, the first: …'."""
+    count = "one line" if len(problems) == 1 else f"{len(problems):,} lines"
+    return f"{count} cannot be read, the first: {problems[0]}"

@@ -1,0 +1,73 @@
+"""What a workload needs is made once on its way to rows: its job is resolved once, its plan is made once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from engine_sample import workload
+
+from planner.engine.evaluate import task
+from planner.engine.search import plan
+from planner.session import Session
+from planner.workload.tasks import Workload
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session.open(state=tmp_path / "state", config=tmp_path / "config")
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, key: Callable[..., object]) -> Counter[object]:
+    """How often `module.name` is called from now on, by `key` of its arguments."""
+    calls, whole = Counter[object](), getattr(module, name)
+
+    def once_more(*arguments: Any, **named: Any) -> Any:
+        calls[key(*arguments)] += 1
+        return whole(*arguments, **named)
+
+    monkeypatch.setattr(module, name, once_more)
+    return calls
+
+
+def spelled(given: Workload, *_: object) -> bytes:
+    return msgspec.json.encode(given)
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-8b-full-finetune", "llama-3.1-70b-chat-service", "qwen3-32b-batch-job"])
+def test_a_workload_is_resolved_once_however_much_is_asked_of_it(
+    session: Session, monkeypatch: pytest.MonkeyPatch, preset: str
+) -> None:
+    fields = msgspec.to_builtins(workload(preset, dtype="bf16", gpus_considered=["H100 SXM5 80GB", "L4"]))
+    calls = counted(monkeypatch, task, "resolve", spelled)
+    given = session.workload(fields)
+    found = session.plan(given, hints=True)
+    for row in found.rows:
+        session.memory_detail(given, row)
+        session.time_detail(given, row)
+    assert calls[spelled(given)] == 1
+    assert max(calls.values()) == 1
+
+
+def test_an_open_dtype_is_resolved_once_for_each_that_is_tried(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = counted(monkeypatch, task, "resolve", spelled)
+    given = session.workload({"model": "llama-3.1-8b", "task": "generate", "input_tokens": 100, "output_tokens": 100})
+    for row in session.plan(given).rows:
+        session.memory_detail(given, row)
+    assert sorted(calls.values()) == [1] * (1 + len(plan.DTYPES_TO_TRY))
+
+
+def test_help_is_added_to_the_plan_that_was_made(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = workload("llama-3.1-8b-lora", gpus_considered=["T4", "H100 SXM5 80GB"], max_gpus=1)
+    calls = counted(monkeypatch, plan, "make_plan", lambda given, *_: spelled(given.workload))
+    ranking = session.plan(given, levers=False)
+    whole = session.plan(given, hints=True)
+    assert calls[spelled(given)] == 1
+    assert [row.gpu for row in whole.rows] == [row.gpu for row in ranking.rows]
+    session.refresh()
+    session.plan(given)
+    assert calls[spelled(given)] == 2
