@@ -59,7 +59,7 @@ class Loop:
     def first_token_s(self, together: float) -> float:
         """Predicted time to first token with that many prompts together."""
         engine = replace(self.table.engine, waiting_prompts=np.array([together]))
-        return float(serve_of(replace(self.table, engine=engine), continuous=True).ttft_s[0])
+        return float(serve_of(replace(self.table, engine=engine), continuous=True).ttft_s.mean[0])
 
     @cached_property
     def line(self) -> tuple[float, float, float]:
@@ -100,7 +100,7 @@ def loops(session: Session, folder: Path, quantity: str = "ttft_s") -> Iterator[
 
 
 def _loop(session: Session, one: Experiment, answer: Answer, measured_s: float) -> Loop:
-    job = resolve(one.request, session.architecture_of(one.request))
+    job = resolve(one.request, session.models_of(one.request))
     gpu = session.gpus.find(one.request.gpu)
     chip = chip_of(gpu, session.ceilings(gpu, basis="spec"), job.dtype, job.stored)
     assert chip is not None

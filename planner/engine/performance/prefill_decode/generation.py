@@ -17,7 +17,7 @@ from planner.engine.performance.prefill_decode.passes import (
     launch_wait_s,
     model_passes,
 )
-from planner.engine.performance.prefill_decode.request_latency import LoopTimes, closed_loop, fixed_batch
+from planner.engine.performance.prefill_decode.request_latency import Latency, LoopTimes, closed_loop, fixed_batch
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,11 @@ class ServeColumns:
     """Prompts of the batch (generate, prefill) or of one request (serve)."""
     step_s: Floats
     """One decoding step of all sequences: the time between tokens without prefills."""
-    ttft_s: Floats
-    """Time to first token: its mean, then its percentiles; so for `tpot` (time per output token) and `request`."""
-    ttft_p50_s: Floats
-    ttft_p95_s: Floats
-    ttft_p99_s: Floats
-    tpot_s: Floats
-    tpot_p50_s: Floats
-    tpot_p95_s: Floats
-    tpot_p99_s: Floats
-    request_s: Floats
-    request_p50_s: Floats
-    request_p95_s: Floats
-    request_p99_s: Floats
+    ttft_s: Latency
+    """From sending a request until its first token."""
+    tpot_s: Latency
+    """Time between the tokens of a request."""
+    request_s: Latency
     requests_per_s: Floats
     """Requests of one replica."""
     by_class: dict[str, Floats]
@@ -62,18 +54,27 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     if continuous:
         single_s = added(one.single_s for one in models) + e.host_step_s + launch_s
         attention_s = added(one.step.attention * one.steps_per_token for one in models) * t.layout.pp
-        latencies = closed_loop(t, batch, LoopTimes(prefill_s, single_s, step_s, attention_s))
+        times = LoopTimes(prefill_s, single_s, step_s, attention_s)
+        ttft, tpot, request, requests_per_s = closed_loop(t, batch, times)
     else:
-        latencies = fixed_batch(batch, prefill_s, step_s)
+        ttft, tpot, request, requests_per_s = fixed_batch(batch, prefill_s, step_s)
     phases = _phases(model, draft, batch, launch_s, host_s)
 
-    def whole(columns: dict[str, Floats]) -> dict[str, Floats]:
-        return {name: np.broadcast_to(value, (t.rows,)) for name, value in columns.items()}
+    def full(value: Floats) -> Floats:
+        return np.broadcast_to(value, (t.rows,))
 
     by_class = {name: added(phase.by_class[name] for phase in phases.values()) for name in phases["prefill"].by_class}
-    seconds = {"prefill_s": prefill_s, "step_s": step_s, "compute_bound": added(one.compute_bound_s(batch.steps) for one in models)}
     return ServeColumns(
-        **whole(seconds | latencies | {"flop_per_token": _flop_per_token(t, batch)}), by_class=whole(by_class), phases=phases
+        prefill_s=full(prefill_s),
+        step_s=full(step_s),
+        ttft_s=ttft.map(full),
+        tpot_s=tpot.map(full),
+        request_s=request.map(full),
+        requests_per_s=full(requests_per_s),
+        by_class={name: full(value) for name, value in by_class.items()},
+        compute_bound=full(added(one.compute_bound_s(batch.steps) for one in models)),
+        flop_per_token=full(_flop_per_token(t, batch)),
+        phases=phases,
     )
 
 
