@@ -17,7 +17,7 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.plan import PlanRow
 from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.resolve import resolve
-from planner.engine.performance.operators.chip import chip_of, joined_by
+from planner.engine.performance.operators.chip import chip_of, with_fabric
 from planner.engine.performance.operators.communication import collective_s
 from planner.errors import UserError
 from planner.hardware.catalogue.interconnects import fabric_of
@@ -84,7 +84,7 @@ def ring_s(session: Session, points: list[Measurement], wire: float, *, nodes: i
     gpu = session.gpus.find(more.get("gpu", H100))
     chip = chip_of(gpu, ceilings_of(gpu, session.ceiling_records, points), "bf16", "bf16")
     assert chip is not None
-    chip = joined_by(chip, more["fabric"]) if "fabric" in more else chip
+    chip = with_fabric(chip, more["fabric"]) if "fabric" in more else chip
     gpus = nodes * per_node
     job = resolve(
         session.presets.load("llama-3.1-8b-pretrain").workload, Models(session.architecture("llama-3.1-8b")), headroom=0.1

@@ -20,7 +20,7 @@ from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
 from planner.engine.job.resolve import resolve
-from planner.engine.performance.operators.chip import Chip, FindChip, joined_by
+from planner.engine.performance.operators.chip import Chip, FindChip, with_fabric
 from planner.engine.records.layout import Layout
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
@@ -81,7 +81,7 @@ def _prepared(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -
         reason = reason or f"{gpu.name} has no known {job.dtype} rate; it has {known}"
         return Answer(id=request.id, fits=False, reason=reason, bottleneck=None, assumed=dict(job.assumed))
     layout, assumed = layout_of_request(request, gpu, job)
-    return _Prepared(request, job, chip if request.fabric is None else joined_by(chip, request.fabric), layout, assumed)
+    return _Prepared(request, job, chip if request.fabric is None else with_fabric(chip, request.fabric), layout, assumed)
 
 
 def _answers(kind: str, prepared: Sequence[_Prepared]) -> list[Answer]:

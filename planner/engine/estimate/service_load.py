@@ -12,7 +12,7 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.request_rate import with_simulated
 from planner.engine.job.job import Job
 from planner.engine.memory import memory_of
-from planner.engine.performance.disaggregated import asked_of, settled
+from planner.engine.performance.disaggregated import pool_demand, steady_layout
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.simulation.batching_rules import batching_rules
 from planner.engine.performance.simulation.iteration_time import iteration_time
@@ -49,7 +49,7 @@ def in_flight(candidates: Candidates) -> Candidates:
 
 def in_flight_in_pools(candidates: Candidates) -> Candidates:
     """Disaggregated `candidates` with the sequences in flight on a decoding replica, and the pools that were left open."""
-    layout = settled(candidates.table(), _cached_sequences(candidates), asked_of(candidates.jobs, candidates.job_index))
+    layout = steady_layout(candidates.table(), _cached_sequences(candidates), pool_demand(candidates.jobs, candidates.job_index))
     return replace(candidates, layout=layout)
 
 

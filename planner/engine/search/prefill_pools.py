@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.engine.columns import Flags, Floats
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.performance.disaggregated import PoolRates, asked_of, pooled, rates_of
+from planner.engine.performance.disaggregated import PoolRates, pool_demand, pool_times, rates_of
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.search.node_types import most_gpus
 from planner.workload.tasks import Workload
@@ -26,7 +26,7 @@ def with_pools(e: Evaluated, workload: Workload, needed_per_s: float) -> Evaluat
     apart = replace(e.table, layout=replace(e.table.layout, gpus=np.full(e.table.rows, np.inf)))
     r = rates_of(apart, e.serve)
     sequences = e.table.layout.sequences
-    clients = asked_of(e.candidates.jobs, e.candidates.job_index).concurrency
+    clients = pool_demand(e.candidates.jobs, e.candidates.job_index).concurrency
     if needed_per_s:
         decode = np.ceil(needed_per_s / r.answers_per_s)
         wanted = np.full(e.table.rows, needed_per_s)
@@ -66,7 +66,7 @@ def _pooled(e: Evaluated, prefill: Floats, decode: Floats) -> Evaluated:
     layout = replace(layout, dp=replicas, prefill=prefill, gpus=layout.tp * layout.pp * replicas)
     e = e.with_layout(layout)
     assert e.serve is not None
-    serve, queue = pooled(e.table, e.serve, asked_of(e.candidates.jobs, e.candidates.job_index))
+    serve, queue = pool_times(e.table, e.serve, pool_demand(e.candidates.jobs, e.candidates.job_index))
     return replace(e, serve=serve, queue=queue)
 
 
