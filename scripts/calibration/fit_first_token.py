@@ -59,7 +59,7 @@ class Loop:
     def first_token_s(self, together: float) -> float:
         """Predicted time to first token with that many prompts together."""
         engine = replace(self.table.engine, prompts_together=np.array([together]))
-        return float(serve_of(replace(self.table, engine=engine), continuous=True).ttft_s[0])
+        return float(serve_of(replace(self.table, engine=engine), continuous=True).ttft_s.mean[0])
 
     @cached_property
     def line(self) -> tuple[float, float, float]:

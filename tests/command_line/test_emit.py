@@ -37,6 +37,7 @@ def bash_accepts(script: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.process
 def test_the_sky_task_uses_documented_keys_and_sound_shell() -> None:
     text = written("sky", JOB)
     found = yaml.safe_load(text)
@@ -69,6 +70,7 @@ def test_every_name_for_skypilot_is_of_a_known_part() -> None:
         written("sky", Job(("Gaudi 3", "L4"), "quick"))
 
 
+@pytest.mark.process
 def test_the_batch_script_leaves_its_result_where_it_was_submitted(tmp_path: Path) -> None:
     text = written("slurm", JOB)
     bash_accepts(text)
@@ -101,6 +103,7 @@ def test_the_batch_script_leaves_its_result_where_it_was_submitted(tmp_path: Pat
     assert "measurements export" in export
 
 
+@pytest.mark.process
 def test_the_dockerfile_is_made_of_instructions_and_runs_sound_shell() -> None:
     text = written("docker", JOB)
     lines = [line for line in text.splitlines() if not line.startswith("#")]

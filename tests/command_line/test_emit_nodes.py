@@ -113,6 +113,7 @@ def test_one_pod_needs_no_names(shell: Callable[..., list[str]]) -> None:
     assert [call.split()[3:6] for call in calls] == [["bench", "--suite", "standard"], ["measurements", "export"]]
 
 
+@pytest.mark.process
 def test_the_result_is_what_the_first_pod_prints(tmp_path: Path) -> None:
     """The command in the head takes the JSON out of whatever else is in the log."""
     bash = shutil.which("bash")

@@ -293,6 +293,7 @@ def test_disaggregated_replicas_have_none() -> None:
     assert any("disaggregated" in problem.message for problem in found.problems)
 
 
+@pytest.mark.process
 def test_the_program_answers_lines_with_drafts(tmp_path: Path) -> None:
     line = {**SERVICE, "request_rate_per_s": 3.0}
     lines = [{"id": n, **line, **({"companions": [DRAFT | {"acceptance": 0.5 + n / 10}]} if n % 2 else {})} for n in range(4)]

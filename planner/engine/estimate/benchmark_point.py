@@ -17,7 +17,7 @@ from planner.engine.performance.operators.chip import Chip, chip_of
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.ceilings.ceilings import Ceilings
-from planner.hardware.ceilings.measured import Product, spread_of
+from planner.hardware.ceilings.products import products_of
 from planner.hardware.measurements.measurement import Measurement, Prediction
 from planner.workload.architecture import Architecture, Models
 from planner.workload.study_models import model_of_point
@@ -118,7 +118,7 @@ def _product(point: Measurement, ceilings: Ceilings) -> Figure | None:
     if reached is None or not point.flop or not point.value:
         return None
     memory = ceilings.bandwidth_bytes_per_s
-    product = Product(point.flop, point.bytes or 0.0, point.flop / point.value, spread_of(point))
+    (product,) = products_of([point])
     error = product.error(reached.value, ceilings.kernel_latency_s.value, memory.value, ceilings.knee)
     flop_s, bytes_s = product.flop / reached.value, product.moved_bytes / memory.value
     share = flop_s / (flop_s + bytes_s)

@@ -31,12 +31,12 @@ from planner.engine.job.job import Job
 from planner.engine.memory.inference import kv_bytes_per_sequence
 from planner.engine.performance.operators.communication import between_two
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
-from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS
+from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS, Latency
 from planner.engine.performance.simulation.load import sigma_of, thinned_variation
 from planner.engine.performance.simulation.summary import Queue
 
-SHARES = {"p50": (0.5, 0.0), "p95": (0.95, NORMAL_TAILS[0]), "p99": (0.99, NORMAL_TAILS[1])}
-"""Percentile: its share, and the standard deviations to it."""
+SHARES = ((0.5, 0.0), (0.95, NORMAL_TAILS[0]), (0.99, NORMAL_TAILS[1]))
+"""Percentiles as shares, and the standard deviations to each."""
 SETTLING_STEPS, SETTLED = 40, 1e-3
 """Iterations of Little's law at most, and the relative change at which it has settled."""
 KEEPS_UP = 0.98
@@ -116,17 +116,22 @@ def pooled(t: Table, s: ServeColumns, asked: Asked) -> tuple[ServeColumns, Queue
     wait = dealt + for_room
     per_sequence = s.phases["decode"].one.attention * t.layout.pp / np.maximum(t.layout.sequences, 1.0)
     first = r.prompt_s + r.transfer_s + wait
-    times = {"ttft_s": first, "tpot_s": s.step_s, "request_s": first + r.decode_s}
-    for name, (share, tail) in SHARES.items():
+    times = [(first, s.step_s, first + r.decode_s)]
+    for share, tail in SHARES:
         waits = np.maximum(0.0, dealt / busy * np.log(busy / (1 - share))) + for_room
         ttft = r.prompt_s * _quantile(asked.input_sigma, tail) + r.transfer_s + waits
         tpot = s.step_s + tail * np.sqrt(t.layout.sequences) * per_sequence
         request = ttft + r.decode_s * (tpot / s.step_s) * _quantile(asked.output_sigma, tail)
-        times |= {f"ttft_{name}_s": ttft, f"tpot_{name}_s": tpot, f"request_{name}_s": request}
+        times.append((ttft, tpot, request))
     by_class = s.by_class | {"communication": s.by_class["communication"] + r.transfer_s}
-    columns = {name: np.broadcast_to(value, (t.rows,)) for name, value in (times | {"requests_per_s": served / replicas}).items()}
-    serve = replace(s, by_class=by_class, **columns)  # type: ignore[arg-type]  # the names are those of such columns
-    return serve, _queue(t.rows, late, asked)
+
+    def full(value: Floats) -> Floats:
+        return np.broadcast_to(value, (t.rows,))
+
+    ttft_s, tpot_s, request_s = (Latency(*map(full, figures)) for figures in zip(*times, strict=True))
+    serve = replace(s, ttft_s=ttft_s, tpot_s=tpot_s, request_s=request_s, requests_per_s=full(served / replicas), by_class=by_class)
+    none = np.zeros(t.rows)  # nothing was simulated
+    return serve, Queue(Latency(none, none, none, none), none, full(asked.rate_per_s), none, np.broadcast_to(late, (t.rows,)))
 
 
 def spread_of(asked: Asked, prefill: Floats) -> Floats:
@@ -149,21 +154,6 @@ def _quantile(sigma: Floats, tail: float) -> Floats:
     """Of a log-normal length ÷ its mean, so many standard deviations out."""
     found: Floats = np.exp(tail * sigma - sigma**2 / 2)
     return found
-
-
-def _queue(rows: int, late: np.ndarray, asked: Asked) -> Queue:
-    """Nothing but which rows do not keep up: nothing was simulated."""
-    nothing = np.zeros(rows)
-    return Queue(
-        wait_s=nothing,
-        wait_p50_s=nothing,
-        wait_p95_s=nothing,
-        wait_p99_s=nothing,
-        utilisation=nothing,
-        rate_per_s=np.broadcast_to(asked.rate_per_s, (rows,)),
-        samples=nothing,
-        saturated=np.broadcast_to(late, (rows,)),
-    )
 
 
 def best_split(replicas: Floats, r: PoolRates) -> Floats:

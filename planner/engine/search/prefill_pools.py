@@ -72,8 +72,8 @@ def _pooled(e: Evaluated, prefill: Floats, decode: Floats) -> Evaluated:
 
 def _meets(serve: ServeColumns, workload: Workload) -> Flags:
     """Whether the targets hold that depend on the wait for a first token."""
-    good = np.ones(serve.ttft_s.shape, dtype=bool)
+    good = np.ones(serve.requests_per_s.shape, dtype=bool)
     for limit in workload.targets.latency_limits():
         if limit.latency != "tpot":
-            good &= getattr(serve, limit.column) <= limit.seconds
+            good &= limit.of(serve) <= limit.seconds
     return good

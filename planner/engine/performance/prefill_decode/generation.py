@@ -9,7 +9,7 @@ import numpy as np
 from planner.engine.columns import Floats, Table, added
 from planner.engine.performance.operators.forward_pass import attended_tokens
 from planner.engine.performance.prefill_decode.passes import Load, Model, Passes, draft_of, load_of, mixed_wait_s, model_of
-from planner.engine.performance.prefill_decode.request_latency import LoopTimes, closed_loop, fixed_batch
+from planner.engine.performance.prefill_decode.request_latency import Latency, LoopTimes, closed_loop, fixed_batch
 
 
 @dataclass(frozen=True)
@@ -20,19 +20,11 @@ class ServeColumns:
     """The prompts of the batch (generate, prefill) or of one request (serve)."""
     step_s: Floats
     """One decoding step of B sequences, between-token time without prefills."""
-    ttft_s: Floats
-    """Mean, as the two below; then the percentiles of each."""
-    ttft_p50_s: Floats
-    ttft_p95_s: Floats
-    ttft_p99_s: Floats
-    tpot_s: Floats
-    tpot_p50_s: Floats
-    tpot_p95_s: Floats
-    tpot_p99_s: Floats
-    request_s: Floats
-    request_p50_s: Floats
-    request_p95_s: Floats
-    request_p99_s: Floats
+    ttft_s: Latency
+    """From sending a request until its first token."""
+    tpot_s: Latency
+    """Time between the tokens of a request."""
+    request_s: Latency
     requests_per_s: Floats
     """Of one replica."""
     by_class: dict[str, Floats]
@@ -54,17 +46,25 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     if continuous:
         alone_s = added(one.alone_s for one in models) + e.host_step_s + waited_s
         read_s = added(one.step.attention * one.often for one in models) * t.layout.pp
-        times = closed_loop(t, load, LoopTimes(prefill_s, alone_s, step_s, read_s))
+        ttft, tpot, request, requests_per_s = closed_loop(t, load, LoopTimes(prefill_s, alone_s, step_s, read_s))
     else:
-        times = fixed_batch(load, prefill_s, step_s)
+        ttft, tpot, request, requests_per_s = fixed_batch(load, prefill_s, step_s)
     phases = _phases(model, draft, load, (waited_s, host_s))
-    full = {name: np.broadcast_to(value, (t.rows,)) for name, value in ({"prefill_s": prefill_s, "step_s": step_s} | times).items()}
+
+    def full(value: Floats) -> Floats:
+        return np.broadcast_to(value, (t.rows,))
+
     by_class = {name: added(of.by_class[name] for of in phases.values()) for name in phases["prefill"].by_class}
     return ServeColumns(
-        **full,
-        by_class={name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()},
-        compute_bound=np.broadcast_to(added(one.compute_bound_s(load.steps) for one in models), (t.rows,)),
-        flop_per_token=np.broadcast_to(_flop_per_token(t, load), (t.rows,)),
+        prefill_s=full(prefill_s),
+        step_s=full(step_s),
+        ttft_s=ttft.map(full),
+        tpot_s=tpot.map(full),
+        request_s=request.map(full),
+        requests_per_s=full(requests_per_s),
+        by_class={name: full(value) for name, value in by_class.items()},
+        compute_bound=full(added(one.compute_bound_s(load.steps) for one in models)),
+        flop_per_token=full(_flop_per_token(t, load)),
         phases=phases,
     )
 

@@ -10,12 +10,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table
+from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.prefill_decode.passes import Load
 
 ROUNDS = 10.0
 """Requests that a load generator sends for each of its concurrent clients, all of which start together; ten is the usual setting."""
 NORMAL_TAILS = (1.645, 2.326)
 """Standard deviations to the 95th and the 99th percentile."""
+
+
+@dataclass(frozen=True)
+class Latency(RowRecord):
+    """Seconds over the requests of a row. Shape [rows]."""
+
+    mean: Floats
+    p50: Floats
+    p95: Floats
+    p99: Floats
+
+    def known_or(self, other: Latency) -> Latency:
+        """Its finite figures, and those of `other` in place of the rest."""
+        return Latency(
+            *(
+                np.where(np.isfinite(own), own, others)
+                for own, others in zip(vars(self).values(), vars(other).values(), strict=True)
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -32,12 +52,11 @@ class LoopTimes:
     """Of attention in it."""
 
 
-def fixed_batch(load: Load, prefill_s: Floats, step_s: Floats) -> dict[str, Floats]:
-    """Latencies and rate of a batch whose prompts are read together and whose sequences all end together; names of `ServeColumns`."""
-    request = prefill_s + load.steps * step_s
-    alike = {"ttft": prefill_s, "tpot": step_s, "request": request}
-    shares = ("_s", "_p50_s", "_p95_s", "_p99_s")
-    return {name + share: value for name, value in alike.items() for share in shares} | {"requests_per_s": load.sequences / request}
+def fixed_batch(load: Load, prefill_s: Floats, step_s: Floats) -> tuple[Latency, Latency, Latency, Floats]:
+    """A batch whose prompts are read together and whose sequences all end together; returns the same as `closed_loop`."""
+    request_s = prefill_s + load.steps * step_s
+    ttft, tpot, request = (Latency(alike, alike, alike, alike) for alike in (prefill_s, step_s, request_s))
+    return ttft, tpot, request, load.sequences / request_s
 
 
 def _first_token(t: Table, load: Load, times: LoopTimes) -> tuple[Floats, Floats, Floats, Floats]:
@@ -60,8 +79,10 @@ def _first_token(t: Table, load: Load, times: LoopTimes) -> tuple[Floats, Floats
     return np.where(waits, in_step, drifting), late, last, first
 
 
-def closed_loop(t: Table, load: Load, times: LoopTimes) -> dict[str, Floats]:
+def closed_loop(t: Table, load: Load, times: LoopTimes) -> tuple[Latency, Latency, Latency, Floats]:
     """A closed loop of B requests: while one lives, every other is prefilled once, so it lasts B·prefill + o·step.
+
+    Returns the latencies of the first token, of each further token and of a request, and the requests a second.
 
     Requests of one length at a fixed concurrency start together (`_first_token`); independent ones wait as in a queue with the share of
     time that prefills take. High percentiles take the load seen by an unlucky request: with many independent users the number
@@ -84,18 +105,11 @@ def closed_loop(t: Table, load: Load, times: LoopTimes) -> dict[str, Floats]:
     tails = [prefill_s + np.minimum(batch * prefill_s, factor * (queued - prefill_s)) for factor in (3.0, 4.6)]
     ttft_p95, ttft_p99 = (step_s + np.where(lockstep, of, tail) for of, tail in zip((late, last), tails, strict=True))
     steps = np.maximum(output - 1, 1.0)
-    return {
-        "ttft_s": ttft,
-        "ttft_p50_s": ttft,
-        "ttft_p95_s": ttft_p95,
-        "ttft_p99_s": ttft_p99,
-        "tpot_s": tpot,
-        "tpot_p50_s": tpot,
-        "tpot_p95_s": np.maximum(tpot, (request_p95 - ttft_p95) / steps),
-        "tpot_p99_s": np.maximum(tpot, np.maximum(request_p95 - ttft_p95, request_p99 - ttft_p99) / steps),
-        "request_s": cycle,
-        "request_p50_s": cycle,
-        "request_p95_s": request_p95,
-        "request_p99_s": request_p99,
-        "requests_per_s": batch / cycle,
-    }
+    tpot_p95 = np.maximum(tpot, (request_p95 - ttft_p95) / steps)
+    tpot_p99 = np.maximum(tpot, np.maximum(request_p95 - ttft_p95, request_p99 - ttft_p99) / steps)
+    return (
+        Latency(ttft, ttft, ttft_p95, ttft_p99),
+        Latency(tpot, tpot, tpot_p95, tpot_p99),
+        Latency(cycle, cycle, request_p95, request_p99),
+        batch / cycle,
+    )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Rows
-from planner.engine.performance.simulation.rows import RowRecord
+from planner.engine.columns.rows import RowRecord
 
 STREAM = 7
 """Number of a seed's stream of random numbers; see `traffic`."""

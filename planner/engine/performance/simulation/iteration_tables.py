@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from planner.engine.columns import Floats, Rows
+from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.simulation.iteration_time import KNOT_BELOW, KNOTS, IterationTime, at_whole, between
-from planner.engine.performance.simulation.rows import RowRecord
 
 KNOT_WIDTHS = np.diff(KNOTS, append=np.inf)
 

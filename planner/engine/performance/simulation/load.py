@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.columns.rows import RowRecord
 from planner.engine.job.job import Job
-from planner.engine.performance.simulation.rows import RowRecord
 from planner.workload.tasks import Lengths
 
 NORMAL_P95 = 1.6448536269514722

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.completions import completions_of
 from planner.engine.performance.simulation.iteration_tables import tables_of
 from planner.engine.performance.simulation.iteration_time import IterationTime
-from planner.engine.performance.simulation.rows import RowRecord
 from planner.engine.performance.simulation.traffic import Traffic
 
 NEVER_S = 1e30

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.columns.rows import RowRecord, joined
 from planner.engine.performance.prefill_decode.passes import at_a_time
 from planner.engine.performance.prefill_decode.speculative_decoding import tokens_per_round
 from planner.engine.performance.simulation.batching_rules import BatchingRules
@@ -18,7 +19,6 @@ from planner.engine.performance.simulation.continuous_batching import run_batche
 from planner.engine.performance.simulation.draft_rounds import rounds_of
 from planner.engine.performance.simulation.iteration_time import IterationTime, between
 from planner.engine.performance.simulation.load import Load
-from planner.engine.performance.simulation.rows import RowRecord, joined
 from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summarise, with_saturated
 from planner.engine.performance.simulation.traffic import traffic_of
 
