@@ -1,6 +1,6 @@
 """Operators of one candidate: each with its shape, FLOPs, bytes and seconds, phase by phase.
 
-The seconds are those of `training.step_of` and `serving.serve_of`: products that are timed together (`operators.layer_products`)
+The seconds are those of `training.step_of` and `generation.serve_of`: products that are timed together (`forward_pass.layer_products`)
 share their time by what each would take alone, and the operators of a class in a phase add up to that class.
 """
 
