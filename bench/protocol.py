@@ -18,6 +18,9 @@ SCHEMA = 1
 """Version of these messages; raised when a field changes its meaning."""
 METHOD = 1
 """Version of the way of measuring; raised when numbers before and after are not comparable."""
+SUITES = ("quick", "standard", "study", "collectives", "smoke")
+"""`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training
+steps over model or batch sizes; `collectives` what ranks do together, also those torchrun started over several nodes; `smoke` is the self-test: three tiny points, not used for planning."""
 PROMISED_S = {"quick": 90.0, "standard": 600.0, "study": 900.0}
 """The longest time of each suite on a GPU. On a CPU `quick` takes a minute."""
 RELIABLE = ("ok", "noisy")

@@ -37,9 +37,6 @@ from bench.kinds.transformer import CPU_SHAPE, GPU_SHAPE, QWEN3_06B, QWEN3_8B, S
 from bench.machine.environment import Device
 from bench.protocol import PROMISED_S
 
-SUITES = ("quick", "standard", "study", "collectives", "smoke")
-"""`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training
-steps over model or batch sizes; `collectives` measures exchanges among ranks, also those that torchrun started on several nodes; `smoke` is the self-test: three tiny points, not used for planning."""
 WALL_CAP_S = {"quick": 300.0, "standard": PROMISED_S["standard"], "study": PROMISED_S["study"], "collectives": 300.0, "smoke": 60.0}
 """A run ends after this long whatever happens: no unbounded job is left behind on a rented box."""
 SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "collectives": 0.0, "smoke": 0.0}

@@ -20,6 +20,7 @@ from bench.options import options as parse
 from bench.protocol import (
     METHOD,
     SCHEMA,
+    SUITES,
     Bye,
     Error,
     Hello,
@@ -91,8 +92,8 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
     from bench.rounds import Rounds
 
     resident_bytes, in_use = overheads.resident_bytes(), nvml.memory_in_use()
-    if suite_name not in suite.SUITES:
-        return Error(name="NoSuite", message=f"there is no suite '{suite_name}': use {' or '.join(suite.SUITES)}")
+    if suite_name not in SUITES:
+        return Error(name="NoSuite", message=f"there is no suite '{suite_name}': use {' or '.join(SUITES)}")
     if options.wall_cap_s is None:
         run.wall_cap_s = suite.WALL_CAP_S[suite_name]
     try:

@@ -2,18 +2,75 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from inspect import iscoroutinefunction
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from nvml_stub import ControlFile, build
 from repository import ROOT, RunPlanner
 
+from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
+
 TERMINAL = {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+NEEDS = {
+    "planner_process": ("process",),
+    "library": ("process",),
+    "shell": ("process",),
+    "snap_compare": ("screen",),
+    "sleeper": ("process",),
+    "torch_here": ("process", "torch"),
+    "torch": ("torch",),
+}
+"""Markers a test has by the fixtures it asks for."""
+TORCH_FILES = frozenset({"test_bench_suites.py", "test_calibration.py"})
+"""They load PyTorch to be read at all."""
+STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"})
+"""Audit events of a process being started (docs.python.org/3/library/audit_events.html)."""
 INHERITED_SWITCHES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "SSH_CONNECTION", "PYTHONWARNINGS")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: many tests wait for a process or a screen."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out, unread, the files that load PyTorch where its tests are left out, and those without a test that is run alone."""
+    wanted = config.option.markexpr
+    if wanted == "alone" and collection_path.suffix == ".py":
+        return "mark.alone" not in collection_path.read_text(encoding="utf-8") or None
+    return (collection_path.name in TORCH_FILES and wanted.startswith("not") and "torch" in wanted) or None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by what it needs, so that `make test-quick` can leave out what is slow to set up."""
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        markers = {marker for fixture in names for marker in NEEDS.get(fixture, ())}
+        if "screen" in item.path.parts and iscoroutinefunction(getattr(item, "function", None)):
+            markers.add("screen")
+        for marker in markers:
+            item.add_marker(marker)
+
+
+started: list[str] = []
+"""Audit events of the test that runs."""
+sys.addaudithook(lambda event, _arguments: started.append(event) if event in STARTS else None)
+
+
+@pytest.fixture(autouse=True)
+def _marked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that starts a process says so: without its marker it would slow the quick tests down unseen."""
+    started.clear()
+    yield
+    assert not started or request.node.get_closest_marker("process"), f"{started[0]}: mark this test with @pytest.mark.process"
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +105,36 @@ def _still_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run_planner(tmp_path: Path) -> RunPlanner:
+    """Run the command line in this process, in an empty folder: its streams and its exit code, as a process would have them."""
+
+    def run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        from planner.cli import main
+
+        streams = {name: io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for name in ("stdin", "stdout", "stderr")}
+        streams["stdin"].buffer.write(stdin.encode())
+        streams["stdin"].seek(0)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(tmp_path)
+            for variable, value in environment.items():
+                patch.setenv(variable, value)
+            for name, stream in streams.items():
+                patch.setattr(sys, name, stream)
+            code = main(argv=arguments)
+        said = [written(streams[name]) for name in ("stdout", "stderr")]
+        return subprocess.CompletedProcess(arguments, int(code), *said)
+
+    return run
+
+
+def written(stream: io.TextIOWrapper) -> str:
+    """All that was written to `stream`."""
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
+
+
+@pytest.fixture
+def planner_process(tmp_path: Path) -> RunPlanner:
     """Run the command line in a process of its own, in an empty folder; warnings are errors there too."""
 
     def run(
@@ -66,6 +153,20 @@ def run_planner(tmp_path: Path) -> RunPlanner:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def torch() -> ModuleType:
+    """PyTorch in this process; the test is skipped where it is not installed."""
+    module: ModuleType = pytest.importorskip("torch")
+    return module
+
+
+@pytest.fixture(scope="session")
+def torch_here() -> None:
+    """PyTorch in the interpreter that a benchmark starts; the test is skipped where it is not installed."""
+    if not isinstance(probe_interpreter(None), Interpreter):
+        pytest.skip("this interpreter has no torch")
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,8 @@ from functools import cache
 import pytest
 from repository import ROOT
 
+pytestmark = pytest.mark.process
+
 
 def modules_after(code: str) -> set[str]:
     """Names in `sys.modules` of a fresh interpreter that has run `code`."""

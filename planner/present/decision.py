@@ -1,4 +1,4 @@
-"""A plan as a decision to be filed: what was asked, what to take and why, what else there was, and what it all rests on."""
+"""A plan as a decision to keep: the question, the choice and its reason, the alternatives, and what it rests on."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Decision:
 
     def as_object(self) -> dict[str, Any]:
         """For programs: the plan as `plan --json` gives it, and the details of its first row."""
-        told = {"made_on": self.made_on, "command": self.command, "decision": verdict(self)}
+        facts = {"made_on": self.made_on, "command": self.command, "decision": verdict(self)}
         details = {"memory_detail": self.memory, "time_detail": self.time, "owned": self.owned}
-        built: dict[str, Any] = msgspec.to_builtins({**told, **{name: one for name, one in details.items() if one is not None}})
+        built: dict[str, Any] = msgspec.to_builtins({**facts, **{name: one for name, one in details.items() if one is not None}})
         return {**built, "plan": msgspec.to_builtins(self.plan)}
 
 

@@ -21,7 +21,7 @@ class ItemLine(NamedTuple):
     """Name of its component; empty where the line above has it."""
     item: MemoryItem
     share: float
-    """Of the bytes of all items."""
+    """Part of the bytes of all items."""
 
 
 ITEM_COLUMNS: tuple[Column[ItemLine], ...] = (

@@ -33,7 +33,12 @@ class RowFigure:
     target: str = ""
     """Key of the workload's targets that limits it."""
     percentile: str = ""
-    """Of a latency."""
+    """Which of its percentiles a latency is; empty for other figures."""
+
+    @property
+    def label_with_unit(self) -> str:
+        """The label, and the unit where the value does not say it."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
 
     def long_text(self, value: float) -> str:
         """A value with its unit."""

@@ -100,7 +100,7 @@ def loops(session: Session, folder: Path, quantity: str = "ttft_s") -> Iterator[
 
 
 def _loop(session: Session, one: Experiment, answer: Answer, measured_s: float) -> Loop:
-    job = resolve(one.request, session.architecture_of(one.request))
+    job = resolve(one.request, session.models_of(one.request))
     gpu = session.gpus.find(one.request.gpu)
     chip = chip_of(gpu, session.ceilings(gpu, basis="spec"), job.dtype, job.stored)
     assert chip is not None

@@ -14,8 +14,8 @@ START, END = "<!-- errors -->", "<!-- end of errors -->"
 
 def table() -> list[str]:
     """Lines of the table, a row a recipe and way of recomputing, and one of all."""
-    sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "samples"), str(ROOT / "tests" / "engine")]
-    from test_memory_oracle import compared
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "samples")]
+    from memory_comparison import compared
 
     layers: dict[tuple[str, str], list[float]] = defaultdict(list)
     peaks: dict[tuple[str, str], list[float]] = defaultdict(list)

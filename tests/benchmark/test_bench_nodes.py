@@ -16,16 +16,9 @@ from bench.kinds.ranks import OPERATIONS, World
 from bench.machine.adapters import fabric_between
 from planner.hardware.ceilings.measured_collectives import collectives_of
 from planner.hardware.measurements.store import Store
-from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
 from planner.observe.benchmark.ranks import rank_of
 
 TORCHRUN = {"RANK": "9", "LOCAL_RANK": "1", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "GROUP_WORLD_SIZE": "2"}
-
-
-@pytest.fixture
-def torch_here() -> None:
-    if not isinstance(probe_interpreter(None), Interpreter):
-        pytest.skip("this interpreter has no torch")
 
 
 def free_port() -> int:
@@ -135,13 +128,17 @@ def test_what_joins_the_nodes_is_kept_with_the_point(
 
 
 @pytest.mark.usefixtures("torch_here")
-def test_the_collectives_of_this_machine_are_a_suite_of_their_own(run_planner: RunPlanner) -> None:
-    done = run_planner("bench", "--suite", "collectives", "--device", "cpu", "--ranks", "2", "--json", timeout_s=180)
+def test_the_collectives_of_this_machine_are_a_suite_of_their_own(planner_process: RunPlanner) -> None:
+    done = planner_process("bench", "--suite", "collectives", "--device", "cpu", "--ranks", "2", "--json", timeout_s=180)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one["point"] for one in found] == [f"collective/{op}/2" for op in OPERATIONS]
-    assert {one["parameters"]["nodes"] for one in found} == {1}
-    alone = run_planner("bench", "--suite", "collectives", "--device", "cpu", "--ranks", "1", timeout_s=60)
+    for one in found:
+        assert (one["parameters"]["nodes"], one["parameters"]["ranks"], one["parameters"]["backend"]) == (1, 2, "gloo")
+        assert [size for size, _ in one["parameters"]["series"]] == [2**15, 2**20, 2**24]
+        assert one["bytes"] == (2 if one["parameters"]["op"] == "all_reduce" else 1) / 2 * 2**24
+        assert 1e5 < one["value"] < 1e12
+    alone = planner_process("bench", "--suite", "collectives", "--device", "cpu", "--ranks", "1", timeout_s=60)
     assert alone.returncode == 2
     assert "two GPUs, or two processes" in alone.stderr
     assert "--ranks" in alone.stderr

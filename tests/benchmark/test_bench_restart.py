@@ -31,7 +31,6 @@ from planner.observe.benchmark.events import (
     Started,
     WorkerRestarted,
 )
-from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
 from planner.observe.benchmark.journal import journal_path, recover_journals
 from planner.observe.benchmark.process import BenchRun
 from planner.observe.benchmark.progress import MOST_RESTARTS, RunProgress, how_ended
@@ -55,12 +54,6 @@ class Patched(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Patched())
 """
 """Changes one module of the benchmark in an interpreter made for a test; nothing of it is in the program."""
-
-
-@pytest.fixture
-def torch_here() -> None:
-    if not isinstance(probe_interpreter(None), Interpreter):
-        pytest.skip("this interpreter has no torch")
 
 
 @pytest.fixture
@@ -256,9 +249,11 @@ def jobs(suite, device, wish):
     assert counts == sorted(counts)  # a round that others disturbed adds none
 
 
-def test_the_command_says_which_point_broke_and_goes_on(run_planner: RunPlanner, python_with: Callable[[str, str], Path]) -> None:
+def test_the_command_says_which_point_broke_and_goes_on(
+    planner_process: RunPlanner, python_with: Callable[[str, str], Path]
+) -> None:
     python = python_with("bench.kinds.bandwidth", KILLED)
-    done = run_planner("bench", "--suite", "smoke", "--device", "cpu", "--python", str(python), "--json", timeout_s=180)
+    done = planner_process("bench", "--suite", "smoke", "--device", "cpu", "--python", str(python), "--json", timeout_s=180)
     assert done.returncode == 0, done.stderr
     found = {one["kind"]: one for one in map(json.loads, done.stdout.splitlines())}
     assert {kind: one["status"] in {"ok", "noisy", "unstable", "shared"} for kind, one in found.items()} == {

@@ -31,13 +31,19 @@ from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, pr
 from planner.observe.benchmark.journal import journal_path, recover_journals
 from planner.observe.benchmark.lock import RunLock
 from planner.observe.benchmark.process import BenchRun
-from planner.observe.benchmark.progress import MOST_RESTARTS
 from planner.observe.host import cpu_name
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path)
+
+
+@pytest.fixture
+def few_restarts(monkeypatch: pytest.MonkeyPatch) -> int:
+    """One other worker takes over, no more: each takes seconds to load torch."""
+    monkeypatch.setattr("planner.observe.benchmark.progress.MOST_RESTARTS", 1)
+    return 1
 
 
 def bench(tmp_path: Path, store: Store, **changes: object) -> BenchRun:
@@ -115,10 +121,11 @@ async def test_a_run_ends_in_the_store(tmp_path: Path, store: Store) -> None:
     assert gemm.high is not None
     assert 1e8 < gemm.low <= gemm.value <= gemm.high < 1e14
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [f"{run.run}.jsonl"]
+    assert [event.measurement.telemetry for event in done] == [{"poll_hz": 0.0}] * 3
 
 
 @pytest.mark.usefixtures("torch_here")
-async def test_workers_killed_again_and_again_leave_what_they_measured(tmp_path: Path, store: Store) -> None:
+async def test_workers_killed_again_and_again_leave_what_they_measured(tmp_path: Path, store: Store, few_restarts: int) -> None:
     run = bench(tmp_path, store, suite="quick")
 
     async def kill(event: Event) -> None:
@@ -134,7 +141,7 @@ async def test_workers_killed_again_and_again_leave_what_they_measured(tmp_path:
     assert f"{last.kept} results kept" in last.message
     kept = Store.open(tmp_path).all()
     assert len(kept) == last.kept
-    assert sum(one.value is not None for one in kept) >= 1 + MOST_RESTARTS
+    assert sum(one.value is not None for one in kept) >= 1 + few_restarts
     assert store.runs()[0].state == "failed"
 
 
@@ -164,6 +171,7 @@ async def test_stop_ends_within_a_second(tmp_path: Path, store: Store, when: typ
     assert gone(worker_pid(run))
 
 
+@pytest.mark.process
 async def test_stop_before_the_start_is_heard(tmp_path: Path, store: Store) -> None:
     run = bench(tmp_path, store)
     await run.stop()
@@ -194,15 +202,15 @@ async def test_cancelling_the_task_kills_the_worker(tmp_path: Path, store: Store
 
 
 @pytest.mark.usefixtures("torch_here")
-async def test_a_silent_worker_is_hung(tmp_path: Path, store: Store) -> None:
-    run = bench(tmp_path, store, suite="quick", silence_s=3.0)
+async def test_a_silent_worker_is_hung(tmp_path: Path, store: Store, few_restarts: int) -> None:
+    run = bench(tmp_path, store, suite="quick", silence_s=1.5)
 
     async def freeze(event: Event) -> None:
         if isinstance(event, PointStarted):
             os.kill(worker_pid(run), signal.SIGSTOP)
 
     heard = await listen(run, freeze)
-    assert sum(isinstance(event, WorkerRestarted) for event in heard) == MOST_RESTARTS
+    assert sum(isinstance(event, WorkerRestarted) for event in heard) == few_restarts
     last = heard[-1]
     assert isinstance(last, Failed)
     assert last.state == "hung"
@@ -216,8 +224,6 @@ async def test_a_measurement_says_at_which_rate_the_program_polled(tmp_path: Pat
     heard = await listen(bench(tmp_path, store, polls=lambda: int(200 * (time.monotonic() - began))))
     rates = [event.measurement.telemetry["poll_hz"] for event in heard if isinstance(event, PointDone)]
     assert rates == pytest.approx([200] * 3, rel=0.3)
-    silent = await listen(bench(tmp_path, store))
-    assert [event.measurement.telemetry for event in silent if isinstance(event, PointDone)] == [{"poll_hz": 0.0}] * 3
 
 
 @pytest.mark.usefixtures("torch_here")
@@ -245,6 +251,7 @@ def bare_venv(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.process
 async def test_an_interpreter_without_torch_has_its_own_end(tmp_path: Path, store: Store, bare_venv: Path) -> None:
     (last,) = await listen(bench(tmp_path, store, python=bare_venv))
     assert isinstance(last, Failed)
@@ -252,6 +259,7 @@ async def test_an_interpreter_without_torch_has_its_own_end(tmp_path: Path, stor
     assert "gpu-planner[bench]" in last.next_step
 
 
+@pytest.mark.process
 async def test_a_torch_that_does_not_load_is_told(tmp_path: Path, store: Store, bare_venv: Path) -> None:
     (site,) = (bare_venv / "lib").glob("python*/site-packages")
     (site / "torch.py").write_text("raise ImportError('libcudart.so.99: cannot open shared object file')")
@@ -262,6 +270,7 @@ async def test_a_torch_that_does_not_load_is_told(tmp_path: Path, store: Store, 
     assert "libcudart.so.99" in last.message
 
 
+@pytest.mark.process
 async def test_a_crash_brings_its_last_words_and_sees_nothing_of_ours(tmp_path: Path, store: Store, bare_venv: Path) -> None:
     (site,) = (bare_venv / "lib").glob("python*/site-packages")
     (site / "torch.py").write_text(
@@ -277,6 +286,7 @@ async def test_a_crash_brings_its_last_words_and_sees_nothing_of_ours(tmp_path: 
     assert last.stderr == ("msgspec None", "policy PASSIVE 0")
 
 
+@pytest.mark.process
 def test_interpreters_are_judged_by_looking(tmp_path: Path) -> None:
     def state(path: Path) -> str:
         found = probe_interpreter(path)
@@ -368,9 +378,3 @@ def test_a_worker_outlives_a_planner_that_is_killed(tmp_path: Path) -> None:
     while recover_journals(tmp_path, store) == 0 and time.monotonic() < deadline:
         time.sleep(0.1)
     assert len(store) == 3
-
-
-@pytest.fixture
-def torch_here() -> None:
-    if not isinstance(probe_interpreter(None), Interpreter):
-        pytest.skip("this interpreter has no torch")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -79,8 +80,7 @@ def test_a_fingerprint_names_machine_and_software_apart() -> None:
 
 @pytest.mark.parametrize("shape", [CPU_SHAPE, GPU_SHAPE, SMOKE_SHAPE], ids=lambda shape: shape.name)
 @pytest.mark.parametrize("tied", [True, False])
-def test_the_formula_counts_what_torch_counts(shape: Qwen3Shape, tied: bool) -> None:
-    torch = pytest.importorskip("torch")
+def test_the_formula_counts_what_torch_counts(torch: ModuleType, shape: Qwen3Shape, tied: bool) -> None:
     import dataclasses
 
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -103,8 +103,7 @@ def test_the_formula_counts_what_torch_counts(shape: Qwen3Shape, tied: bool) -> 
     assert shape.step_flop(BATCH, SEQUENCE) - shape.causal_step_flop(BATCH, SEQUENCE) == attention / 2
 
 
-def test_a_training_step_learns_and_looks_only_back() -> None:
-    torch = pytest.importorskip("torch")
+def test_a_training_step_learns_and_looks_only_back(torch: ModuleType) -> None:
     from bench.kinds.training import Qwen3
 
     torch.manual_seed(0)
@@ -184,8 +183,8 @@ def run_worker(
         return [json.loads(line) for line in stream], done
 
 
+@pytest.mark.usefixtures("torch_here")
 def test_the_self_test_measures_three_points_under_python_as_a_folder(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     (tmp_path / "timing.py").write_text("raise SystemExit('a module of the current folder was taken')")
     noise = "import sys, threading; threading.Timer(0.5, lambda: print('library chatter', flush=True)).start(); print('{\"type\":\"bye\"}')"
     journal = tmp_path / "journal.jsonl"
@@ -204,8 +203,8 @@ def test_the_self_test_measures_three_points_under_python_as_a_folder(tmp_path: 
     assert written[-1] == {"type": "bye", "reason": "finished"}
 
 
+@pytest.mark.usefixtures("torch_here")
 def test_hello_tells_the_machine_and_nobody(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     said, _ = run_worker(tmp_path, "--skip", "gemm/fp32/128x128x128", "copy/memory", "train/qwen3-smoke/fp32/2x32")
     assert [message["type"] for message in said if message["type"] != "heartbeat"] == [
         "hello",
@@ -224,8 +223,8 @@ def test_hello_tells_the_machine_and_nobody(tmp_path: Path) -> None:
     assert machine["cores"] >= 1
 
 
+@pytest.mark.usefixtures("torch_here")
 def test_a_device_that_is_not_there_is_an_answer(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     said, done = run_worker(tmp_path, "--device", "cuda:99")
     assert done.returncode == 3
     error = next(message for message in said if message["type"] == "error")
@@ -233,16 +232,16 @@ def test_a_device_that_is_not_there_is_an_answer(tmp_path: Path) -> None:
     assert said[-1] == {"type": "bye", "reason": "failed"}
 
 
+@pytest.mark.usefixtures("torch_here")
 def test_no_run_goes_on_without_bound(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     said, done = run_worker(tmp_path, "--suite", "quick", "--wall-cap-s", "0.5")
     assert done.returncode == 0
     assert said[-1] == {"type": "bye", "reason": "wall-cap"}
     assert sum(message["type"] == "result" for message in said) < 6
 
 
+@pytest.mark.usefixtures("torch_here")
 def test_orders_come_on_standard_input() -> None:
-    pytest.importorskip("torch")
     with subprocess.Popen(
         [sys.executable, "-u", str(BENCH), "--suite", "quick", "--device", "cpu"],
         stdin=subprocess.PIPE,

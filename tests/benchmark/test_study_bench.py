@@ -11,21 +11,14 @@ import pytest
 from repository import RunPlanner
 
 from planner.engine.answers.study import StudyAnswer
-from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
-
-
-@pytest.fixture
-def torch_here() -> None:
-    if not isinstance(probe_interpreter(None), Interpreter):
-        pytest.skip("this interpreter has no torch")
 
 
 @pytest.mark.usefixtures("torch_here")
-def test_a_capped_run_is_kept_resumed_and_shown(run_planner: RunPlanner, tmp_path: Path) -> None:
+def test_a_capped_run_is_kept_resumed_and_shown(planner_process: RunPlanner, tmp_path: Path) -> None:
     begun = time.monotonic()
     # one layer and a small vocabulary: a step takes milliseconds
     wish = ("--suite", "study", "--device", "cpu", "--axis", "batch", "--depth-law", "1", "--vocabulary", "512")
-    done = run_planner("bench", *wish, "--cap", "18", "--json")
+    done = planner_process("bench", *wish, "--cap", "6", "--json")
     assert time.monotonic() - begun < 60
     assert done.returncode == 0, done.stderr
     measured = [json.loads(line) for line in done.stdout.splitlines()]
@@ -37,7 +30,7 @@ def test_a_capped_run_is_kept_resumed_and_shown(run_planner: RunPlanner, tmp_pat
     shape = {"width": 256, "depth": 1, "vocabulary": 512, "batch": 4, "sequence": 256, "recipe": "amp", "optimizer": "adamw"}
     assert first["parameters"].items() >= shape.items()
 
-    again = run_planner("bench", *wish, "--cap", "18", "--resume", "--json")
+    again = planner_process("bench", *wish, "--cap", "6", "--resume", "--json")
     assert again.returncode in {0, 1}, again.stderr
     solid = {one["point"] for one in measured if one["status"] in {"ok", "noisy"}}
     repeated = {json.loads(line)["point"] for line in again.stdout.splitlines()}
@@ -45,7 +38,7 @@ def test_a_capped_run_is_kept_resumed_and_shown(run_planner: RunPlanner, tmp_pat
     assert again.stderr.count("measured before") == len(solid)
 
     asked = ("study", "--json", "--axis", "batch", "--depth-law", "1", "--vocabulary", "512", "--width", "256")
-    answer = msgspec.json.decode(run_planner(*asked).stdout, type=StudyAnswer)
+    answer = msgspec.json.decode(planner_process(*asked).stdout, type=StudyAnswer)
     here = [curve for curve in answer.curves if curve.here and curve.measured_points]
     assert here
     assert {point.sequences for point in here[0].points if point.flop_per_s and point.flop_per_s.basis == "measured"} <= {
@@ -57,10 +50,10 @@ def test_a_capped_run_is_kept_resumed_and_shown(run_planner: RunPlanner, tmp_pat
     }
 
 
-def test_what_concerns_the_study_is_refused_elsewhere(run_planner: RunPlanner) -> None:
-    done = run_planner("bench", "--suite", "quick", "--axis", "batch")
+def test_what_concerns_the_study_is_refused_elsewhere(planner_process: RunPlanner) -> None:
+    done = planner_process("bench", "--suite", "quick", "--axis", "batch")
     assert done.returncode == 2
     assert "suite study" in done.stderr
-    done = run_planner("bench", "--suite", "study", "--depth-law", "tall")
+    done = planner_process("bench", "--suite", "study", "--depth-law", "tall")
     assert done.returncode == 2
     assert "log2" in done.stderr

@@ -1,9 +1,8 @@
-"""The command line as people and scripts meet it: real processes, their stdout, stderr and exit codes."""
+"""The command line as people and scripts meet it: stdout, stderr and exit codes, of real processes where that is the question."""
 
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
 import re
@@ -11,11 +10,14 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 import pytest
 from repository import RunPlanner
 
+from planner.cli.commands import COMMANDS
 from planner.cli.plan.settings import parse_settings
+from planner.cli.root import root
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.plan import Plan
 from planner.hardware.measurements.measurement import Measurement
@@ -23,8 +25,8 @@ from planner.present.command_line import PlanCommand, spelled
 from planner.workload.tasks import Lora, Targets
 
 
-def test_plan_answers_in_json_as_its_schema_says(run_planner: RunPlanner) -> None:
-    done = run_planner("plan", "llama-3.1-70b-chat-service", "--json")
+def test_plan_answers_in_json_as_its_schema_says(planner_process: RunPlanner) -> None:
+    done = planner_process("plan", "llama-3.1-70b-chat-service", "--json")
     assert done.returncode == 0, done.stderr
     plan = msgspec.json.decode(done.stdout, type=Plan, strict=True)
     assert json.loads(msgspec.json.encode(plan)) == json.loads(done.stdout), "a key that the schema does not know"
@@ -55,8 +57,8 @@ def test_figures_hold_their_own_value_and_memory_adds_up(run_planner: RunPlanner
             assert figure is None or 0 < figure.low <= figure.value <= figure.high
 
 
-def test_nothing_fits_exits_with_1_and_names_levers(run_planner: RunPlanner) -> None:
-    done = run_planner(
+def test_nothing_fits_exits_with_1_and_names_levers(planner_process: RunPlanner) -> None:
+    done = planner_process(
         "plan", "--set", "task=train", "--set", "model=meta-llama/Llama-3.1-405B", "--set", "sequence=8192", "--set", "global_batch=128",
         "--set", "targets=", "--set", "request_rate_per_s=", "--set", "max_gpus=1", "--gpu", "T4", "--json",
     )  # fmt: skip
@@ -75,8 +77,8 @@ def test_set_reaches_the_plan(run_planner: RunPlanner) -> None:
     assert {row["gpu"] for row in json.loads(done.stdout)["rows"]} == {"H200 SXM"}
 
 
-def test_every_wrong_setting_is_named_with_the_nearest_spelling(run_planner: RunPlanner) -> None:
-    done = run_planner("plan", "--set", "modle=x", "--set", "task=trian", "--set", "targets.burst=lots", "--json")
+def test_every_wrong_setting_is_named_with_the_nearest_spelling(planner_process: RunPlanner) -> None:
+    done = planner_process("plan", "--set", "modle=x", "--set", "task=trian", "--set", "targets.burst=lots", "--json")
     assert done.returncode == 2
     assert not done.stdout
     lines = done.stderr.splitlines()
@@ -114,15 +116,15 @@ def test_a_wrong_name_gets_its_nearest_spelling(run_planner: RunPlanner, argumen
     assert hint in done.stderr
 
 
-def test_the_command_nobody_names_is_not_named_in_its_faults(run_planner: RunPlanner) -> None:
-    done = run_planner("--nosuch")
+def test_the_command_nobody_names_is_not_named_in_its_faults(planner_process: RunPlanner) -> None:
+    done = planner_process("--nosuch")
     assert done.returncode == 2
     assert "Usage: gpu-planner [OPTIONS] [PRESET]" in done.stderr
-    done = run_planner("llama-3.1-8b-lor")
+    done = planner_process("llama-3.1-8b-lor")
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert "'llama-3.1-8b-lora'" in done.stderr
-    done = run_planner("plann")
+    done = planner_process("plann")
     assert done.stderr == "error: 'plann' is neither a command nor a preset. Did you mean 'plan'?\n"
 
 
@@ -234,6 +236,11 @@ def test_a_lever_that_opens_the_catalogue_drops_the_gpu(run_planner: RunPlanner)
         ("compile", True, {"compile": True}),
         ("gpus_considered", ["T4", "L4"], {"gpus_considered": ["T4", "L4"]}),
         ("targets", {"headroom": 0.02}, {"targets.headroom": 0.02}),
+        (
+            "companions",
+            [{"model": "a b", "weight_dtype": None}, {"model": "c"}],
+            {"companions": [{"model": "a b"}, {"model": "c"}]},
+        ),
         ("lora", Lora(rank=16, base="nf4"), {"lora": {"rank": 16, "targets": "all-linear", "base": "nf4"}}),
         ("targets", Targets(p95_request_s=5.0), {"targets": {"p95_request_s": 5.0, "burst": 0.0}}),
     ],
@@ -242,14 +249,14 @@ def test_what_is_spelled_for_set_is_read_back(key: str, value: Any, fields: dict
     assert parse_settings(spelled(key, value)) == fields
 
 
-def test_a_terminal_without_the_signs_still_gets_the_answer(run_planner: RunPlanner) -> None:
-    done = run_planner("plan", "--top", "3", PYTHONIOENCODING="ascii")
+def test_a_terminal_without_the_signs_still_gets_the_answer(planner_process: RunPlanner) -> None:
+    done = planner_process("plan", "--top", "3", PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert "H100" in done.stdout
 
 
-def test_without_a_terminal_the_plan_is_printed(run_planner: RunPlanner) -> None:
-    bare, planned = run_planner(), run_planner("plan")
+def test_without_a_terminal_the_plan_is_printed(planner_process: RunPlanner) -> None:
+    bare, planned = planner_process(), planner_process("plan")
     assert (bare.returncode, bare.stdout) == (0, planned.stdout)
     assert planned.stdout
 
@@ -281,11 +288,11 @@ def test_one_model_is_shown_with_its_parameters(run_planner: RunPlanner) -> None
     assert "8.19 B" in run_planner("models", "show", "Qwen/Qwen3-8B").stdout
 
 
-def test_version_and_help_say_so_on_stdout(run_planner: RunPlanner) -> None:
+def test_version_and_help_say_so_on_stdout(planner_process: RunPlanner) -> None:
     import planner
 
-    assert planner.__version__ in run_planner("--version").stdout
-    shown = run_planner("--help")
+    assert planner.__version__ in planner_process("--version").stdout
+    shown = planner_process("--help")
     assert shown.returncode == 0
     for command in ("plan", "estimate", "bench", "watch", "doctor", "schema", "gpus", "models", "presets", "offers"):
         assert re.search(rf"^  {command} ", shown.stdout, re.MULTILINE)
@@ -299,9 +306,9 @@ def test_bench_names_an_interpreter_that_is_not_there(run_planner: RunPlanner) -
     assert "--python" in done.stderr
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the benchmark needs torch")
-def test_bench_prints_each_result_as_a_measurement(run_planner: RunPlanner) -> None:
-    done = run_planner("bench", "--suite", "smoke", "--device", "cpu", "--json")
+@pytest.mark.usefixtures("torch_here")
+def test_bench_prints_each_result_as_a_measurement(planner_process: RunPlanner) -> None:
+    done = planner_process("bench", "--suite", "smoke", "--device", "cpu", "--json")
     assert done.returncode == 0, done.stderr
     measured = [msgspec.json.decode(line, type=Measurement) for line in done.stdout.splitlines()]
     assert {measurement.kind for measurement in measured} == {"gemm", "copy", "train"}
@@ -318,3 +325,14 @@ def test_an_engine_of_the_preset_goes_with_its_task(run_planner: RunPlanner) -> 
     named = run_planner("plan", "--set", "task=finetune", "--set", "engine=sglang")
     assert named.returncode == 2
     assert "'sglang' does not train" in named.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_table_explains_itself(name: str) -> None:
+    command = root.get_command(click.Context(root), name)
+    assert command is not None
+    assert command.help
+    shown = command.get_help(click.Context(command, info_name=name))
+    assert shown.startswith("Usage: ")
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    assert all(option.help for option in options), [option.name for option in options if not option.help]

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import pytest
 from repository import ROOT, RunPlanner
 
 from planner.engine.answers.answer import Answer
@@ -25,8 +26,8 @@ ONE_REQUEST = {
 }
 
 
-def test_estimate_answers_one_line(run_planner: RunPlanner) -> None:
-    done = run_planner("estimate", "-", stdin=json.dumps(ONE_REQUEST) + "\n")
+def test_estimate_answers_one_line(planner_process: RunPlanner) -> None:
+    done = planner_process("estimate", "-", stdin=json.dumps(ONE_REQUEST) + "\n")
     assert done.returncode == 0, done.stderr
     answer = msgspec.json.decode(done.stdout, type=Answer)
     assert answer.id == 1
@@ -37,7 +38,7 @@ def test_estimate_answers_one_line(run_planner: RunPlanner) -> None:
     assert answer.assumed
 
 
-def test_estimate_goes_on_after_bad_lines_and_keeps_the_order(run_planner: RunPlanner) -> None:
+def test_estimate_goes_on_after_bad_lines_and_keeps_the_order(planner_process: RunPlanner) -> None:
     lines = [
         json.dumps(ONE_REQUEST | {"id": "good"}),
         '{"id": 2, "model": ',
@@ -50,7 +51,7 @@ def test_estimate_goes_on_after_bad_lines_and_keeps_the_order(run_planner: RunPl
         json.dumps(ONE_REQUEST | {"id": "last", "model": {"model_type": "no-such-type"}}),
         json.dumps(ONE_REQUEST | {"id": 9}),
     ]
-    done = run_planner("estimate", stdin="\n".join(lines))
+    done = planner_process("estimate", stdin="\n".join(lines))
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["id"] for answer in answers] == ["good", None, {"any": "thing"}, 4, 5, None, None, "last", 9]
@@ -61,15 +62,16 @@ def test_estimate_goes_on_after_bad_lines_and_keeps_the_order(run_planner: RunPl
     assert "Qwen/Qwen3-8B" in answers[4]["error"]
 
 
-def test_estimate_reads_a_file_and_names_a_missing_one(run_planner: RunPlanner, tmp_path: Path) -> None:
+def test_estimate_reads_a_file_and_names_a_missing_one(planner_process: RunPlanner, tmp_path: Path) -> None:
     (tmp_path / "lines.jsonl").write_text("".join(json.dumps(ONE_REQUEST | {"id": n}) + "\n" for n in range(1500)))
-    done = run_planner("estimate", "lines.jsonl")
+    done = planner_process("estimate", "lines.jsonl")
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == list(range(1500))
-    missing = run_planner("estimate", "nowhere.jsonl")
+    missing = planner_process("estimate", "nowhere.jsonl")
     assert missing.returncode == 2
     assert "nowhere.jsonl" in missing.stderr
 
 
+@pytest.mark.process
 def test_estimate_does_not_hold_answers_back(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "planner", "estimate", "-"],
@@ -86,6 +88,7 @@ def test_estimate_does_not_hold_answers_back(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.process
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "planner", "plan", "--json"],
@@ -98,6 +101,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     assert process.returncode == 141
 
 
+@pytest.mark.process
 def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "planner", "estimate", "-"],

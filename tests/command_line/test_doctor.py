@@ -28,6 +28,7 @@ def test_without_a_driver_everything_else_is_told(run_planner: RunPlanner, tmp_p
     assert found["cpu"]["peak_flop_per_s"]["fp32"] > 1e9
 
 
+@pytest.mark.process
 def test_for_people_every_topic_is_a_line(run_planner: RunPlanner) -> None:
     done = run_planner("doctor")
     assert done.returncode == 0, done.stderr
@@ -36,22 +37,23 @@ def test_for_people_every_topic_is_a_line(run_planner: RunPlanner) -> None:
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
-def test_gpus_are_named_with_what_can_be_read_of_them(run_planner: RunPlanner, tmp_path: Path) -> None:
+def test_gpus_are_named_with_what_can_be_read_of_them(planner_process: RunPlanner, tmp_path: Path) -> None:
     library = build(tmp_path / "library")
     control = ControlFile(tmp_path / "control")
     forbidden = H100 | {"uuid": "GPU-2", "fail.nvmlGpmSampleGet": 4}
     control.devices(H100, A100, forbidden)
     switches = {"LD_LIBRARY_PATH": str(library), "NVML_STUB": str(control.path)}
-    found = json.loads(run_planner("doctor", "--json", **switches).stdout)["nvml"]
+    found = json.loads(planner_process("doctor", "--json", **switches).stdout)["nvml"]
     assert (found["state"], found["driver"], found["cuda"]) == ("ready", "570.86.15", "12.8")
     assert [gpu["gpm"] for gpu in found["gpus"]] == ["ok", "not supported", "no permission"]
     assert found["gpus"][0]["catalogue"] == "H100 SXM5 80GB"
-    text = run_planner("doctor", **switches).stdout
+    text = planner_process("doctor", **switches).stdout
     assert "(GPM): readable" in text
     assert "(GPM): need Hopper or newer" in text
     assert "(GPM): not permitted" in text
 
 
+@pytest.mark.process
 def test_long_lines_are_folded_below_themselves(run_planner: RunPlanner) -> None:
     lines = run_planner("doctor", COLUMNS="80").stdout.splitlines()
     long = [line for line in lines if len(line) > 80]

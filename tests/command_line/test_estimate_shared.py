@@ -23,7 +23,10 @@ from planner.cli.estimate import forks
 from planner.cli.estimate.forks import Lines, Shared, spare_processors
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux alone")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux alone"),
+]
 SERVICE = {"model": "Qwen/Qwen3-8B", "gpu": "H100 SXM5 80GB", "task": "serve", "output_tokens": 64}
 
 
@@ -229,9 +232,10 @@ def copies_of(process: subprocess.Popen[bytes]) -> list[int]:
 
 def written(pipe: IO[bytes]) -> None:
     """Lines without end, until nobody reads them."""
+    lines = lines_of(1400)
     with contextlib.suppress(BrokenPipeError):
         while True:
-            pipe.write(lines_of(1400))
+            pipe.write(lines)
 
 
 needs_two = pytest.mark.skipif(not spare_processors(), reason="there is one processor")

@@ -212,6 +212,7 @@ def compare(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.process
 def test_recorded_answers_need_no_other_planner(tmp_path: Path) -> None:
     out = tmp_path / "page.md"
     record = tmp_path / "answers.jsonl"
@@ -231,6 +232,7 @@ def test_recorded_answers_need_no_other_planner(tmp_path: Path) -> None:
     assert "trtllm 1.0.0rc3 by trtllm" in done.stdout
 
 
+@pytest.mark.process
 def test_without_it_and_without_a_record_it_says_how_to_get_it(tmp_path: Path) -> None:
     done = compare(MEASURED, "--python", tmp_path / "nowhere")
     assert done.returncode == 1

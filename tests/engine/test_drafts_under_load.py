@@ -158,7 +158,7 @@ def table_of(*, sequences: float = 16.0, companions: list[Companion] | None = No
     one = candidate(chip("H100-SXM-80GB"), {"sequences": sequences}, **asked)
     beside = drafted()["companions"] if companions is None else companions
     workload = msgspec.structs.replace(one.jobs[0].workload, companions=tuple(beside))
-    return replace(one, jobs=[resolve(workload, session().architecture_of(workload))]).table()
+    return replace(one, jobs=[resolve(workload, session().models_of(workload))]).table()
 
 
 def test_a_round_takes_what_its_passes_take() -> None:
@@ -293,6 +293,7 @@ def test_disaggregated_replicas_have_none() -> None:
     assert any("disaggregated" in problem.message for problem in found.problems)
 
 
+@pytest.mark.process
 def test_the_program_answers_lines_with_drafts(tmp_path: Path) -> None:
     line = {**SERVICE, "request_rate_per_s": 3.0}
     lines = [{"id": n, **line, **({"companions": [DRAFT | {"acceptance": 0.5 + n / 10}]} if n % 2 else {})} for n in range(4)]

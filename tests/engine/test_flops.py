@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import torch
-from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoConfig, AutoModelForCausalLM
 
 from planner.engine.performance.operators.matrix_products import BACKWARD, Gemm, flop_per_token, pass_products
 from planner.workload.huggingface.config import read_architecture
@@ -73,6 +70,10 @@ OWN_MASK = ("bloom", "opt")
 
 def counted(config: dict[str, Any], *, keep: int = 0, backward: bool = False) -> int:
     """What PyTorch counts; the tables of the rotary embedding, which it takes for products, are not among it."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+    from transformers import AutoConfig, AutoModelForCausalLM
+
     described = AutoConfig.for_model(**config)
     described._attn_implementation, described._experts_implementation = "eager", "batched_mm"
     with torch.device("meta"):
@@ -94,6 +95,7 @@ def products(config: dict[str, Any], **changes: Any) -> list[Gemm]:
     return pass_products(read_architecture(config), tokens, SEQUENCE, **given)
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("name", MODELS)
 def test_flops_are_those_of_pytorch(name: str) -> None:
     config = MODELS[name]
@@ -102,6 +104,7 @@ def test_flops_are_those_of_pytorch(name: str) -> None:
     assert forward * (1 + BACKWARD) == counted(config, backward=True)
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2", "deepseek_v3"])
 def test_the_head_is_applied_to_the_tokens_that_are_kept(name: str) -> None:
     kept = sum(one.flop for one in products(MODELS[name], head_rows=BATCH * KEPT))
@@ -161,6 +164,7 @@ def test_ranks_share_the_products(name: str, tp: int) -> None:
     assert shared * tp == whole
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_token_takes_two_flop_a_parameter_it_is_multiplied_with(name: str) -> None:
     a = read_architecture(MODELS[name])

@@ -167,6 +167,7 @@ def test_changes_combined_cost_the_dearest_of_them() -> None:
     assert (both.costs, both.keys) == ("hardware", changes["optimizer"].keys | changes["max_gpus"].keys)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("case", CASES)
 def test_levers_come_within_a_second(case: str) -> None:
     found(case)

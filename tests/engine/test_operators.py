@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from engine_sample import ask, candidate, chip, session
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
-from transformers import AutoModelForCausalLM, LlamaConfig
 
 from planner.engine.answers.answer import Answer
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES
@@ -19,40 +16,11 @@ from planner.engine.performance.operators.forward_pass import between_bytes
 from planner.engine.records.layout import CHECKPOINTING
 from planner.workload.tasks import Lora
 
-PRODUCTS = {"mm", "addmm", "bmm", "embedding"}
-VIEWS = {"view", "_unsafe_view", "t", "transpose", "slice", "expand", "unsqueeze", "detach", "alias", "select", "permute", "split"}
-
-
-class BytesBetweenProducts(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
-    """Bytes in and out of every operator that is no product, no view and does not work on attention scores."""
-
-    def __init__(self, tokens: int) -> None:
-        super().__init__()
-        self.tokens = tokens
-        self.bytes = 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
-        if function.overloadpacket.__name__ not in PRODUCTS | VIEWS:
-            tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, torch.Tensor)]
-            if not any(tensor.shape[-2:] == (self.tokens, self.tokens) for tensor in tensors):
-                self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        return result
-
-
-def bytes_between_products(config: LlamaConfig, layers: int, tokens: int) -> int:
-    config.num_hidden_layers = layers
-    config._attn_implementation = "eager"
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float16).eval()
-        prompt = torch.zeros(1, tokens, dtype=torch.long)
-    with torch.no_grad(), BytesBetweenProducts(tokens) as counted:
-        model(prompt, use_cache=True, logits_to_keep=1)
-    return int(counted.bytes)
-
 
 @pytest.mark.parametrize(("width", "ffn", "heads", "kv_heads"), [(1024, 4096, 8, 8), (2048, 5632, 16, 16), (512, 2048, 8, 8)])
-def test_bytes_between_products_are_those_of_pytorch(width: int, ffn: int, heads: int, kv_heads: int) -> None:
+def test_bytes_between_products_are_those_of_pytorch(torch: ModuleType, width: int, ffn: int, heads: int, kv_heads: int) -> None:
+    from operator_oracle import bytes_between_products
+
     tokens = 96
     sizes: dict[str, Any] = {
         "hidden_size": width,
@@ -60,8 +28,8 @@ def test_bytes_between_products_are_those_of_pytorch(width: int, ffn: int, heads
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
     }
-    config = LlamaConfig(**sizes, vocab_size=1000, head_dim=width // heads)
-    counted = bytes_between_products(config, 3, tokens) - bytes_between_products(config, 2, tokens)
+    built = {**sizes, "vocab_size": 1000, "head_dim": width // heads}
+    counted = bytes_between_products(built, 3, tokens) - bytes_between_products(built, 2, tokens)
     described = {"model_type": "llama", **sizes, "vocab_size": 1000, "num_hidden_layers": 2}
     one = candidate(chip("A100 80GB SXM"), model=described, task="prefill", engine="transformers")
     assert float(between_bytes(one.table(), np.array([float(tokens)]))[0]) == pytest.approx(counted, rel=0.03)
@@ -88,14 +56,14 @@ def test_packed_weights_are_unpacked_for_prompts_and_not_for_single_tokens() -> 
     assert prefill_s(**short, weight_dtype="gptq-int4") <= prefill_s(**short)
 
 
-def test_gptq_layers_that_train_unpack_by_these_operators() -> None:
+def test_gptq_layers_that_train_unpack_by_these_operators(torch: ModuleType) -> None:
     """Of a 4-bit matrix, eight weights an INT32: bytes in and out of each operator, a tensor read at the size it is stored in."""
     inner, outer, group = 256, 512, 128
     packed = torch.zeros(inner // 8, outer, dtype=torch.int32, device="meta")
     zeros, scales = (torch.zeros(inner // group, 1, outer, dtype=of, device="meta") for of in (torch.int8, torch.float16))
     stored: dict[int, int] = {}
 
-    def moved(*tensors: torch.Tensor) -> int:
+    def moved(*tensors: Any) -> int:
         for tensor in tensors:
             stored[id(tensor)] = min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
         return sum(stored[id(tensor)] for tensor in tensors)

@@ -329,6 +329,7 @@ def command(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.process
 def test_the_command_answers_in_text_and_json(tmp_path: Path) -> None:
     folders = ("--state", str(tmp_path), "--config", str(tmp_path))
     done = command("--replay", str(WINDOWS / "launch-bound.jsonl"), *folders)
@@ -343,6 +344,7 @@ def test_the_command_answers_in_text_and_json(tmp_path: Path) -> None:
     assert len(command("--demo", "--json", *folders).stdout) > len(answer.stdout)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
@@ -359,6 +361,7 @@ def test_what_cannot_be_judged_is_said(options: tuple[str, ...], code: int, said
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
 
 
+@pytest.mark.process
 def test_without_a_gpu_there_is_nothing_to_judge(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "planner", "rightsize", "--seconds", "60"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -80,9 +81,17 @@ def forward_flop(model: str | dict[str, Any], batch: int, sequence: int) -> floa
     ],
 )
 def test_a_forward_pass_has_the_work_torch_counts(
-    width: int, depth: int, heads: int, kv_heads: int, head_dim: int, ffn: int, vocabulary: int, batch: int, sequence: int
+    torch: ModuleType,
+    width: int,
+    depth: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    ffn: int,
+    vocabulary: int,
+    batch: int,
+    sequence: int,
 ) -> None:
-    torch = pytest.importorskip("torch", reason="torch counts the work")
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 

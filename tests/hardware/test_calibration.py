@@ -19,6 +19,8 @@ from bench.kinds.collective import GPU_SIZES, bus_factor  # see above
 from bench.kinds.matmul import operand_bytes, output_bytes  # see above
 from bench.machine.environment import Device  # see above
 
+pytestmark = pytest.mark.torch
+
 RATES = {"bf16": 655e12, "fp16": 640e12, "fp8": 1210e12, "tf32": 370e12, "fp32": 48e12, "int8": 1300e12}
 BANDWIDTH, KERNEL_S, LAUNCH_S, KNEE = 2.93e12, 3.4e-6, 4.6e-6, 2.4
 ALL_REDUCE_S, ALL_REDUCE_SHARE, RANKS = 22e-6, 0.78, 8

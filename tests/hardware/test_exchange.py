@@ -6,6 +6,7 @@ import getpass
 import json
 import socket
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -158,8 +159,7 @@ def test_a_processors_figures_hold_for_its_own_number_of_cores(tmp_path: Path) -
     assert not read_document(exported(rows[0]), "f", "shipped", session.part_named)[1][0].reliable
 
 
-def test_the_key_of_this_processor_is_the_benchmarks() -> None:
-    pytest.importorskip("torch")
+def test_the_key_of_this_processor_is_the_benchmarks(torch: ModuleType) -> None:
     from bench.machine.environment import find_device, machine_parts
     from bench.protocol import machine_key
     from planner.observe.cpu import read_cpu

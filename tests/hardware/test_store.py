@@ -165,6 +165,7 @@ def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.process
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
     program = (
         "import sys, pathlib, msgspec; from planner.hardware.measurements.measurement import Measurement; from planner.hardware.measurements.store import Store;"
@@ -314,6 +315,7 @@ def test_more_rounds_replace_fewer_of_the_same_point(tmp_path: Path) -> None:
     assert len(store.latest()) == 1
 
 
+@pytest.mark.process
 def test_a_full_disk_keeps_what_was_there_and_the_session(tmp_path: Path) -> None:
     program = (
         "import sys, pathlib, resource, signal; from planner.hardware.measurements.measurement import Measurement; from planner.hardware.measurements.store import Store;"

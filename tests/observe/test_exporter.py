@@ -197,6 +197,7 @@ def command(*options: str, timeout_s: float = 60) -> subprocess.CompletedProcess
     )
 
 
+@pytest.mark.process
 def test_an_exporter_is_watched_judged_and_missed(tmp_path: Path) -> None:
     with server(replaying("launch-bound", "node-a")) as address:
         once = command("watch", "--source", f"{address}/metrics", "--once")
@@ -251,6 +252,7 @@ def matrix(hosts: dict[str, str], asked: dict[str, list[str]]) -> str:
     return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
 
 
+@pytest.mark.process
 def test_a_fleet_is_judged_from_a_range_query(tmp_path: Path) -> None:
     hosts = {"node-a": "idle", "node-b": "compute-bound-training", "node-c": "launch-bound"}
     asked: list[dict[str, list[str]]] = []

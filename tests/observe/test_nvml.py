@@ -73,6 +73,7 @@ def test_a_library_that_does_not_start_is_a_state_with_a_sentence(
     assert "devices" not in snapshot
 
 
+@pytest.mark.process
 def test_without_a_library_there_is_no_driver_and_the_host_is_still_read(tmp_path: Path, control: ControlFile) -> None:
     snapshot = read(tmp_path, control)
     assert snapshot["nvml_state"] == "no driver"
@@ -119,6 +120,7 @@ def test_no_permission_and_unified_memory_are_reasons_not_zeros(library: Path, c
     assert gpu["kernel_resident_fraction"] == 0.97
 
 
+@pytest.mark.process
 def test_an_older_driver_is_asked_in_the_older_ways(tmp_path: Path, control: ControlFile) -> None:
     older = build(tmp_path / "older", "WITHOUT_EVENT_REASONS", "WITHOUT_MEMORY_V2")
     control.devices(H100)

@@ -68,6 +68,7 @@ def test_a_recording_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:
     assert kept == [float(second % 60) for second in range(200)][-len(kept) :]
 
 
+@pytest.mark.process
 def test_a_line_cut_off_costs_itself_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     whole = msgspec.json.encode(reading(0)) + b"\n"
@@ -146,6 +147,7 @@ def test_a_source_that_stops_answering_goes_stale() -> None:
     assert stream.stop()
 
 
+@pytest.mark.process
 def test_the_demonstration_says_that_it_is_one() -> None:
     demo = read_demo()
     assert demo.seconds >= 50
@@ -157,6 +159,7 @@ def test_the_demonstration_says_that_it_is_one() -> None:
     assert "H100 80GB HBM3" in done.stdout
 
 
+@pytest.mark.process
 def test_a_replay_prints_what_was_recorded_and_records_it_again(tmp_path: Path) -> None:
     window = WINDOWS / "idle.jsonl"
     copy = tmp_path / "copy.jsonl"
@@ -168,6 +171,7 @@ def test_a_replay_prints_what_was_recorded_and_records_it_again(tmp_path: Path) 
     assert copy.read_text() == done.stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -184,6 +188,7 @@ def test_what_cannot_be_watched_is_said(options: tuple[str, ...], said: str) -> 
     assert said in done.stderr
 
 
+@pytest.mark.process
 def test_the_composed_recordings_are_what_their_script_composes(tmp_path: Path) -> None:
     code = f"""
 import sys, pathlib, shutil

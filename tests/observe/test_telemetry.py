@@ -132,6 +132,7 @@ def test_a_failing_callback_is_kept_for_the_owner() -> None:
     assert isinstance(poller.failure, ValueError)
 
 
+@pytest.mark.process
 @needs_compiler
 def test_a_call_stuck_in_the_driver_goes_stale_and_never_holds_up_the_end(tmp_path: Path) -> None:
     library = build(tmp_path / "library")
@@ -161,6 +162,7 @@ print(time.time())
     assert ended - float(done.stdout) < 0.5
 
 
+@pytest.mark.process
 @needs_compiler
 def test_stopping_frees_everything_before_the_driver_is_closed(tmp_path: Path) -> None:
     library = build(tmp_path / "library")

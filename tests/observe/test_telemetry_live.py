@@ -16,6 +16,7 @@ from nvml_stub import A100, COMPILER, H100, ControlFile, environment, run_python
 from repository import ROOT
 from terminal_screen import Screen
 
+pytestmark = [pytest.mark.process, pytest.mark.pty]
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 
 

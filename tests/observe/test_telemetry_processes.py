@@ -110,6 +110,7 @@ def test_a_driver_that_does_not_list_them_says_why(library: Path, control: Contr
     assert reason in watch(library, control).stdout
 
 
+@pytest.mark.process
 @needs_compiler
 def test_the_few_drivers_with_longer_records_are_asked_the_older_way(
     tmp_path_factory: pytest.TempPathFactory, control: ControlFile

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from fake_torch import Living, as_on_cuda, bytes_of, flash, quiet, recomputed
+from memory_cases import Case
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -16,26 +17,6 @@ from transformers.masking_utils import AttentionMaskInterface, eager_mask
 from transformers.modeling_utils import AttentionInterface
 
 FLASH, RECOMPUTED = "as_on_cuda", "recomputed_scores"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """One step: the model as a `config.json`, and how it is trained, in the words of a workload."""
-
-    model: dict[str, Any]
-    recipe: str = "bf16"
-    optimizer: str = "adamw"
-    checkpointing: str = "none"
-    attention: str = "flash"
-    loss: str = "full"
-    micro_batch: int = 2
-    sequence: int = 512
-    accumulated: int = 1
-    rank: int = 0
-    """Of LoRA adapters on all linear layers, or `targets`; 0: every parameter is trained."""
-    targets: tuple[str, ...] = ()
-    in_backward: bool = False
-    fused: bool = False
 
 
 @dataclass

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from planner.session import Session
     from planner.workload.architecture import Architecture
 
+PRESET = "chat-70b-sla"
 CHAT = """\
 title = "Chat service, 70B"
 model = "llama-3.1-70b"
@@ -268,7 +269,7 @@ class SampleSession:
     def __init__(self, folder: Path) -> None:
         shipped = folder / "shipped"
         shipped.mkdir(parents=True, exist_ok=True)
-        (shipped / "chat-70b-sla.toml").write_text(CHAT)
+        (shipped / f"{PRESET}.toml").write_text(CHAT)
         (shipped / "study-600m.toml").write_text(STUDY)
         self.presets = PresetShelf(shipped, folder / "config")
         self.models = SampleModels()
@@ -330,7 +331,7 @@ class SampleSession:
 def sample_options(folder: Path, **changes: Any) -> AppOptions:
     """Options under which every start looks the same."""
     given: dict[str, Any] = {
-        "preset": "chat-70b-sla",
+        "preset": PRESET,
         "state": folder / "state",
         "telemetry": False,
         "today": dt.date(2026, 8, 30),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
-import pytest
 from measuring_sample import MeasuredSession, needs_torch, opened, until
 from repository import RunPlanner
 from textual.content import Content
@@ -54,8 +54,8 @@ async def test_the_chooser_names_the_suites_and_what_they_take(tmp_path: Path) -
         assert "llama-3.1-70b" not in lines[2]
         await pilot.press("escape")
         await pilot.pause()
-        assert app.measuring is not None
-        assert app.measuring.run.state == "idle"
+        assert app.benchmark is not None
+        assert app.benchmark.run.state == "idle"
 
 
 def test_the_chooser_says_no_model_where_the_form_has_none() -> None:
@@ -72,7 +72,7 @@ async def test_the_suite_chosen_is_measured_with_the_products_of_the_form(tmp_pa
         await pilot.pause()
         await pilot.press(*"standard", "enter")
         await until(app, "running")
-        measuring = app.measuring
+        measuring = app.benchmark
         assert measuring is not None
         for _ in range(600):
             if measuring.run.points:
@@ -89,8 +89,7 @@ async def test_the_suite_chosen_is_measured_with_the_products_of_the_form(tmp_pa
         await until(app, "stopped")
 
 
-def test_on_a_cpu_quick_leaves_out_products_that_take_longest_to_make() -> None:
-    pytest.importorskip("torch")
+def test_on_a_cpu_quick_leaves_out_products_that_take_longest_to_make(torch: ModuleType) -> None:
     from bench.machine.environment import find_device
     from bench.suite import QUICK_CAP_S, Wish, jobs
 
@@ -102,12 +101,12 @@ def test_on_a_cpu_quick_leaves_out_products_that_take_longest_to_make() -> None:
 
 
 @needs_torch
-def test_a_preset_adds_the_products_of_its_model(run_planner: RunPlanner) -> None:
-    done = run_planner(
+def test_a_preset_adds_the_products_of_its_model(planner_process: RunPlanner) -> None:
+    done = planner_process(
         "bench", "--suite", "quick", "--device", "cpu", "--preset", "qwen3-study-small", "--json", "--cap", "1", timeout_s=120
     )
     said = done.stderr.partition("points of suite")[0].rsplit(":", 1)[1]
-    plain = run_planner("bench", "--suite", "quick", "--device", "cpu", "--json", "--cap", "1", timeout_s=120)
+    plain = planner_process("bench", "--suite", "quick", "--device", "cpu", "--json", "--cap", "1", timeout_s=120)
     assert int(said) > int(plain.stderr.partition("points of suite")[0].rsplit(":", 1)[1])
     assert all(json.loads(line)["telemetry"]["poll_hz"] == 0 for line in done.stdout.splitlines())
 

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from measuring_sample import app_in, needs_torch, opened, until
 from textual.widgets import Static
 
@@ -32,7 +33,7 @@ async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path:
         await pilot.press("b")
         await until(app, "finished")
         await pilot.pause()
-        run = app.measuring and app.measuring.run
+        run = app.benchmark and app.benchmark.run
         assert run
         assert run.done == len(run.points) > 0
         assert all(point.value for point in run.points if point.state == "done")
@@ -59,6 +60,7 @@ async def test_x_stops_within_a_second_and_the_app_goes_on(tmp_path: Path) -> No
         assert app.is_running
 
 
+@pytest.mark.process
 async def test_quitting_while_it_runs_asks_first(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:

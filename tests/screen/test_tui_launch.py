@@ -17,6 +17,7 @@ from terminal_screen import Terminal
 from widgets import launch
 from widgets.options import AppOptions
 
+pytestmark = [pytest.mark.process, pytest.mark.pty]
 SAMPLE = """
 import pathlib, sys
 sys.path[:0] = [{root!r}, {tests!r}]

@@ -9,39 +9,33 @@ import msgspec
 import pytest
 from overlay_sample import SIZES, app_in, opened
 from textual.containers import VerticalScroll
-from textual.pilot import Pilot
 from textual.widgets import Static
-from tui_sample import OPERATORS, first_note, sample_time, settle
+from tui_sample import OPERATORS, PRESET, SampleSession, first_note, sample_plan, sample_time, settle
 
 from planner.engine.answers.time import TimeDetail
 from planner.units import duration_text
-from widgets.app import PlannerApp
 from widgets.drawing.roofline import chart, rate
 from widgets.drawing.symbols import ASCII, UNICODE
-from widgets.panes.lines import KeyLine
+from widgets.panes.key_line import KeyLine
 from widgets.screens.help import HelpScreen
 from widgets.screens.time import TimeScreen, time_lines
 from widgets.screens.why import WhyScreen
 
 
-async def detail(pilot: Pilot[None]) -> TimeDetail:
-    app = pilot.app
-    assert isinstance(app, PlannerApp)
-    await settle(pilot)
-    row = app.table.highlighted
-    assert row is not None
-    found = sample_time(row)
+@pytest.fixture
+def told(tmp_path: Path) -> TimeDetail:
+    """The operators of the first row of the sample."""
+    found = sample_time(sample_plan(SampleSession(tmp_path).presets.load(PRESET).workload, "measured").rows[0])
     assert found is not None
     return found
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("theme", ["planner-dark", "planner-light"])
-async def test_phases_roofline_and_operators(tmp_path: Path, size: tuple[int, int], theme: str) -> None:
+async def test_phases_roofline_and_operators(tmp_path: Path, told: TimeDetail, size: tuple[int, int], theme: str) -> None:
     app = app_in(tmp_path, theme=theme)
     async with app.run_test(size=size) as pilot:
         text = await opened(pilot, TimeScreen, "T")
-        told = await detail(pilot)
         assert f"one request: {duration_text(told.total_s)}" in text
         assert "prefill 20.8 ms 2 %" in text
         assert "compute 75 %" in text
@@ -60,18 +54,13 @@ async def test_phases_roofline_and_operators(tmp_path: Path, size: tuple[int, in
 
 @pytest.mark.parametrize("width", range(50, 172, 7))
 @pytest.mark.parametrize("symbols", [UNICODE, ASCII])
-async def test_no_line_is_wider_than_its_room(tmp_path: Path, width: int, symbols: Any) -> None:
-    app = app_in(tmp_path)
-    async with app.run_test() as pilot:
-        told = await detail(pilot)
-        lines = time_lines(told, symbols, width, 40)
-        assert all(line.cell_length <= width for line in lines)
-        (head,) = (line.plain for line in lines if line.plain.startswith("decode ") and "bound by" in line.plain)
-        table = [line.plain for line in lines[lines.index(next(line for line in lines if line.plain == head)) + 1 :]]
-        end = head.index("share") + len("share")
-        assert all(row[end - 1] == "%" for row in table if row[:1].strip() and len(row) >= end), (
-            "the columns stand below each other"
-        )
+def test_no_line_is_wider_than_its_room(told: TimeDetail, width: int, symbols: Any) -> None:
+    lines = time_lines(told, symbols, width, 40)
+    assert all(line.cell_length <= width for line in lines)
+    (head,) = (line.plain for line in lines if line.plain.startswith("decode ") and "bound by" in line.plain)
+    table = [line.plain for line in lines[lines.index(next(line for line in lines if line.plain == head)) + 1 :]]
+    end = head.index("share") + len("share")
+    assert all(row[end - 1] == "%" for row in table if row[:1].strip() and len(row) >= end), "the columns stand below each other"
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -79,7 +68,7 @@ async def test_chart_and_phases_are_seen_without_scrolling(tmp_path: Path, size:
     app = app_in(tmp_path)
     async with app.run_test(size=size) as pilot:
         await opened(pilot, TimeScreen, "T")
-        box = app.screen.query_one("#times-text", VerticalScroll)
+        box = app.screen.query_one("#text", VerticalScroll)
         lines = str(app.screen.query_one(Static).content).splitlines()
         axis = next(number for number, line in enumerate(lines) if "└" in line)
         assert axis + 1 < box.size.height, "the labels of the axis too"
@@ -87,10 +76,7 @@ async def test_chart_and_phases_are_seen_without_scrolling(tmp_path: Path, size:
 
 
 @pytest.mark.parametrize("symbols", [UNICODE, ASCII])
-async def test_marks_stand_where_their_figures_are(tmp_path: Path, symbols: Any) -> None:
-    app = app_in(tmp_path)
-    async with app.run_test() as pilot:
-        told = await detail(pilot)
+def test_marks_stand_where_their_figures_are(told: TimeDetail, symbols: Any) -> None:
     lines, marks = chart(told, symbols, 80, 20)
     rows = [line.plain for line in lines]
     assert len(rows) == 20
@@ -106,10 +92,7 @@ async def test_marks_stand_where_their_figures_are(tmp_path: Path, symbols: Any)
     assert by_name["MLP gatedecode"] < ridge < by_name["MLP gateprefill"]
 
 
-async def test_ascii_draws_with_ascii(tmp_path: Path) -> None:
-    app = app_in(tmp_path)
-    async with app.run_test() as pilot:
-        told = await detail(pilot)
+def test_ascii_draws_with_ascii(told: TimeDetail) -> None:
     lines, _ = chart(told, ASCII, 70, 16)
     text = "\n".join(line.plain for line in lines)
     assert text.isascii()
@@ -118,10 +101,7 @@ async def test_ascii_draws_with_ascii(tmp_path: Path) -> None:
     assert chart(msgspec.structs.replace(told, operators=[]), ASCII, 70, 16) == ([], [])
 
 
-async def test_time_without_products_has_no_chart(tmp_path: Path) -> None:
-    app = app_in(tmp_path)
-    async with app.run_test() as pilot:
-        told = await detail(pilot)
+def test_time_without_products_has_no_chart(told: TimeDetail) -> None:
     bare = msgspec.structs.replace(told, operators=[one for one in told.operators if not one.flop])
     text = "\n".join(line.plain for line in time_lines(bare, UNICODE, 100, 40))
     assert "Roofline" not in text
@@ -132,7 +112,7 @@ async def test_keys_scroll_and_escape_closes(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, TimeScreen, "T")
-        box = app.screen.query_one("#times-text", VerticalScroll)
+        box = app.screen.query_one("#text", VerticalScroll)
         await pilot.press("j", "j", "down", "k")
         await pilot.pause()
         assert box.scroll_y == 2

@@ -100,6 +100,7 @@ def offline(tmp_path: Path, model: str, *, library: bool = True) -> subprocess.C
     )
 
 
+@pytest.mark.process
 def test_a_model_of_the_hub_is_read_from_its_cache(tmp_path: Path) -> None:
     pytest.importorskip("huggingface_hub")
     repository = tmp_path / "hf" / "hub" / "models--acme--tiny-8b"
@@ -112,6 +113,7 @@ def test_a_model_of_the_hub_is_read_from_its_cache(tmp_path: Path) -> None:
     assert (found.stdout, found.stderr) == ("77\n", "")
 
 
+@pytest.mark.process
 def test_a_model_that_cannot_be_fetched_says_what_to_do(tmp_path: Path) -> None:
     pytest.importorskip("huggingface_hub")
     found = offline(tmp_path, "Qwen/Qwen3-9B")
@@ -122,6 +124,7 @@ def test_a_model_that_cannot_be_fetched_says_what_to_do(tmp_path: Path) -> None:
     assert "'Qwen/Qwen3-8B'" in found.stderr
 
 
+@pytest.mark.process
 def test_without_the_library_the_message_names_it(tmp_path: Path) -> None:
     found = offline(tmp_path, "acme/tiny-8b", library=False)
     assert found.returncode == 1

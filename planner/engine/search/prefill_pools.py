@@ -10,7 +10,7 @@ from planner.engine.columns import Flags, Floats
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.performance.disaggregated import PoolRates, asked_of, pooled, rates_of
 from planner.engine.performance.prefill_decode.generation import ServeColumns
-from planner.engine.search.node_types import DEFAULT_MOST_GPUS
+from planner.engine.search.node_types import most_gpus
 from planner.workload.tasks import Workload
 
 BUSY = (0.95, 0.85, 0.75, 0.65, 0.5, 0.35, 0.2, 0.1)
@@ -52,7 +52,7 @@ def with_pools(e: Evaluated, workload: Workload, needed_per_s: float) -> Evaluat
 def _balanced(e: Evaluated, workload: Workload, r: PoolRates) -> tuple[Floats, Floats]:
     """The smallest pools of which neither waits for the other: one replica in the slower, and what it needs in the other."""
     layout = e.table.layout
-    most = (workload.max_gpus or DEFAULT_MOST_GPUS["serve"]) / (layout.tp * layout.pp) - 1
+    most = most_gpus(workload) / (layout.tp * layout.pp) - 1
     ratio = r.answers_per_s / r.prompts_per_s
     prefill = np.where(np.isfinite(ratio), np.ceil(ratio), most)
     decode = np.floor(1 / np.maximum(ratio, 1e-9))

@@ -42,8 +42,9 @@ class RunLock:
     def note(self, pid: int) -> None:
         """Write down which worker holds it."""
         if self.descriptor is not None:
-            os.ftruncate(self.descriptor, 0)
-            os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)
+            with contextlib.suppress(OSError):  # a full disk: the lock holds, nameless
+                os.ftruncate(self.descriptor, 0)
+                os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)
 
     def drop(self) -> None:
         """Close our descriptor; the lock stays with a worker that inherited it."""

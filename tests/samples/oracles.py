@@ -1,0 +1,66 @@
+"""Compute the golden values of every oracle anew, write them, and say what changed: `make oracles`.
+
+Exits with 1 where a value differs from the committed one; the change is then in the working tree, to be looked at and committed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import memory_cases
+import parameter_cases
+from golden import Golden, as_json
+from repository import ROOT
+
+
+def training_memory() -> Mapping[str, Any]:
+    """Bytes a training step holds, by case."""
+    return {case.key: memory_cases.compute(case) for case in memory_cases.cases()}
+
+
+def parameters() -> Mapping[str, Any]:
+    """Parameters by component and shapes of matrices, by model."""
+    return {parameter_cases.key(name): parameter_cases.compute(name) for name in parameter_cases.CONFIGS}
+
+
+ORACLES: tuple[tuple[Golden, Callable[[], Mapping[str, Any]]], ...] = (
+    (parameter_cases.GOLDEN, parameters),
+    (memory_cases.GOLDEN, training_memory),
+)
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """A line for each value that came, went or changed."""
+    lines = [f"- {key}" for key in before if key not in after]
+    for key, value in after.items():
+        if key not in before:
+            lines.append(f"+ {key}: {value}")
+        elif before[key] != value:
+            lines.append(f"! {key}: {before[key]} → {value}")
+    return lines
+
+
+def main() -> int:
+    """Do all of it and return the exit status."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    changed = False
+    for golden, compute in ORACLES:
+        values = as_json(compute())
+        path = golden.path.relative_to(ROOT)
+        lines = differences(golden.values, values)
+        stale = golden.made_from != golden.digests()
+        if lines or stale:
+            golden.write(values)
+            changed = True
+            print(*lines, sep="\n")
+            print(f"{path}: {len(lines)} values differ; look at them and commit the file.")
+        else:
+            print(f"{path}: all {len(values)} values are as committed.")
+    return int(changed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""The models whose parameters are counted, and the golden values of what `transformers` builds for each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from golden import Golden, digest
+from repository import ROOT
+
+from planner.paths import presets_folder
+from planner.workload.models import ModelShelf
+
+GOLDEN = Golden("parameters", ROOT / "tests" / "samples" / "parameter_oracle.py")
+SHELF = ModelShelf(presets_folder() / "models")
+ROWS = json.loads((ROOT / "tests" / "data" / "architectures.json").read_text())["models"]
+REMOTE_CODE = {"qwen"}
+"""Families whose modelling code is not in the library."""
+CONFIGS: dict[str, dict[str, Any]] = {
+    f"{source} {name}": config
+    for source, name, config in (
+        *(("row", row["name"], row["config"]) for row in ROWS),
+        *(("catalogue", name, SHELF.config(name)) for name in SHELF.names()),
+    )
+    if config["model_type"] not in REMOTE_CODE
+}
+
+
+@dataclass(frozen=True)
+class Built:
+    """What the library builds for one configuration."""
+
+    parameters: Counter[str]
+    """By component."""
+    shapes: Counter[tuple[int, ...]]
+    """Linear layers of the stack by shape, the smaller side first."""
+
+
+def key(name: str) -> str:
+    """Under which the golden value of a configuration lies: the name, and a digest of its content."""
+    return f"{name} {digest(json.dumps(CONFIGS[name], sort_keys=True))}"
+
+
+def built(name: str) -> Built:
+    """What is built for the configuration `name`: the golden value, or the library asked where there is none."""
+    found = GOLDEN.get(key(name), lambda: compute(name))
+    return Built(Counter(found["parameters"]), Counter({tuple(shape): count for *shape, count in found["shapes"]}))
+
+
+def compute(name: str) -> dict[str, Any]:
+    """What is kept as a golden value, from the library itself."""
+    from parameter_oracle import build, counted, shapes
+
+    model = build(CONFIGS[name])
+    return {"parameters": dict(sorted(counted(model).items())), "shapes": sorted([*shape, n] for shape, n in shapes(model).items())}
