@@ -1,4 +1,4 @@
-"""Times of iterations by whole numbers of sequences, so that a step of the simulation only looks them up."""
+"""Times of iterations, tabulated by whole numbers of sequences so that a step of the simulation only looks them up."""
 
 from __future__ import annotations
 

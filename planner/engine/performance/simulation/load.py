@@ -1,4 +1,4 @@
-"""What replicas are asked: how often requests come to each of them, and how long they are."""
+"""The load of replicas: how often requests come to each of them, and how long they are."""
 
 from __future__ import annotations
 

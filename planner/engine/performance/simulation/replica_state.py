@@ -1,4 +1,4 @@
-"""The state of many simulated runs: what waits, is in flight and decodes in each, and how long its next iteration takes.
+"""The state of many simulated runs: the requests that wait, are in flight and decode in each of them.
 
 A run is one replica under one load with one seed; attributes of a run have shape [runs]. Requests of all runs stand in flat arrays,
 one run's queue after the other's, in the order of admission. A position in them says both the run and the place in its queue.

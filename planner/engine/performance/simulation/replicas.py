@@ -1,4 +1,4 @@
-"""Replicas under load: each simulated in several runs, and what came of it.
+"""Replicas under load, each simulated in several runs with different seeds.
 
 Symbols: B requests in flight · o output tokens, or rounds with a draft · λ requests a second of one replica.
 """
