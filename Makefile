@@ -33,7 +33,7 @@ test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen o
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or torch or alone)"
 
 oracles: $(DEVELOPMENT) ## Compute the golden values of the tests anew, which takes a minute; fails where one differs
-	"$(BIN)/python" tests/samples/oracles.py
+	"$(BIN)/python" tests/oracles/recompute.py
 
 check: $(DEVELOPMENT) ## Lint, types and contracts, without the tests
 	"$(BIN)/ruff" check .
