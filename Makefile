@@ -13,7 +13,7 @@ SECOND := $(SECOND_VENV)/.aiconfigurator-$(AICONFIGURATOR)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick tests-together oracles check format shots samples accuracy second-opinion bench-planner clean
+.PHONY: help run test test-quick oracles check format shots samples accuracy second-opinion bench-planner clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -22,17 +22,18 @@ run: $(RUNTIME) ## Install into .venv if need be, and open the planner (ARGS="â€
 	@"$(BIN)/gpu-planner" $(ARGS)
 
 test: $(DEVELOPMENT) ## Lint, types, contracts and tests: what has to pass
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check tests-together
+	@$(MAKE) --no-print-directory --jobs 2 check tests-together
 	"$(BIN)/pytest" -q -m alone
 
-tests-together: $(DEVELOPMENT) ## Only the tests that may run beside each other
+# all but the tests that judge times, which nothing else may disturb
+tests-together: $(DEVELOPMENT)
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "not alone"
 
 test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen or PyTorch
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or torch or alone)"
 
 oracles: $(DEVELOPMENT) ## Compute the golden values of the tests anew, which takes a minute; fails where one differs
-	"$(BIN)/python" tests/samples/oracles.py
+	"$(BIN)/python" tests/oracles/recompute.py
 
 check: $(DEVELOPMENT) ## Lint, types and contracts, without the tests
 	"$(BIN)/ruff" check .

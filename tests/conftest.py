@@ -65,6 +65,10 @@ started: list[str] = []
 sys.addaudithook(lambda event, _arguments: started.append(event) if event in STARTS else None)
 
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+"""Of PyTorch, here and in the workers of benchmarks: several tests measure at the same time."""
+
+
 @pytest.fixture(autouse=True)
 def _marked(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test that starts a process says so: without its marker it would slow the quick tests down unseen."""

@@ -14,7 +14,7 @@ START, END = "<!-- errors -->", "<!-- end of errors -->"
 
 def table() -> list[str]:
     """Lines of the table, a row a recipe and way of recomputing, and one of all."""
-    sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "samples")]
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "samples"), str(ROOT / "tests" / "oracles")]
     from memory_comparison import compared
 
     layers: dict[tuple[str, str], list[float]] = defaultdict(list)

@@ -47,7 +47,8 @@ def few_restarts(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def bench(tmp_path: Path, store: Store, **changes: object) -> BenchRun:
-    request = BenchRequest(**{"state": tmp_path, "suite": "smoke", "device": "cpu", **changes})  # type: ignore[arg-type]  # test helper
+    """A run of the self-test; on a busy machine a worker may be silent for long while it loads torch."""
+    request = BenchRequest(**{"state": tmp_path, "suite": "smoke", "device": "cpu", "silence_s": 60.0, **changes})  # type: ignore[arg-type]  # test helper
     return BenchRun(request, store)
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import memory_cases
 import parameter_cases
-from golden import Golden, as_json
-from repository import ROOT
+from golden import ROOT, Golden, as_json
 
 
 def training_memory() -> Mapping[str, Any]:

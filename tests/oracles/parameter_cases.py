@@ -7,13 +7,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from golden import Golden, digest
-from repository import ROOT
+from golden import ORACLES, ROOT, Golden, digest
 
 from planner.paths import presets_folder
 from planner.workload.models import ModelShelf
 
-GOLDEN = Golden("parameters", ROOT / "tests" / "samples" / "parameter_oracle.py")
+GOLDEN = Golden("parameters", ORACLES / "parameter_oracle.py")
 SHELF = ModelShelf(presets_folder() / "models")
 ROWS = json.loads((ROOT / "tests" / "data" / "architectures.json").read_text())["models"]
 REMOTE_CODE = {"qwen"}

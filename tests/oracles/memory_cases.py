@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
-from golden import Golden, digest
-from repository import ROOT
+from golden import ORACLES, Golden, digest
 
-SAMPLES = ROOT / "tests" / "samples"
-GOLDEN = Golden("training_memory", SAMPLES / "memory_oracle.py", SAMPLES / "fake_torch.py")
+GOLDEN = Golden("training_memory", ORACLES / "memory_oracle.py", ORACLES / "fake_torch.py")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ import pytest
 from engine_sample import ask, ask_all, candidate, chip, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from repository import ROOT
 from simulation_sample import load_of, mean_in_flight, recorded_cache, recorded_traces, repeated, rules_of, simulate, simulated
 
 from planner.engine.answers.answer import Answer
@@ -33,7 +34,6 @@ from planner.engine.performance.simulation.replicas import steady_state
 from planner.engine.performance.simulation.traffic import Traffic, traffic_of
 from planner.workload.tasks import Companion, Lengths
 
-ROOT = Path(__file__).resolve().parents[2]
 SERVICE: dict[str, Any] = {
     "gpu": "H100-SXM-80GB", "model": "llama-3.1-8b", "task": "serve", "engine": "vllm", "input_tokens": 500, "output_tokens": 200,
 }  # fmt: skip

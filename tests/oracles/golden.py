@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from repository import ROOT
-
-FOLDER = ROOT / "tests" / "golden"
+ROOT = Path(__file__).resolve().parents[2]
+ORACLES, FOLDER = ROOT / "tests" / "oracles", ROOT / "tests" / "golden"
 
 
 class Golden:
