@@ -1,4 +1,4 @@
-"""Where the worker's messages go: to the planner that listens, and into a journal that outlives both."""
+"""The worker's messages: sent to the planner that listens, and written to a journal that outlives both."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Channel:
         self._lock = threading.Lock()
 
     @property
-    def heard(self) -> bool:
-        """Whether anything said is read or kept."""
+    def has_reader(self) -> bool:
+        """Whether messages are still read or written down."""
         return self._descriptor is not None or self._journal is not None
 
     def send(self, message: Message) -> None:
-        """One line to the listener; to the journal too unless it is a mere sign of life."""
+        """Send one line to the listener, and write it to the journal unless it is only a heartbeat or progress."""
         line = encode(message)
         with self._lock:
             if not isinstance(message, (Heartbeat, Progress)):
@@ -37,7 +37,7 @@ class Channel:
                     self._descriptor = None
 
     def _write_down(self, line: bytes, *, sync: bool) -> None:
-        """Into the journal; where the disk is full it ends there, and the listener still hears everything."""
+        """Append a line to the journal. Where the disk is full the journal ends; the listener still gets every message."""
         if self._journal is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""What a run has behind it when its worker is started again: points it is through with, and the rounds of the others."""
+"""Restarting the worker of a run: which points are still to be measured, and what earlier workers measured."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ if TYPE_CHECKING:
     from bench.jobs import Job
 
 
-def to_come(jobs: Sequence[Job], done: Iterable[str], never: Iterable[str]) -> list[Job]:
-    """`jobs` without those of `never`, and without as many of each point as `done` holds."""
-    through, past = Counter(done), frozenset(never)
-    found = []
+def remaining_jobs(jobs: Sequence[Job], done: Iterable[str], never: Iterable[str]) -> list[Job]:
+    """The `jobs` left: none of the points `never`, and for each point as many fewer as `done` names it."""
+    measured, given_up = Counter(done), frozenset(never)
+    remaining = []
     for job in jobs:
-        if job.point.id in past:
+        if job.point.id in given_up:
             continue
-        if through[job.point.id]:
-            through[job.point.id] -= 1
+        if measured[job.point.id]:
+            measured[job.point.id] -= 1
         else:
-            found.append(job)
-    return found
+            remaining.append(job)
+    return remaining
 
 
-def written_down(journal: str | None) -> dict[str, Result]:
-    """Point -> the last that a journal says of it; empty without one."""
-    found: dict[str, Result] = {}
+def last_results(journal: str | None) -> dict[str, Result]:
+    """The last result of each point in a journal, by point id; empty without a journal."""
+    results: dict[str, Result] = {}
     try:
         text = Path(journal).read_bytes() if journal else b""
     except OSError:
         text = b""
     for message in Lines().feed(text):
         if isinstance(message, Result):
-            found[message.point] = message
-    return found
+            results[message.point] = message
+    return results
 
 
 def best_rates(results: Mapping[str, Result]) -> dict[str, float]:
-    """What `Bench.best_flop_per_s` would hold after `results`."""
-    found: dict[str, float] = {}
+    """The rates that `Bench.best_flop_per_s` holds after `results`."""
+    best: dict[str, float] = {}
     for one in results.values():
         name = {"gemm": f"{one.dtype}", "train": f"train/{one.dtype}"}.get(one.kind)
         if name and one.value is not None:
-            found[name] = max(one.value, found.get(name, 0.0))
-    return found
+            best[name] = max(one.value, best.get(name, 0.0))
+    return best
 
 
 def smallest_bytes(jobs: Iterable[Job], points: Iterable[str]) -> float:
-    """Memory of the smallest of `points`, all of which ran out of it; infinite where none is known to."""
-    those = frozenset(points)
-    return min((job.needs_bytes for job in jobs if job.point.id in those and job.needs_bytes), default=float("inf"))
+    """Bytes of the smallest of the `points` that ran out of memory; infinite where no size is known."""
+    too_large = frozenset(points)
+    return min((job.needs_bytes for job in jobs if job.point.id in too_large and job.needs_bytes), default=float("inf"))

@@ -1,4 +1,4 @@
-"""Every kind of point, each with a stable id and how it is measured."""
+"""The kinds of points: a function for each makes a job with a stable id."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from bench.points import Bench
 from bench.protocol import Point, Result
 
 HEADS, KV_HEADS, HEAD_DIM = QWEN3_06B.heads, QWEN3_06B.kv_heads, QWEN3_06B.head_dim
-"""Of attention by itself."""
+"""Sizes of the attention that is measured alone."""
 STEP_CAP_S, PASS_CAP_S = 4.0, 3.0
-"""Of a training step, and of a pass of a whole decoder."""
+"""Time limits of a training step, and of a pass of a whole decoder."""
 STEP_TOKENS = f"{BATCH}x{SEQUENCE}"
 COMPILING_S = 240.0
-"""A compiler on few cores; beyond it the worker counts as hung."""
+"""Time a compiler may take on few cores; beyond it the worker counts as hung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Job:
     point: Point
     run: Callable[[Bench], Result]
     needs_bytes: float = 0.0
-    """About the memory it takes; once a point ran out of it, those that need as much are not tried. 0: any has it."""
+    """Memory it takes, roughly. Once a point ran out of memory, those that need as much are not tried; 0: always tried."""
 
 
 def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0) -> Job:
@@ -98,7 +98,7 @@ def read(device: Device, total_bytes: int) -> Job:
 
 
 def move(device: Device, way: str) -> Job:
-    """Between host and GPU."""
+    """A copy between host and GPU."""
     label = "host to device" if way == "h2d" else "device to host"
     point = _point(f"transfer/{way}", "transfer", label, device, 1.0)
     return Job(point, lambda bench: transfer.measure_transfer(bench, point, way))
@@ -125,14 +125,14 @@ def attend_cache(device: Device, dtype: str, batch: int, context: int) -> Job:
 
 
 def prefill(device: Device, shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> Job:
-    """Prompts through the decoder."""
+    """A pass of prompts through the decoder."""
     name = f"prefill/{shape.name}/{dtype}/{batch}x{sequence}"
     point = _point(name, "prefill", f"prefill {_short(shape)} {batch}×{sequence:,}", device, PASS_CAP_S)
     return Job(point, lambda bench: inference.measure_prefill(bench, point, shape, dtype, batch, sequence), 2.5 * shape.parameters)
 
 
 def decode(device: Device, shape: Qwen3Shape, dtype: str, batch: int, context: int) -> Job:
-    """One token more for every sequence."""
+    """A decoding step: one more token for every sequence."""
     name = f"decode/{shape.name}/{dtype}/{batch}x{context}"
     point = _point(name, "decode", f"decode {_short(shape)} {batch} at {context:,}", device, PASS_CAP_S)
     return Job(point, lambda bench: inference.measure_decode(bench, point, shape, dtype, batch, context), 2.5 * shape.parameters)
@@ -207,7 +207,7 @@ def context(device: Device) -> Job:
 
 
 def slack(device: Device) -> Job:
-    """What the allocator keeps in a training step."""
+    """Memory that the allocator reserves without use in a training step."""
     point = _point("memory/slack", "memory", "memory the allocator keeps", device, 5.0)
     return Job(point, lambda bench: overheads.measure_slack(bench, point, BATCH, SEQUENCE))
 

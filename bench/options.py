@@ -1,4 +1,4 @@
-"""What the worker is asked for, as its command line says it."""
+"""The command line of the worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.study import AXES, DEPTH_LAWS
 
 
 def options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options; ends the process with what is wrong with them."""
+    """Parse the options; ends the process with a message where they are wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure a device; JSON lines out, one message a line.")
     parser.add_argument(
         "--suite",

@@ -1,4 +1,4 @@
-"""What every measured point needs: the device, its timer, and the way from samples to a result."""
+"""The state that all measured points share, and the way from their samples to a result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.timing import CpuTimer, Timed, Timer, measure
 
 
 class UnsupportedError(Exception):
-    """This device, or this torch on it, cannot do what the point asks; the message says why."""
+    """The device, or torch on it, cannot do the work of a point; the message says why."""
 
 
 class TooSlowError(Exception):
@@ -23,13 +23,13 @@ class TooSlowError(Exception):
 
 @dataclass(slots=True)
 class Bench:
-    """The device under test and the wishes of whoever started the run."""
+    """The device under test and the state of the run."""
 
     device: Device
     timer: Timer
     stopping: Callable[[], bool]
     progress: Callable[[float, str], None]
-    """Told the fraction done and a note; set anew for every point."""
+    """Called with the fraction of the point done and a note; set anew for every point."""
     best_flop_per_s: dict[str, float] = field(default_factory=dict)
     """Best GEMM rate seen so far per dtype, and of training steps per 'train/dtype': guards later points against calls that take
     minutes."""
@@ -38,11 +38,11 @@ class Bench:
     crowded: str = ""
     """Why every figure is shared: others kept the device busy before the run began."""
     resident_bytes: float | None = None
-    """Of this process with torch loaded and nothing done."""
+    """Memory of this process with torch loaded, before any work."""
     used_before_bytes: float | None = None
-    """Of the GPU's memory, before this process touched it."""
+    """Memory of the GPU in use before this process used any."""
     group: Group | None = None
-    """The ranks torchrun started, once they have met."""
+    """The ranks that torchrun started, once they have joined."""
 
     def time(self, call: Callable[[], Any], cap_s: float, *, whole: bool = True, timer: Timer | None = None) -> Timed:
         """Sample `call`; `whole`: it keeps every thread busy from end to end."""
@@ -66,19 +66,19 @@ class Bench:
         return self._with_telemetry(timed, first)
 
     def _with_telemetry(self, timed: Timed, first: list[nvml.Reading]) -> Timed:
-        """`timed` with what the device said before and after the samples, and with the status that follows."""
-        told: dict[str, Any] = {}
+        """`timed` with the device's telemetry around the samples, and the status that follows from it."""
+        telemetry: dict[str, Any] = {}
         held = ""
         if self.meter is not None and first:
             last = self.meter.read()
-            told, held = nvml.between(first[0], last)
+            telemetry, held = nvml.between(first[0], last)
             if last.at_s - first[0].at_s >= nvml.GPM_LEAST_S:
                 self.meter.mark(1)
-                told |= self.meter.counters()
-            told["window_s"], told["readings"] = round(last.at_s - first[0].at_s, 4), 2
+                telemetry |= self.meter.counters()
+            telemetry["window_s"], telemetry["readings"] = round(last.at_s - first[0].at_s, 4), 2
         if self.crowded:
-            return replace(timed, telemetry=told, status="shared", detail=self.crowded)
-        return replace(timed, telemetry=told, status="throttled", detail=held) if held else replace(timed, telemetry=told)
+            return replace(timed, telemetry=telemetry, status="shared", detail=self.crowded)
+        return replace(timed, telemetry=telemetry, status="throttled", detail=held) if held else replace(timed, telemetry=telemetry)
 
     def refuse_if_slow(self, flop: float, dtype: str, cap_s: float, efficiency: float = 1.0) -> None:
         """Raise `TooSlowError` when one call of `flop` at the best rate seen would not end within `cap_s`."""
@@ -101,7 +101,7 @@ def timer_for(device: Device) -> Timer:
 def rate_result(
     point: Point, timed: Timed, amount: float, unit: str, dtype: str | None, parameters: dict[str, Any], **facts: Any
 ) -> Result:
-    """`amount` (FLOP or bytes of one call) over the median time."""
+    """A result of `amount` (FLOP or bytes of one call) over the median time."""
     return Result(
         point=point.id,
         kind=point.kind,
@@ -122,5 +122,5 @@ def rate_result(
 
 
 def rounded(samples_s: tuple[float, ...]) -> tuple[float, ...]:
-    """Samples to six digits: beyond the clock's resolution, and half the length on the wire."""
+    """Samples rounded to six digits, which is finer than the clock resolves."""
     return tuple(float(f"{sample:.6g}") for sample in samples_s)

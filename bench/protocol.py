@@ -1,4 +1,4 @@
-"""What the worker says, one JSON object per line, and how a machine is named in the results.
+"""The worker's messages, one JSON object per line, and the names of machines in results.
 
 The only part of `bench` the planner imports. A reader ignores message types and keys it does not know, and lines that are
 cut short, so an older planner can listen to a newer worker and the other way round.
@@ -18,8 +18,11 @@ SCHEMA = 1
 """Version of these messages; raised when a field changes its meaning."""
 METHOD = 1
 """Version of the way of measuring; raised when numbers before and after are not comparable."""
+SUITES = ("quick", "standard", "study", "collectives", "smoke")
+"""`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training
+steps over model or batch sizes; `collectives` what ranks do together, also those torchrun started over several nodes; `smoke` is the self-test: three tiny points, not used for planning."""
 PROMISED_S = {"quick": 90.0, "standard": 600.0, "study": 900.0}
-"""Suite -> the longest it takes on a GPU. On a CPU `quick` takes a minute."""
+"""The longest time of each suite on a GPU. On a CPU `quick` takes a minute."""
 RELIABLE = ("ok", "noisy")
 """Statuses whose value may be used as it is; the others are kept to be looked at."""
 
@@ -86,7 +89,7 @@ class Progress:
     type: ClassVar[str] = "progress"
     point: str
     fraction: float
-    """Of this point, 0 to 1."""
+    """Share of this point that is done, 0 to 1."""
     eta_s: float
     """Expected time to the end of the whole run."""
     note: str = ""
@@ -120,15 +123,15 @@ class Result:
     """Interquartile range of the samples over their median."""
     round: int = 1
     rounds: int = 1
-    """Round of how many: each result holds the samples of all rounds so far, so that the last one is whole."""
+    """This round and their number. A result holds the samples of all rounds so far, so that the last one is complete."""
     telemetry: dict[str, Any] = field(default_factory=dict)
-    """Of the device over the timed region: clocks, power, energy, shares held down, hardware counters."""
+    """The device over the timed region: clocks, power, energy, shares held down, hardware counters."""
     taken_at: str = ""
     """UTC, ISO 8601."""
 
 
 def without_value(point: Point, status: str, detail: str) -> Result:
-    """What a point is that was begun and gave no value, and why."""
+    """The result of a point that gave no value; `detail` says why."""
     return Result(
         point=point.id,
         kind=point.kind,
@@ -213,7 +216,7 @@ def decode(line: bytes) -> Message | None:
 
 
 class Lines:
-    """Cuts a byte stream into messages; what is left of a line waits for its rest."""
+    """Cuts a byte stream into messages, and keeps the beginning of a line that is not complete."""
 
     def __init__(self) -> None:
         self._rest = b""

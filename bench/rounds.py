@@ -1,4 +1,4 @@
-"""A point measured several times with others in between: one figure from all rounds, and whether they drifted apart."""
+"""Points measured in several rounds with others in between: one figure from all rounds, and whether they drifted."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from bench.protocol import RELIABLE, Result
 from bench.timing import NOISY, UNSTABLE, judge, median, median_interval
 
 DRIFT = 0.03
-"""Largest over smallest median of the rounds, less one, from which it is said."""
+"""Largest over smallest median of the rounds, less one, from which a result mentions it."""
 
 
 class Rounds:
-    """What the rounds of one run have given so far."""
+    """The results of one run's rounds so far."""
 
     def __init__(self, points: Iterable[str], earlier: Mapping[str, Result] | None = None) -> None:
-        """`points`: the ids in order, one for every round to come of each; `earlier`: what rounds of theirs gave before."""
+        """`points` names each point once for every round to come; `earlier` holds results of rounds before, by point."""
         self._planned = Counter(points)
         self._done: dict[str, list[Result]] = {}
         for name, result in (earlier or {}).items():
@@ -27,25 +27,25 @@ class Rounds:
         self._last: dict[str, Result] = {}
 
     def add(self, result: Result) -> Result:
-        """`result` with the samples of the rounds before it, as the round it is."""
+        """Add the result of a round; returns it with the samples of all rounds of its point so far."""
         done = self._done.setdefault(result.point, [])
         done.append(result)
-        told = replace(combined(done), round=sum(one.round for one in done), rounds=self._planned[result.point])
-        self._last[result.point] = told
-        return told
+        whole = replace(combined(done), round=sum(one.round for one in done), rounds=self._planned[result.point])
+        self._last[result.point] = whole
+        return whole
 
-    def none_left(self, point: str) -> bool:
-        """Whether `point` cannot do what is asked, so that its other rounds are not tried."""
+    def gave_nothing(self, point: str) -> bool:
+        """Whether no round of `point` gave a value, so that its other rounds are not tried."""
         done = self._done.get(point)
         return bool(done) and all(one.value is None for one in done or ())
 
     def unfinished(self) -> list[Result]:
-        """The results whose rounds will not all come, as whole ones."""
+        """The results of points whose rounds will not all come, as if they had."""
         return [replace(one, rounds=one.round) for one in self._last.values() if one.round < one.rounds]
 
 
 def combined(results: Sequence[Result]) -> Result:
-    """One result from the rounds of a point: of the undisturbed ones, where there are any."""
+    """Combine the rounds of a point into one result: the undisturbed ones where there are any, else all."""
     measured = [one for one in results if one.value is not None and one.samples_s]
     kept = [one for one in measured if one.status in RELIABLE] or measured
     if len(results) == 1 or not kept:

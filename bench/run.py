@@ -1,4 +1,4 @@
-"""One run of a suite from inside the worker: the orders it obeys, its clock, its signs of life."""
+"""One run of a suite inside the worker: its orders to stop, its time limit, its heartbeat and progress messages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ QUIET_S = 0.2
 
 
 class Run:
-    """One run of a suite: its orders, its clock, its signs of life."""
+    """One run of a suite: whether it has to stop, how long it runs, and what it reports meanwhile."""
 
     def __init__(self, channel: Channel, wall_cap_s: float, die_with_ui: bool, elapsed_s: float = 0.0) -> None:
-        """`elapsed_s`: what earlier workers took of the run's time."""
+        """`elapsed_s`: time that earlier workers of the same run took."""
         self.channel = channel
         self.wall_cap_s = wall_cap_s
         self.die_with_ui = die_with_ui
@@ -36,28 +36,28 @@ class Run:
         return bool(self.reason)
 
     def stop(self, reason: str) -> None:
-        """End at the next sample; the first reason counts."""
+        """Ask the run to end at the next sample; the first reason is kept."""
         self.reason = self.reason or reason
 
     def on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        """SIGTERM and SIGINT: an orderly end."""
+        """Handle SIGTERM and SIGINT: ask for an orderly end."""
         self.stop("stopped")
 
     def beat(self) -> None:
-        """Say 'alive' every second, and keep the wall-time cap. Runs in its own thread."""
+        """Send a heartbeat every second, and end the run at its time limit. Runs in a thread of its own."""
         while True:
             elapsed = time.monotonic() - self.begun
             self.channel.send(Heartbeat(elapsed_s=round(elapsed, 1)))
-            if elapsed > self.wall_cap_s or not self.channel.heard:
+            if elapsed > self.wall_cap_s or not self.channel.has_reader:
                 self.stop("wall-cap")
             if elapsed > self.wall_cap_s + GRACE_S:
                 os._exit(FAILED)
             time.sleep(1.0)
 
     def listen(self) -> None:
-        """Obey 'stop' on standard input; its end means the planner is gone. Runs in its own thread.
+        """Read 'stop' from standard input, whose end means that the planner is gone. Runs in a thread of its own.
 
-        Reads the bare descriptor: a buffered reader blocked at exit would hold its lock.
+        It reads the descriptor itself, because a buffered reader that blocks at exit holds its lock.
         """
         rest = b""
         with contextlib.suppress(OSError):
@@ -69,7 +69,7 @@ class Run:
             self.stop("stopped")
 
     def progress(self, point: Point, fraction: float, eta_s: float, note: str = "") -> None:
-        """Say how far a point is, a few times a second at most."""
+        """Send how far a point is, at most a few times a second."""
         now = time.monotonic()
         if now - self._last_progress >= QUIET_S:
             self._last_progress = now

@@ -1,4 +1,4 @@
-"""Which training steps the study of compute per dollar measures on a device, the most telling first.
+"""The training steps of the study of compute per dollar, the most informative first.
 
 Along the axis of width the model grows at 1024 tokens a step; along the axis of batch the model stays and the tokens grow.
 The ends and the middle come first, so that a run cut short has seen the whole range.
@@ -20,19 +20,19 @@ GPU_BATCHES = (4, 1, 64, 16, 256, 2, 8, 32, 128, 512)
 CPU_BATCHES = (4, 1, 16, 2, 8)
 GPU_VOCABULARY, CPU_VOCABULARY = 151936, 32768
 GPU_WIDTH, CPU_WIDTH = 1024, 256
-"""Of the model along the axis of batch."""
+"""Width of the model along the axis of batch."""
 CAP_S = 6.0
 STATE_BYTES = 18
-"""Per parameter: weights, gradients and two moments in FP32, and the 16-bit copies that autocast keeps."""
+"""Bytes for each parameter: weights, gradients and two moments in FP32, and the 16-bit copies that autocast keeps."""
 LOGIT_BYTES = 16
-"""Per token and vocabulary entry: 16-bit logits and their gradient, FP32 copy, log-softmax and gradient."""
+"""Bytes for each token and vocabulary entry: 16-bit logits and their gradient, FP32 copy, log-softmax and gradient."""
 LAYER_BYTES = 60
-"""Per token, layer and unit of width: what the backward pass needs again."""
+"""Bytes for each token, layer and unit of width that the backward pass needs again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What of the study is asked for; None: as fits the device."""
+    """Options of the study; None: as fits the device."""
 
     axis: str = "width"
     depth_law: str = "printed"
@@ -49,7 +49,7 @@ class Step:
 
     @property
     def needs_bytes(self) -> float:
-        """About what it takes, so that steps larger than one that ran out of memory are not tried."""
+        """Memory it takes, roughly; steps larger than one that ran out of memory are not tried."""
         tokens, shape = self.batch * self.sequence, self.shape
         activations = LOGIT_BYTES * shape.vocabulary + LAYER_BYTES * shape.width * shape.depth
         return float(STATE_BYTES * shape.parameters + tokens * activations)

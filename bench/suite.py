@@ -1,4 +1,4 @@
-"""Which points a run measures, the most telling first, so that a run stopped early has still said most of it."""
+"""The points of each suite, the most informative first, so that a run stopped early has measured what matters most."""
 
 from __future__ import annotations
 
@@ -37,20 +37,17 @@ from bench.kinds.transformer import CPU_SHAPE, GPU_SHAPE, QWEN3_06B, QWEN3_8B, S
 from bench.machine.environment import Device
 from bench.protocol import PROMISED_S
 
-SUITES = ("quick", "standard", "study", "collectives", "smoke")
-"""`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training
-steps over model or batch sizes; `collectives` what ranks do together, also those torchrun started over several nodes; `smoke` is the self-test: three tiny points, not used for planning."""
 WALL_CAP_S = {"quick": 300.0, "standard": PROMISED_S["standard"], "study": PROMISED_S["study"], "collectives": 300.0, "smoke": 60.0}
 """A run ends after this long whatever happens: no unbounded job is left behind on a rented box."""
 SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "collectives": 0.0, "smoke": 0.0}
-"""Steady work on a GPU before the first figure."""
+"""Seconds of steady work on a GPU before the first sample."""
 ROUNDS = 3
-"""Of what decides the ceilings, in the standard suite: other points in between, so that a drift shows."""
+"""Rounds of the points that decide the ceilings in the standard suite, with other points in between to show a drift."""
 ROUND_CAP_S = 0.6
 QUICK_CAP_S = 0.4
-"""Of a model's products beside the quick suite, so that it keeps its promise."""
+"""Time limit of a model's products beside the quick suite, so that the suite keeps its own."""
 QUICK_CPU_BYTES = 64 * 2**20
-"""Of the weights of such a product on a CPU: filling larger ones with random numbers takes longer than timing them."""
+"""Most bytes of such a product's weights on a CPU: filling larger ones with random numbers takes longer than timing them."""
 TRAINING_ROOM_BYTES = 8 * 2**30
 """The GPU training point (0.22 B parameters, logits of 152 k entries) needs about 6 GiB."""
 SERVING_ROOM_BYTES = 22 * 2**30
@@ -61,19 +58,19 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What beyond the suite's own points is asked for."""
+    """What is measured beside the suite's own points."""
 
     study: study.Wish = study.Wish()  # noqa: RUF009  # frozen
     shapes: tuple[Shape, ...] = ()
     """Products of the model now planned."""
     ranks: int = 1
-    """GPUs (or CPU processes) that collectives are measured among."""
+    """Number of GPUs, or CPU processes, of the collectives."""
     world: World | None = None
-    """The ranks that torchrun started, where it started this process."""
+    """The ranks that torchrun started; None where it did not start this process."""
 
 
 def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # frozen
-    """The points of `suite` on `device`, in order; one that stands there several times is measured in as many rounds."""
+    """The points of `suite` on `device`, in order; a point that is listed several times is measured in as many rounds."""
     if suite == "study":
         steps = study.steps(wish.study, on_cpu=device.is_cpu, memory_bytes=device.memory_bytes)
         return [_study_step(device, step) for step in steps]
@@ -150,7 +147,7 @@ def _quick_gpu(device: Device) -> list[Job]:
 
 
 def _standard(device: Device, quick: Sequence[Job], wish: Wish) -> list[Job]:
-    """What decides the ceilings in rounds, other points between them; then whole models; what takes long comes last."""
+    """The points that decide the ceilings in rounds with others between them, then whole models; long points come last."""
     decisive = [job for job in quick if job.point.kind in {"gemm", "gemv", "copy", "launch"}]
     decisive = [replace(job, point=replace(job.point, cap_s=min(job.point.cap_s, ROUND_CAP_S))) for job in decisive]
     models = [job for job in quick if job.point.kind == "train"]

@@ -24,13 +24,13 @@ BESIDE, LEFT_IDLE = 0.15, 0.10
 """Others hold the cores when they run this share of the machine's time and less than that share is left idle: a scheduler may
 favour a newcomer for as long as one point takes, so its own waiting tells too little."""
 LONG_CALL_S = 0.005
-"""Below this the waking of threads is a part of the call, and running time says nothing about others."""
+"""Calls shorter than this include the waking of threads, and their running time says nothing about other processes."""
 PRECISION = 0.01
 """Sampling ends when the half width of the interval is this share of the median."""
 CONFIDENCE = 0.95
-"""That the median of all calls lies in the interval."""
+"""Probability that the median of all calls lies in the interval."""
 FEWEST, MOST = 10, 200
-"""Samples of a cheap call."""
+"""Least and most samples of a call."""
 LONG_ENOUGH_S = 0.3
 """Sampling goes on at least this long, so that one scheduler slice does not decide."""
 
@@ -40,20 +40,20 @@ class Stopped(Exception):  # noqa: N818  # an order, not an error
 
 
 class Timer(Protocol):
-    """Takes seconds per call on one kind of device."""
+    """Measures the seconds of a call on one kind of device."""
 
     def settle(self, call: Callable[[], Any]) -> float:
-        """Warm up; give the rough seconds of one call."""
+        """Warm up; returns the rough seconds of one call."""
         ...
 
     def batch(self, call: Callable[[], Any], rough_s: float) -> list[float]:
-        """Seconds of one call, one or more samples."""
+        """Take one or more samples, in seconds of one call."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What sampling one call gave."""
+    """The samples of one call."""
 
     samples_s: tuple[float, ...]
     median_s: float
@@ -65,7 +65,7 @@ class Timed:
     status: str
     detail: str
     telemetry: dict[str, Any] = field(default_factory=dict)
-    """Of the device over the sampling."""
+    """The device while samples were taken."""
 
 
 def median(samples: Sequence[float]) -> float:
@@ -148,7 +148,7 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class CpuUse:
-    """Where this process's time went, to tell a slow device from a busy one."""
+    """The time that this process ran and waited, to tell a slow device from a busy one."""
 
     wall_s: float
     running_s: float
@@ -159,12 +159,12 @@ class CpuUse:
 
     @classmethod
     def now(cls) -> CpuUse:
-        """Totals since the process began, and since the machine did."""
+        """Totals since the process began, and since the machine started."""
         spent = os.times()
         return cls(time.perf_counter(), spent.user + spent.system, _waited_s(), _machine_s())
 
     def crowding_since(self, before: CpuUse, threads: int) -> str:
-        """Why a figure taken in between is not the device's own; empty when it is."""
+        """Why a figure taken in between is disturbed by others; empty where it is not."""
         wall = (self.wall_s - before.wall_s) * threads
         running = self.running_s - before.running_s
         if self.waiting_s is not None and before.waiting_s is not None:
@@ -213,7 +213,7 @@ class CpuTimer:
     """A sample is at least this long: the clock and the loop cost well under 1 %."""
 
     def settle(self, call: Callable[[], Any]) -> float:
-        """First call (lazy set-up) thrown away, then at least one more and 50 ms."""
+        """Warm up with at least one call and 50 ms after the first, which sets libraries up."""
         call()
         begin = time.perf_counter()
         count = 0
@@ -223,7 +223,7 @@ class CpuTimer:
         return (time.perf_counter() - begin) / count
 
     def batch(self, call: Callable[[], Any], rough_s: float) -> list[float]:
-        """One sample."""
+        """Take one sample, in seconds of one call."""
         repeats = max(1, math.ceil(self.sample_s / max(rough_s, 1e-9)))
         begin = time.perf_counter()
         for _ in range(repeats):

@@ -1,6 +1,6 @@
-"""The process that measures: takes a suite through its points and says every step of it.
+"""The process that measures: it runs the points of a suite in order and reports every step.
 
-Nothing a library prints can get into the messages: standard output is re-pointed to standard error before torch is
+No output of a library can get into the messages: standard output is redirected to standard error before torch is
 loaded. The run survives the terminal it was started from, up to the wall-time cap of its suite.
 """
 
@@ -20,6 +20,7 @@ from bench.options import options as parse
 from bench.protocol import (
     METHOD,
     SCHEMA,
+    SUITES,
     Bye,
     Error,
     Hello,
@@ -51,13 +52,13 @@ BROKEN_DEVICE = (
     "CUBLAS_STATUS_INTERNAL_ERROR",
     "CUDNN_STATUS_EXECUTION_FAILED",
 )
-"""After one of these a CUDA context answers nothing but errors: the process has to end."""
+"""Messages after which a CUDA context answers only with errors, so that the process has to end."""
 KEPT_BYTES = 256 * 2**20
-"""More than this still allocated after a point that failed, and the points after it would not have the memory they need."""
+"""Most memory that may stay allocated after a point that failed; with more the next points would lack it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure; returns the exit status."""
+    """Run the suite that the command line names; returns the exit status."""
     options = parse(arguments)
     descriptor = options.fd if options.fd is not None else os.dup(1)
     os.set_inheritable(descriptor, False)
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(run: Run, options: argparse.Namespace) -> Error | None:
-    """The whole run; what broke it, if anything did."""
+    """Run all points; returns the error that ended the run early, if any."""
     suite_name: str = options.suite
     try:
         import torch
@@ -91,8 +92,8 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
     from bench.rounds import Rounds
 
     resident_bytes, in_use = overheads.resident_bytes(), nvml.memory_in_use()
-    if suite_name not in suite.SUITES:
-        return Error(name="NoSuite", message=f"there is no suite '{suite_name}': use {' or '.join(suite.SUITES)}")
+    if suite_name not in SUITES:
+        return Error(name="NoSuite", message=f"there is no suite '{suite_name}': use {' or '.join(SUITES)}")
     if options.wall_cap_s is None:
         run.wall_cap_s = suite.WALL_CAP_S[suite_name]
     try:
@@ -107,8 +108,8 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
     planned = suite.jobs(suite_name, device, _wish(options, device))
     if suite_name == "collectives" and not planned:
         return Error(name="NoPeers", message="a collective needs two GPUs, or two processes of a CPU")
-    jobs = earlier.to_come(planned, options.done, options.never)
-    before = earlier.written_down(options.journal) if options.done else {}
+    jobs = earlier.remaining_jobs(planned, options.done, options.never)
+    before = earlier.last_results(options.journal) if options.done else {}
     soak_s = 0.0 if device.is_cpu else suite.SOAK_S[suite_name]
     points = {job.point.id: replace(job.point, grace_s=job.point.grace_s + soak_s) for job in jobs}
     run.channel.send(Plan(suite=suite_name, points=tuple(points.values())))
@@ -116,9 +117,12 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
     bench = _bench(run, device, resident_bytes, in_use)
     bench.best_flop_per_s |= earlier.best_rates(before)
     rounds = Rounds((job.point.id for job in jobs), before)
-    too_much = earlier.smallest_bytes(planned, options.too_large)
+    too_large_bytes = earlier.smallest_bytes(planned, options.too_large)
     try:
-        return _take(run, jobs, bench, frozenset(options.skip if same else ()), soak_s, rounds, too_much)
+        broken = _measure_points(run, jobs, bench, frozenset(options.skip if same else ()), soak_s, rounds, too_large_bytes)
+        for result in rounds.unfinished() if broken is None else ():  # points whose rounds were cut short keep those they had
+            run.channel.send(result)
+        return broken
     finally:
         if bench.group is not None:
             bench.group.end()
@@ -127,7 +131,7 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
 
 
 def _hello(device: Device) -> Hello:
-    """Who measures, and on what."""
+    """The first message: the device and its conditions."""
     from bench.machine import environment
 
     return Hello(
@@ -143,7 +147,7 @@ def _hello(device: Device) -> Hello:
 
 
 def _wish(options: argparse.Namespace, device: Device) -> Wish:
-    """What beyond the suite's own points is asked for."""
+    """What the command line asks for beside the suite's own points."""
     from bench import study
     from bench.kinds import ranks
     from bench.machine import environment
@@ -172,38 +176,28 @@ def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[
     return bench
 
 
-def _take(
-    run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float, rounds: Rounds, too_much: float
+def _measure_points(
+    run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float, rounds: Rounds, too_large_bytes: float
 ) -> Error | None:
-    """Every point in order, until one breaks the device; points whose rounds were cut short count with those they had.
+    """Measure every point in order, until one breaks the device.
 
-    `too_much`: bytes of the smallest point that ran out of memory before.
+    `too_large_bytes`: memory of the smallest point that ran out of it before.
     """
-    broken = _through(run, jobs, bench, skipped, soak_s, rounds, too_much)
-    if broken is None:
-        for result in rounds.unfinished():
-            run.channel.send(result)
-    return broken
-
-
-def _through(
-    run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float, rounds: Rounds, too_much: float
-) -> Error | None:
     later_s = soak_s + sum(job.point.expected_s for job in jobs)
     soaked = False
-    passed_over: set[str] = set()
+    skipped_before: set[str] = set()
     for job in jobs:
         point = job.point
         later_s -= point.expected_s
         if run.stopping():
             return None
         reason = "measured before" if point.id in skipped else ""
-        if job.needs_bytes >= too_much:
+        if job.needs_bytes >= too_large_bytes:
             reason = "needs more memory than a point that ran out of it"
-        if reason or point.id in passed_over or rounds.none_left(point.id):
-            if reason and point.id not in passed_over:
+        if reason or point.id in skipped_before or rounds.gave_nothing(point.id):
+            if reason and point.id not in skipped_before:
                 run.channel.send(Skip(point=point.id, reason=reason))
-            passed_over.add(point.id)
+            skipped_before.add(point.id)
             continue
         run.channel.send(Start(point=point.id))
         if not soaked:
@@ -211,17 +205,17 @@ def _through(
             later_s -= soak_s
             _soak(run, bench.device, point, soak_s, later_s + point.expected_s)
 
-        def tell(fraction: float, note: str, point: Point = point, later_s: float = later_s) -> None:
+        def report(fraction: float, note: str, point: Point = point, later_s: float = later_s) -> None:
             run.progress(point, fraction, later_s + point.expected_s * (1 - fraction), note)
 
-        bench.progress = tell
-        status = _one(run, job, bench, rounds)
+        bench.progress = report
+        status = _measure_point(run, job, bench, rounds)
         if isinstance(status, Error):
             return status
         if status == "skipped":
-            passed_over.add(point.id)
+            skipped_before.add(point.id)
         if status == "oom" and job.needs_bytes:
-            too_much = min(too_much, job.needs_bytes)
+            too_large_bytes = min(too_large_bytes, job.needs_bytes)
     return None
 
 
@@ -239,8 +233,8 @@ def _soak(run: Run, device: Device, point: Point, soak_s: float, later_s: float)
     )
 
 
-def _one(run: Run, job: Job, bench: Bench, rounds: Rounds) -> Error | str:
-    """Measure one point, say what came of it and give its status; an error only when the process cannot go on."""
+def _measure_point(run: Run, job: Job, bench: Bench, rounds: Rounds) -> Error | str:
+    """Measure one point and send its result; returns its status, or an error when the process cannot go on."""
     from bench.points import TooSlowError, UnsupportedError
     from bench.timing import Stopped
 
@@ -265,7 +259,7 @@ def _one(run: Run, job: Job, bench: Bench, rounds: Rounds) -> Error | str:
         run.channel.send(rounds.add(without_value(point, status, text)))
         if not memory and any(mark in str(failure) for mark in BROKEN_DEVICE):
             return Error(name=type(failure).__name__, message=text, retryable=True, point=point.id)
-    return _cleared(bench, point, failed=status in {"oom", "error", "unsupported"}, held_bytes=held_bytes) or status
+    return _release(bench, point, failed=status in {"oom", "error", "unsupported"}, held_bytes=held_bytes) or status
 
 
 def _allocated(bench: Bench) -> float:
@@ -277,17 +271,17 @@ def _allocated(bench: Bench) -> float:
     return cuda.allocated_bytes(bench.device.torch_name)
 
 
-def _cleared(bench: Bench, point: Point, *, failed: bool, held_bytes: float) -> Error | None:
-    """Give the point's memory back; why the process cannot go on where it is broken, or where the memory does not come back."""
+def _release(bench: Bench, point: Point, *, failed: bool, held_bytes: float) -> Error | None:
+    """Release the point's memory; returns an error where the device is broken or the memory stays allocated."""
     if failed:
         gc.collect()
     if bench.device.is_cpu:
         return None
     from bench.machine import cuda
 
-    said = cuda.trouble(bench.device.torch_name) if failed else ""
-    if said:
-        return Error(name="BrokenContext", message=f"the GPU answers with errors after {point.label}: {said}", retryable=True)
+    trouble = cuda.trouble(bench.device.torch_name) if failed else ""
+    if trouble:
+        return Error(name="BrokenContext", message=f"the GPU answers with errors after {point.label}: {trouble}", retryable=True)
     cuda.release(bench.device.torch_name)
     kept_bytes = _allocated(bench) - held_bytes
     if failed and kept_bytes > KEPT_BYTES:

@@ -29,7 +29,7 @@ def printed(command: str) -> list[str]:
         environment = {**os.environ, **own, "HOME": home, "COLUMNS": str(COLUMNS), "PYTHONPATH": str(ROOT)}
         arguments = [sys.executable, "-m", "planner", *shlex.split(command)[1:]]
         done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode not in {0, 1}:
+    if done.returncode not in {0, 1} or not done.stdout:
         raise SystemExit(f"{command}: {done.stderr}")
     return [line.rstrip() for line in done.stdout.splitlines() if not THIS_MACHINE.search(line)]
 

@@ -70,6 +70,7 @@ def test_every_file_linked_exists(paper: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("paper", PAGES)
+@pytest.mark.process
 def test_every_sample_is_what_the_program_prints(paper: str) -> None:
     """Where this fails, `make samples` prints the samples anew. How wide columns are depends on this machine's name."""
     page = (ROOT / paper).read_text()

@@ -2,92 +2,54 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import sys
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import BindingType
 from textual.containers import Container
+from textual.markup import escape
 from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from widgets import crash_report, state_files, views
-from widgets.actions import doing
-from widgets.actions.registry import PANES, Action, bindings
-from widgets.background.planning import PlanLoop, PlanReady, PlanRefused, SessionThread
-from widgets.background.telemetry import SnapshotRead, Watching
+from widgets import crash_report
+from widgets.actions.action import bindings
+from widgets.actions.program import PALETTE, use_theme
+from widgets.actions.registry import ACTIONS, BY_ID, GROUPS
+from widgets.actions.workload import open_named
+from widgets.background.planning import PlanReady, PlanRefused
+from widgets.background.telemetry import SnapshotRead
+from widgets.base_app import BaseApp
 from widgets.drawing import theme
-from widgets.drawing.symbols import ASCII, UNICODE
-from widgets.options import AppOptions
-from widgets.panes import headline
-from widgets.panes.frame import Frame
-from widgets.panes.lines import Clickable, Headline, KeyLine, KeyState, Tabs
+from widgets.panes.clickable import Clickable
+from widgets.panes.frame import PANES, Frame
+from widgets.panes.headline import Headline
+from widgets.panes.key_line import KeyLine
+from widgets.panes.tabs import Tabs
+from widgets.panes.too_small import LEAST_HEIGHT, LEAST_WIDTH
 
 if TYPE_CHECKING:
-    from textual.driver import Driver
-    from textual.notifications import SeverityLevel
-
-    from planner.ceilings_cache import BasisChoice
-    from planner.engine.answers.plan import Plan
-    from planner.workload.presets import Preset
-    from widgets.background.benchmark import Measuring, RunChanged
+    from widgets.background.benchmark import RunChanged
     from widgets.panes.ranking.table import Ranking
     from widgets.panes.workload.form import Form
 
 
-LEAST_WIDTH, LEAST_HEIGHT = 60, 18
-FOCUS = {"ranking": "#table", "memory": "#memory-view", "machine": "#machine-view", "benchmark": "#points"}
-"""What has the focus in a pane; the form remembers its own field."""
-
-
-class PlannerApp(App[None]):
+class PlannerApp(BaseApp):
     """gpu-planner."""
 
     TITLE = "gpu-planner"
     CSS_PATH = "app.tcss"
     AUTO_FOCUS = "#table"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
+    ACTION_GROUPS = GROUPS
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(action for action in ACTIONS if action.scope == "app")]
     HORIZONTAL_BREAKPOINTS = [(0, "-thin"), (LEAST_WIDTH, "-narrow"), (100, "-normal"), (160, "-wide"), (190, "-vast")]  # noqa: RUF012  (as Textual declares it)
     VERTICAL_BREAKPOINTS = [(0, "-low"), (LEAST_HEIGHT, "-short"), (32, "-regular"), (44, "-tall")]  # noqa: RUF012  (as Textual declares it)
-    SINGLE: ClassVar[frozenset[str]] = frozenset({"-narrow", "-short", "-zoomed"})
-    """Screen classes under which one pane is shown at a time."""
-
-    def __init__(self, options: AppOptions | None = None) -> None:
-        self.options = options or AppOptions()
-        super().__init__(ansi_color=None if self.options.colour else True)
-        self.symbols = ASCII if self.options.ascii_only else UNICODE
-        self.session_thread = SessionThread(self.options.session)
-        self.plan_loop = PlanLoop(self.session_thread, self.post_message)
-        self.plan: Plan | None = None
-        self.planned: tuple[dict[str, Any], str] = {}, ""
-        """The workload that `plan` answers, and the file it came from."""
-        self.preset: Preset | None = None
-        self.preset_fields: dict[str, Any] = {}
-        self.basis: BasisChoice = "measured"
-        self.here = ""
-        """The devices of this machine, in words."""
-        self.active_pane = "ranking"
-        self.keymap: dict[str, str] = dict(self.options.keymap)
-        """Action id -> keys, where the user remapped them."""
-        self.watching = Watching(
-            self.post_message, self.options.telemetry_interval_s, replay=self.options.replay, demo=self.options.demo
-        )
-        self.measuring: Measuring | None = None
-        """There once the panes have their content."""
-        if self.options.ascii_only:
-            from widgets.plain_output import write_ascii_only
-
-            write_ascii_only(self)
-        theme.register(self)
-        self.choices = state_files.load(self.options.state)
-        self.theme = theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour)
 
     def compose(self) -> ComposeResult:
-        """The panes; their content comes once the screen is up."""
+        """The frames of the panes; their content comes once the screen is up."""
         yield Headline()
         yield Tabs()
         with Container(id="body"):
@@ -99,57 +61,11 @@ class PlannerApp(App[None]):
             with Container(id="side", classes="group"):
                 yield Frame("machine")
                 yield Frame("benchmark")
-        yield KeyLine(state_of=self.key_state, note_of=self.note_of_field)
+        yield KeyLine(ACTIONS, self.state_of, self._note_of_field)
 
-    # what the screen is, and where the user is on it
-
-    @property
-    def main(self) -> Screen[Any]:
-        """The screen with the panes, whatever lies on top of it."""
-        return self.screen_stack[0]
-
-    @property
-    def table(self) -> Ranking:
-        """The ranking's rows."""
-        return cast("Ranking", self.main.query_one("#table"))
-
-    @property
-    def form(self) -> Form:
-        """The workload form."""
-        return cast("Form", self.main.query_one("#form"))
-
-    @property
-    def single(self) -> bool:
-        """Whether one pane is shown at a time."""
-        return bool(self.SINGLE & self.main.classes)
-
-    @property
-    def leaving(self) -> bool:
-        """Whether the panes are going, or gone: what threads still tell has no place on the screen any more."""
-        return not self.is_running or not self.screen_stack or not self.main.is_attached
-
-    @property
-    def measures(self) -> bool:
-        """Whether a benchmark runs."""
-        return self.measuring is not None and self.measuring.running
-
-    @property
-    def too_small(self) -> bool:
-        """Whether there is no room to draw."""
-        return bool({"-thin", "-low"} & self.main.classes)
-
-    def get_driver_class(self) -> type[Driver]:
-        """Textual's driver, on Unix with an input that ends at once."""
-        driver = super().get_driver_class()
-        if sys.platform == "win32" or driver.__module__ != "textual.drivers.linux_driver":
-            return driver
-        from widgets.terminal import PromptDriver
-
-        return PromptDriver
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Our own colour names for themes that do not set them."""
-        return theme.defaults(self.theme)
+    def _note_of_field(self) -> str:
+        """What may be typed where the cursor is; empty outside the form."""
+        return self.form.about if self.ready else ""
 
     def on_mount(self) -> None:
         """Put the cursor into the ranking; everything that takes time comes after the first paint."""
@@ -158,28 +74,16 @@ class PlannerApp(App[None]):
 
     def _begin(self) -> None:
         """What the first paint does without: the content of the panes, the first plan, this machine."""
-        from widgets import opening
+        from widgets.opening import begin
 
-        self.run_worker(opening.begin(self), group="open", exit_on_error=False)
+        self.run_worker(begin(self), group="open", exit_on_error=False)
 
     def on_unmount(self) -> None:
         """Leave nothing running."""
-        self.watching.stop()
-        if self.measuring is not None:
-            self.measuring.kill()
+        self.telemetry.stop()
+        if self.benchmark is not None:
+            self.benchmark.kill()
         self.session_thread.close()
-
-    def show_pane(self, name: str, *, focus: bool = True) -> None:
-        """Make a pane the active one."""
-        self.active_pane = name
-        pane = self.main.query_one(f"#{name}")
-        lit = set(pane.ancestors_with_self)
-        for node in self.main.query(".pane, .group"):
-            node.set_class(node in lit, "-active")
-        self.refresh_tabs()
-        if focus:
-            target = self.form.first_field if name == "workload" else self.main.query_one(FOCUS[name])
-            target.focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The pane of the focused widget is the active one."""
@@ -190,126 +94,93 @@ class PlannerApp(App[None]):
             self.show_pane(name, focus=False)
         self.refresh_keys()
 
-    def refresh_tabs(self) -> None:
-        """Draw the tabs again."""
-        progress = self.measuring.run.progress_text if self.measuring is not None else ""
-        self.main.query_one(Tabs).show(self.active_pane, progress)
-
-    def refresh_keys(self) -> None:
-        """Draw the key line again."""
-        self.main.query_one(KeyLine).draw()
-
-    def refresh_headline(self) -> None:
-        """Say again what is planned and on what."""
-        if self.preset is not None:
-            today = self.options.today or dt.date.today()  # noqa: DTZ011  (the user's own calendar)
-            task = self.form.workload if self.plan is None else self.plan.task
-            self.main.query_one(Headline).show(*headline.parts(self.preset.name, task, self.plan, self.here, today))
-
     # actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """On a screen that is too small only leaving works."""
-        if action == "act" and self.too_small:
+        if action == "act" and {"-thin", "-low"} & self.main.classes:
             return parameters == ("quit",)
         return super().check_action(action, parameters)
 
     def action_act(self, name: str) -> None:
-        """Do what the action of this id does, or say why it cannot be done now."""
-        reason = doing.why_not(self, name)
+        """Run the action of this id, or say why it cannot be run now."""
+        action = BY_ID[name]
+        reason = action.why_not(self)
         if reason is not None:
             if not any(note.message == reason for note in self._notifications):
                 self.notify(reason, severity="warning", timeout=3)
             return
-        work = doing.DO[name](self)
+        work = action.run(self) if action.run is not None else None
         if work is not None:
             self.run_worker(work, group=f"act-{name}", exit_on_error=False)
         self.refresh_keys()
 
-    def key_state(self, action: Action) -> KeyState:
-        """An action as it stands now."""
-        keys = self.keymap.get(action.id, action.key_text)
-        return KeyState(action, keys, doing.label(self, action), doing.why_not(self, action.id) is None)
-
-    def note_of_field(self) -> str:
-        """What may be typed where the cursor is; empty outside the form."""
-        forms = self.main.query("#form")
-        return cast("Form", forms.first()).about if forms else ""
-
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = False,
-    ) -> None:
-        """Say something in passing; what is said may hold brackets, which are no markup here."""
-        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
-
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Every action, preset and theme by name."""
+        """Every action, preset and theme by name; what Textual would read as markup is escaped."""
         del screen
-        return doing.palette(self)
+        for action in ACTIONS:
+            if action.scope == "app" and action.id != "back":
+                state = self.state_of(action)
+                words = f"{state.keys}: {action.description}" if state.reason is None else f"not now: {state.reason}"
+                name = f"go to {action.label}" if action.id.startswith("pane-") else state.label
+                yield SystemCommand(name.capitalize(), escape(words), partial(self.action_act, action.id))
+        for item in self.panes.form.presets if self.panes is not None else ():
+            yield SystemCommand(f"Preset: {item.value}", escape(item.detail), partial(open_named, self, item.value))
+        for name in theme.NAMES:
+            yield SystemCommand(f"Theme: {name}", "Change the colours", partial(use_theme, self, name))
 
-    # messages
-
-    def ask_for_plan(self, workload: Mapping[str, Any]) -> None:
-        """Plan this workload; the answer comes as a message."""
-        where = str(self.preset.path) if self.preset else ""
-        self.run_worker(self.plan_loop.ask(dict(workload), where, self.basis), group="plan", exit_on_error=False)
+    # messages; those that come before the panes have their content, or while they go, are dropped
 
     def on_form_changed(self, event: Form.Changed) -> None:
         """Plan the workload as it stands now."""
-        if self.leaving:
+        if not self.ready:
             return
         if self.form.has_faults:
-            self._plan_refused(PlanRefused(()))
+            self.content.show_problems(())
         else:
             self.ask_for_plan(event.workload)
 
     def on_form_preset_chosen(self, event: Form.PresetChosen) -> None:
         """Open the preset chosen in the form."""
-        from widgets import opening
-
-        self.run_worker(opening.open_preset(self, event.name), group="preset", exclusive=True, exit_on_error=False)
+        open_named(self, event.name)
 
     @on(Clickable.Chosen)
     def _clicked(self, event: Clickable.Chosen) -> None:
-        if event.action == "palette":
+        if event.action == PALETTE:
             self.action_command_palette()
         else:
             self.action_act(event.action)
 
     @on(PlanReady)
     def _plan_ready(self, event: PlanReady) -> None:
-        if self.leaving:
+        if not self.ready:
             return
         self.plan, self.planned = event.plan, (dict(event.workload), str(self.preset.path) if self.preset else "")
         with self.batch_update():
-            views.show_plan(self, event.plan, event.basis)
+            self.content.show_plan(event.plan, event.basis)
+            if self.benchmark is not None:
+                self.benchmark.compare(event.plan)
             self.refresh_headline()
             self.refresh_keys()
 
     @on(PlanRefused)
     def _plan_refused(self, event: PlanRefused) -> None:
-        if not self.leaving:
-            views.show_problems(self, event.problems)
+        if self.ready:
+            self.content.show_problems(event.problems)
 
     def on_ranking_highlighted(self, event: Ranking.Highlighted) -> None:
         """Show the memory and the reason of the row."""
-        if not self.leaving:
-            views.show_row(self, event.row)
+        if self.ready:
+            self.content.show_row(event.row, self.plan)
 
     def on_ranking_opened(self) -> None:
         """Why this row."""
         self.action_act("why")
 
     def on_ranking_arranged(self) -> None:
-        """Say the order and the filter."""
-        if not self.leaving:
-            views.show_order(self)
+        """Show the order and the filter."""
+        if self.ready and self.plan is not None:
+            self.content.ranking.title(self.plan, self.basis)
 
     @on(Input.Changed, "#filter")
     def _filter_typed(self, event: Input.Changed) -> None:
@@ -321,14 +192,15 @@ class PlannerApp(App[None]):
 
     @on(SnapshotRead)
     def _snapshot(self, event: SnapshotRead) -> None:
-        if not self.leaving:
-            views.show_snapshot(self, event.snapshot)
+        if self.ready:
+            self.content.show_snapshot(event.snapshot, self.size.width if self.single else 0)
 
     def on_run_changed(self, event: RunChanged) -> None:
         """Show how far the benchmark is; a new measurement asks for a new plan."""
-        if self.leaving:
+        if not self.ready or self.benchmark is None:
             return
-        views.show_run(self, event.run)
+        self.content.show_run(event.run, self.benchmark.marks)
+        self.telemetry.thin(self.benchmark.timing)
         self.refresh_tabs()
         self.refresh_keys()
         if event.measured:

@@ -11,13 +11,12 @@ theme = "nord"
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from planner.errors import Problems, nearest_names
-from widgets.actions.registry import BY_ID
 from widgets.drawing.theme import NAMES
 
 FILE = "config.toml"
@@ -32,8 +31,11 @@ class Settings:
     theme: str | None = None
 
 
-def read(config: Path | None) -> tuple[Settings, Problems]:
-    """The settings of the folder (None: the user's own), and everything in the file that cannot be used."""
+def read(config: Path | None, actions: Collection[str]) -> tuple[Settings, Problems]:
+    """The settings of the folder (None: the user's own), and everything in the file that cannot be used.
+
+    `actions`: ids of the actions whose keys may be remapped.
+    """
     if config is None:
         from planner.paths import config_folder
 
@@ -51,7 +53,7 @@ def read(config: Path | None) -> tuple[Settings, Problems]:
     app = _table(document, "app", problems)
     for name in document.keys() - TABLES:
         problems.add(name, "is not a table of this file; [keys] and [app] are.", nearest_names(name, TABLES))
-    return Settings(_keys(keys, problems), _theme(app, problems)), problems
+    return Settings(_keys(keys, actions, problems), _theme(app, problems)), problems
 
 
 def _table(document: Mapping[str, Any], name: str, problems: Problems) -> Mapping[str, Any]:
@@ -62,11 +64,11 @@ def _table(document: Mapping[str, Any], name: str, problems: Problems) -> Mappin
     return {}
 
 
-def _keys(table: Mapping[str, Any], problems: Problems) -> dict[str, str]:
+def _keys(table: Mapping[str, Any], actions: Collection[str], problems: Problems) -> dict[str, str]:
     usable = {}
     for name, keys in table.items():
-        if name not in BY_ID:
-            problems.add(f"keys.{name}", "is not an action; the help screen lists them.", nearest_names(name, BY_ID))
+        if name not in actions:
+            problems.add(f"keys.{name}", "is not an action; the help screen lists them.", nearest_names(name, actions))
         elif not isinstance(keys, str) or not keys.strip():
             problems.add(f"keys.{name}", f'is {keys!r}; key names are expected, such as "ctrl+b,B".')
         else:

@@ -1,30 +1,27 @@
-"""A fault of the program itself: said in one line, kept in a file, survived."""
+"""A fault of the program itself: shown in one line, kept in a file, survived."""
 
 from __future__ import annotations
 
 import contextlib
 import traceback
-from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.widgets import Static
 
-from widgets import state_files
-
-if TYPE_CHECKING:
-    from widgets.app import PlannerApp
-
-LOG = "last-fault.txt"
+from widgets.base_app import BaseApp
+from widgets.state_files import LAST_FAULT, state_folder
 
 
-def report(app: PlannerApp, fault: BaseException | None) -> None:
+def report(app: BaseApp, fault: BaseException | None) -> None:
     """Tell the user and write the trace into the state folder."""
     if fault is None:
         return
+    from planner.paths import write_whole
+
     where = ""
     with contextlib.suppress(OSError):
-        path = state_files.folder(app.options.state) / LOG
-        state_files.write_whole(path, "".join(traceback.format_exception(fault)))
+        path = state_folder(app.options.state) / LAST_FAULT
+        write_whole(path, "".join(traceback.format_exception(fault)))
         where = f"\nDetails: {path}"
     if app.plan is None:
         for reason in app.main.query("#reason").results(Static):

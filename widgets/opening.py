@@ -1,4 +1,4 @@
-"""Opening presets and looking round: what the app asks the session once the screen is up."""
+"""Opening: the content of the panes, the user's settings, presets, and this machine."""
 
 from __future__ import annotations
 
@@ -6,53 +6,54 @@ from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
-from widgets import config
-from widgets.background import benchmark
-from widgets.panes.benchmark import BenchmarkView
-from widgets.panes.machine.pane import MachineView
-from widgets.panes.too_small import TooSmall
-from widgets.screens.picker import Item
+from widgets.base_app import BaseApp
 
 if TYPE_CHECKING:
     from planner.session import Session
     from planner.workload.presets import Preset
-    from widgets.app import PlannerApp
+    from widgets.screens.picker import Item
 
 
-async def begin(app: PlannerApp) -> None:
-    """The first preset and its plan, then everything the first answer does not need."""
-    await furnish(app)
+async def begin(app: BaseApp) -> None:
+    """Open the first preset and plan it, then do everything that the first answer does without."""
+    await fill_panes(app)
     use_settings(app)
     await open_preset(app, app.options.preset, fallback=DEFAULT_PRESET)
     if app.options.telemetry:
-        app.watching.start()
-        app.main.query_one(MachineView).mind(lambda: app.watching.trouble, app.watching.list_processes)
+        app.telemetry.start()
+        app.content.machine.follow(lambda: app.telemetry.trouble, app.telemetry.list_processes)
     else:
-        app.main.query_one(MachineView).say_off()
+        app.content.machine.say_off()
     await look_round(app)
 
 
-async def look_round(app: PlannerApp) -> None:
-    """What can be opened, what this machine is, and what was measured on it."""
-    presets, models = await app.session_thread.ask(_shelves)
-    app.form.offer(presets, models)
-    app.here = await app.session_thread.ask(_this_machine)
-    app.refresh_headline()
-    app.main.query_one(BenchmarkView).set_stored(await benchmark.stored_text(app.session_thread))
+async def fill_panes(app: BaseApp) -> None:
+    """Put the content into the panes, and make the benchmark ready to run."""
+    from widgets.background.benchmark import BenchmarkRunner
+    from widgets.panes.content import Panes
+
+    app.benchmark = BenchmarkRunner(
+        app.session_thread,
+        app.post_message,
+        python=app.options.python,
+        state=app.options.state,
+        suite=app.options.suite,
+        polls=lambda: app.telemetry.polls,
+    )
+    panes = Panes(app.symbols)
+    with app.batch_update():
+        await panes.mount(app.main)
+    app.panes = panes
+    if app.main.focused is None:
+        app.table.focus()
 
 
-async def read_again(app: PlannerApp) -> None:
-    """Prices, measurements, presets and this machine as they are now, and the workload planned on them; the form stays."""
-    await app.session_thread.reopen()
-    if not app.form.has_faults:
-        app.ask_for_plan(app.form.workload)
-    await look_round(app)
-    app.notify("Prices, measurements, presets and this machine were read again.", timeout=3)
-
-
-def use_settings(app: PlannerApp) -> None:
+def use_settings(app: BaseApp) -> None:
     """Take over the user's config.toml; what cannot be used is said, and the rest holds."""
-    found, problems = config.read(app.options.config)
+    from widgets import config
+
+    remappable = [action.id for group in app.ACTION_GROUPS.values() for action in group if action.scope != "textual"]
+    found, problems = config.read(app.options.config, remappable)
     app.keymap = {**found.keys, **app.keymap}
     app.set_keymap(app.keymap)
     if found.theme and not app.options.theme and app.options.colour and "theme" not in app.choices:
@@ -62,38 +63,20 @@ def use_settings(app: PlannerApp) -> None:
     app.refresh_keys()
 
 
-async def furnish(app: PlannerApp) -> None:
-    """Put the content into the panes."""
-    from widgets.background.benchmark import Measuring
-    from widgets.panes.machine.pane import MachineView
-    from widgets.panes.ranking.pane import MachineLine, MemoryStrip, MemoryView, RankingView
-    from widgets.panes.workload.form import Form
+async def look_round(app: BaseApp) -> None:
+    """Find out what can be opened, what this machine is, and what was measured on it."""
+    from widgets.background.benchmark import stored_text
 
-    main, symbols = app.main, app.symbols
-    app.measuring = Measuring(
-        app.session_thread,
-        app.post_message,
-        python=app.options.python,
-        state=app.options.state,
-        suite=app.options.suite,
-        polls=lambda: app.watching.polls,
-    )
-    with app.batch_update():
-        await main.query_one("#ranking").mount(RankingView(symbols=symbols))
-        await main.query_one("#workload").mount(Form(symbols=symbols))
-        await main.query_one("#memory").mount(MemoryView(symbols=symbols))
-        await main.query_one("#machine").mount(MachineView(symbols=symbols))
-        await main.query_one("#benchmark").mount(BenchmarkView(symbols=symbols))
-        await main.mount(MemoryStrip(symbols=symbols), MachineLine(), before="#key-line")
-        await main.mount(TooSmall())
-    if main.focused is None:
-        app.table.focus()
+    app.form.offer(*await app.ask(_shelves))
+    app.here = await app.ask(_this_machine)
+    app.refresh_headline()
+    app.content.benchmark.set_stored(await app.ask(stored_text))
 
 
-async def open_preset(app: PlannerApp, name: str, fallback: str | None = None) -> None:
+async def open_preset(app: BaseApp, name: str, fallback: str | None = None) -> None:
     """Load a preset into the form and plan it; what is wrong with it is said, and the one before stays."""
     try:
-        preset, workload = await app.session_thread.ask(lambda session: _load(session, name))
+        preset, workload = await app.ask(lambda session: _load(session, name))
     except UserError as wrong:
         for problem in wrong.problems[:3]:
             app.notify(str(problem), title="Preset not opened", severity="error", timeout=8)
@@ -108,38 +91,34 @@ async def open_preset(app: PlannerApp, name: str, fallback: str | None = None) -
         app.refresh_headline()
 
 
-async def save_preset(app: PlannerApp, name: str) -> None:
+async def save_preset(app: BaseApp, name: str) -> None:
     """Write the workload as the user's own preset; his own of that name is replaced, and the form goes on as the new one."""
     workload, where = dict(app.form.workload), str(app.preset.path) if app.preset else ""
 
-    def question(session: Session) -> tuple[Preset, dict[str, Any]]:
+    def saved(session: Session) -> tuple[Preset, dict[str, Any]]:
         session.presets.save(name, session.workload(workload, where), overwrite=True)
         return _load(session, name)
 
     try:
-        preset, stated = await app.session_thread.ask(question)
+        preset, stated = await app.ask(saved)
     except UserError as wrong:
         app.notify("\n".join(str(problem) for problem in wrong.problems[:3]), title="Not saved", severity="error", timeout=8)
         return
     app.preset, app.preset_fields = preset, stated
-    presets, models = await app.session_thread.ask(_shelves)
+    offered = await app.ask(_shelves)
     await app.form.open(preset.name, stated)
-    app.form.offer(presets, models)
+    app.form.offer(*offered)
     app.refresh_headline()
     app.notify(str(preset.path), title="Saved", timeout=5)
 
 
 def _load(session: Session, name: str) -> tuple[Preset, dict[str, Any]]:
-    preset = session.presets.load(name)
-    return preset, wire_form(preset)
-
-
-def wire_form(preset: Preset) -> dict[str, Any]:
-    """The stated keys of a preset's workload."""
+    """The preset, and the stated keys of its workload."""
     import msgspec
 
+    preset = session.presets.load(name)
     stated: dict[str, Any] = _without_none(msgspec.to_builtins(preset.workload))
-    return stated
+    return preset, stated
 
 
 def _without_none(value: Any) -> Any:
@@ -150,6 +129,8 @@ def _without_none(value: Any) -> Any:
 
 def _shelves(session: Session) -> tuple[list[Item], list[Item]]:
     """Every preset and model with its title; a preset that cannot be read is left to the one who opens it."""
+    from widgets.screens.picker import Item
+
     presets = []
     for name in session.presets.names():
         try:

@@ -1,4 +1,4 @@
-"""What the app remembers between starts: small choices, in a file of its own that is ignored when it cannot be read."""
+"""Files of the state folder: what the app remembers between starts, the last copy, the last fault."""
 
 from __future__ import annotations
 
@@ -7,37 +7,32 @@ import json
 from pathlib import Path
 
 VERSION = 1
-FILE = "choices.json"
+CHOICES = "choices.json"
 LAST_COPY = "last-copy.txt"
+LAST_FAULT = "last-fault.txt"
 
 
-def folder(given: Path | None) -> Path:
-    """The state folder."""
+def state_folder(given: Path | None) -> Path:
+    """The folder given, or the user's own."""
     if given is not None:
         return given
-    from planner.paths import state_folder
+    from planner import paths
 
-    return state_folder()
+    return paths.state_folder()
 
 
-def load(state: Path | None) -> dict[str, str]:
-    """Remembered choices; empty when there are none."""
+def load_choices(state: Path | None) -> dict[str, str]:
+    """Remembered choices; empty when there are none that can be read."""
     with contextlib.suppress(OSError, ValueError):
-        found = json.loads((folder(state) / FILE).read_text(encoding="utf-8"))
+        found = json.loads((state_folder(state) / CHOICES).read_text(encoding="utf-8"))
         if isinstance(found, dict) and found.get("version") == VERSION:
             return {str(key): value for key, value in found.items() if isinstance(value, str)}
     return {}
 
 
-def save(state: Path | None, choices: dict[str, str]) -> None:
+def save_choices(state: Path | None, choices: dict[str, str]) -> None:
     """Remember these; a folder that cannot be written is no reason to stop."""
+    from planner.paths import write_whole
+
     with contextlib.suppress(OSError):
-        write_whole(folder(state) / FILE, json.dumps({"version": VERSION, **choices}, indent=1))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all; raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+        write_whole(state_folder(state) / CHOICES, json.dumps({"version": VERSION, **choices}, indent=1))

@@ -1,1 +1,1 @@
-"""What is measured: a file a kind of work, with its arithmetic and how it is timed."""
+"""The kinds of work that are measured: a file for each, with its arithmetic and its timing."""

@@ -1,4 +1,4 @@
-"""Collectives among the GPUs of this machine, or among processes of its CPU: a rank each, started the way torchrun does."""
+"""Collectives among the GPUs of this machine, or among processes of its CPU; each is a rank, started as torchrun does."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ GPU_SHARE = 16
 """No buffer is larger than this part of a GPU's memory."""
 CPU_SIZES = tuple(2**power for power in (15, 20, 24))
 LOOK_S = 0.01
-"""Seconds between two looks at the ranks."""
+"""Seconds between two checks of the ranks."""
 
 
 def gpu_sizes(memory_bytes: float) -> tuple[int, ...]:
-    """The sizes that fit a GPU beside everything else."""
+    """The buffer sizes in bytes that fit a GPU."""
     return tuple(size for size in GPU_SIZES if size <= memory_bytes / GPU_SHARE)
 
 
 def bus_factor(op: str, ranks: int) -> float:
-    """Bytes over one rank's link a byte of the buffer: 2(n-1)/n for an all-reduce, (n-1)/n for the others (nccl-tests)."""
+    """Bytes over one rank's link for each byte of the buffer: 2(n-1)/n for an all-reduce, (n-1)/n for the others (nccl-tests)."""
     return (2.0 if op == "all_reduce" else 1.0) * (ranks - 1) / ranks
 
 
@@ -42,7 +42,7 @@ def measure_collective(bench: Bench, point: Point, op: str, ranks: int, sizes: t
 
 
 def measure_joined(bench: Bench, point: Point, op: str, nodes: int, sizes: tuple[int, ...]) -> Result:
-    """The same among the ranks torchrun started, over `nodes` machines. Raises `UnsupportedError`, and what torch raises."""
+    """The same among the ranks that torchrun started on `nodes` machines. Raises `UnsupportedError` and errors of torch."""
     if bench.group is None:
         bench.progress(0.0, "waiting for the other ranks")
         bench.group = Group(on_gpu=not bench.device.is_cpu)
@@ -88,7 +88,7 @@ def _result(bench: Bench, point: Point, op: str, nodes: int, told: dict[str, Any
 
 
 def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float) -> dict[str, Any]:
-    """Start the ranks, wait for the first one's words, end all of them."""
+    """Start the ranks, read the answer of the first one, end all of them."""
     arguments = ["ranks", "--op", op, "--device", "cpu" if bench.device.is_cpu else "cuda", "--sizes", *map(str, sizes)]
     port = _free_port()
     started = []

@@ -1,4 +1,4 @@
-"""The same decoder generating: the prompt in one pass, then a token at a time with a cache of fixed size.
+"""Generating with the decoder of `training`: the prompt in one pass, then one token at a time with a cache of fixed size.
 
 A token is chosen on the device and never read by the host; on a GPU the whole step is replayed as one graph, as serving engines
 do. Weights are random, which a dense model does not notice.
@@ -19,7 +19,7 @@ from bench.points import Bench, rate_result
 from bench.protocol import Point, Result
 
 WARM_CALLS = 3
-"""Before a graph is recorded."""
+"""Calls before a graph is recorded."""
 
 
 def serving_model(shape: Qwen3Shape, device: str, dtype: str) -> Any:
@@ -84,7 +84,7 @@ def prompt_pass(model: Any, tokens: Any) -> Any:
 
 
 def decode_step(model: Any, shape: Qwen3Shape, batch: int, context: int, kind: Any) -> Callable[[], Any]:
-    """One token more for `batch` sequences whose cache holds `context` tokens, the new one included; the same work every call."""
+    """A call that generates one token for `batch` sequences whose cache holds `context` tokens, the new one included."""
     device = model.embedding.weight.device
     size = (shape.depth, batch, shape.kv_heads, context, shape.head_dim)
     keys, values = torch.randn(size, device=device, dtype=kind), torch.randn(size, device=device, dtype=kind)
@@ -123,7 +123,7 @@ def _decode_layer(layer: Layer, x: Any, cosine: Any, sine: Any, keys: Any, value
 
 
 def _recorded(step: Callable[[], Any]) -> Any:
-    """The whole step as one CUDA graph."""
+    """The whole step, recorded as one CUDA graph."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -137,7 +137,7 @@ def _recorded(step: Callable[[], Any]) -> Any:
 
 
 def _described(shape: Qwen3Shape, dtype: str, **more: int) -> dict[str, Any]:
-    """What names the work: enough to predict it."""
+    """Parameters that identify the work, enough to predict its time."""
     return {
         "model": shape.name,
         "width": shape.width,

@@ -1,4 +1,4 @@
-"""What an operator costs before it does any work: the floor under small models and short steps."""
+"""The cost of an operator that does no work: the least time of small models and short steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.protocol import Point, Result, utc_now
 from bench.timing import CpuTimer, Timed
 
 OPERATORS = 200
-"""Launched back to back in one sample."""
+"""Operators launched back to back in one sample."""
 PARALLEL_ELEMENTS = 65536
 """Twice torch's grain of 32768 elements: the smallest elementwise operator that two threads share."""
 

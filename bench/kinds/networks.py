@@ -1,4 +1,4 @@
-"""Two networks that are no transformers: a multilayer perceptron and a small convolutional one, a training step each."""
+"""Training steps of two networks that are not transformers: a multilayer perceptron and a small convolutional network."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def perceptron(width: int, depth: int) -> Any:
 
 
 def perceptron_flop(width: int, depth: int, batch: int) -> float:
-    """Of a step: three passes over the matrices, less the gradient of the input."""
+    """FLOP of a step: three passes over the matrices, less the gradient of the input."""
     forward = 2.0 * batch * (depth * width * width + width * CLASSES)
     return 3 * forward - 2.0 * batch * width * width
 
 
 def convolutional(channels: int) -> Any:
-    """Two 3×3 convolutions a stage with batch norm and ReLU, then the mean and the classes."""
+    """Two 3×3 convolutions with batch norm and ReLU for each stage, then the mean and the classes."""
     layers: list[Any] = []
     inputs = 3
     for number, factor in enumerate(STAGES):
@@ -47,7 +47,7 @@ def convolutional(channels: int) -> Any:
 
 
 def convolutional_flop(channels: int, image: int, batch: int) -> float:
-    """Of a step: three passes over the convolutions, less the gradient of the image."""
+    """FLOP of a step: three passes over the convolutions, less the gradient of the image."""
     forward, first, inputs, side = 0.0, 0.0, 3, image
     for number, factor in enumerate(STAGES):
         for stride in (2 if number else 1, 1):

@@ -1,4 +1,4 @@
-"""Memory that holds no tensor: what a process with torch takes, and what the allocator keeps and does not use."""
+"""Memory that holds no tensor: that of a process with torch, and what the allocator reserves without use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.points import Bench, UnsupportedError
 from bench.protocol import Point, Result, utc_now
 
 STEPS = 3
-"""Of training, until the allocator has taken all it will."""
+"""Training steps until the allocator has reserved all it will."""
 
 
 def measure_context(bench: Bench, point: Point) -> Result:
@@ -65,7 +65,7 @@ def measure_slack(bench: Bench, point: Point, batch: int, sequence: int) -> Resu
 
 
 def resident_bytes() -> float | None:
-    """Of this process; None where the system does not say."""
+    """Resident memory of this process in bytes; None where the system does not report it."""
     try:
         with open("/proc/self/statm", encoding="ascii") as source:  # noqa: PTH123  # a path of the kernel, read once
             pages = int(source.read().split()[1])

@@ -1,4 +1,4 @@
-"""One rank of a collective: one process a GPU (or a CPU process) with the variables torchrun sets.
+"""One rank of a collective: a process for each GPU, or one of several on a CPU, with the variables that torchrun sets.
 
 On one machine the worker starts them itself, one set an operation, and rank 0 prints what it took. Over several nodes torchrun
 starts them all: rank 0 is the worker then, and gives the others one order after the other through the store they met in.
@@ -20,7 +20,7 @@ OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
 WARM, TIMED = 5, 20
 TIMEOUT_S = 60
 JOIN_S = 120.0
-"""Ranks of other nodes may take this long to load torch, and an order to come."""
+"""Time that ranks of other nodes may take to load torch, and an order to arrive."""
 FEWER_ABOVE_S = 0.05
 """A call this long is repeated a quarter as often."""
 
@@ -65,7 +65,7 @@ class World:
 
     @classmethod
     def around(cls, environment: Mapping[str, str]) -> World | None:
-        """As torchrun's variables tell; None outside of it, or where it started a single rank."""
+        """The ranks that torchrun's variables describe; None outside of torchrun, or where it started a single rank."""
         try:
             rank, ranks = int(environment["RANK"]), int(environment["WORLD_SIZE"])
             local = int(environment.get("LOCAL_WORLD_SIZE", ranks))
@@ -79,7 +79,7 @@ class Group:
     """This process among the ranks that torchrun started."""
 
     def __init__(self, *, on_gpu: bool) -> None:
-        """Meet the others; raises what torch raises when they do not come."""
+        """Join the other ranks. Raises errors of torch when they do not join."""
         import torch
         import torch.distributed as dist
 
@@ -94,10 +94,10 @@ class Group:
         self._given = 0
         self._place = "cuda" if on_gpu else "cpu"
         self.lost = ""
-        """Why nothing can be measured together any more."""
+        """Why the ranks can measure nothing any more; empty while they can."""
 
     def measure(self, op: str, sizes: Sequence[int]) -> dict[str, Any]:
-        """On rank 0: have all ranks do `op`; what it took. Raises what torch raises when a rank does not answer."""
+        """On rank 0: run `op` on all ranks and return its times. Raises errors of torch when a rank does not answer."""
         self._order([op, *map(str, sizes)])
         try:
             series = self._series(op, sizes)
@@ -107,7 +107,7 @@ class Group:
         return {"op": op, "ranks": self._dist.get_world_size(), "backend": self._dist.get_backend(), "series": series}
 
     def follow(self) -> None:
-        """On the other ranks: do what rank 0 orders until it orders the end."""
+        """On the other ranks: follow the orders of rank 0 until it ends them."""
         while True:
             order = self._orders.get(f"{self._given}").decode().split()
             self._given += 1
@@ -117,7 +117,7 @@ class Group:
         self._dist.destroy_process_group()
 
     def end(self) -> None:
-        """On rank 0: let the others end, and leave."""
+        """On rank 0: end the other ranks, and leave the group."""
         if not self.lost:
             self._order([])
             self._dist.destroy_process_group()
@@ -153,7 +153,7 @@ def _seconds(torch: Any, dist: Any, op: str, size: int, place: str) -> list[floa
 
 
 def _call(torch: Any, dist: Any, op: str, count: int, place: str) -> Callable[[], Any]:
-    """`count` elements altogether: the buffer of an all-reduce, the gathered one of a gather, the sent one of the others."""
+    """A call over `count` elements in all: the buffer of an all-reduce, the gathered one of a gather, else the one that is sent."""
     ranks = dist.get_world_size()
     part = max(1, count // ranks)
     whole = torch.randn(part * ranks, device=place)

@@ -109,7 +109,7 @@ def rotated(x: Any, cosine: Any, sine: Any) -> Any:
 def training_step(
     shape: Qwen3Shape, device: str, batch: int, sequence: int, dtype: str, *, prepare: Callable[[Any], Any] = lambda model: model
 ) -> Callable[[], None]:
-    """A callable that does one step: forward, loss in fp32, backward, AdamW.
+    """A call that does one step: forward, loss in fp32, backward, AdamW.
 
     `dtype` 'bf16' or 'fp16' runs matrices in it under autocast (weights and optimizer stay fp32); 'fp32' runs all in fp32.
     `prepare` makes of the model what is trained: with adapters, or compiled.
@@ -131,14 +131,14 @@ def training_step(
 
 
 def autocast(device: str, dtype: str) -> AbstractContextManager[Any]:
-    """Matrices in `dtype`, 'bf16' or 'fp16', weights as they are; nothing for 'fp32'."""
+    """A context that runs matrices in `dtype`, 'bf16' or 'fp16', and leaves weights as they are; empty for 'fp32'."""
     if dtype == "fp32":
         return nullcontext()
     return torch.autocast(torch.device(device).type, dtype=FLOAT_TYPES[dtype])  # type: ignore[no-any-return]  # see RmsNorm
 
 
 def _adamw(model: Any) -> Any:
-    """Fused where this torch has it for the device, else its default; over what is trained."""
+    """AdamW over the trained parameters: fused where this torch has it for the device, else its default."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
         return torch.optim.AdamW(trained, lr=1e-4, fused=True)
@@ -167,7 +167,7 @@ def measure_step(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batc
 
 
 def finished(step: Callable[[], None], device: str) -> Callable[[], None]:
-    """`step`, returning when the device has done it."""
+    """`step`, made to return when the device has finished it."""
 
     def whole() -> None:
         step()
@@ -178,7 +178,7 @@ def finished(step: Callable[[], None], device: str) -> Callable[[], None]:
 
 
 def step_parameters(shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> dict[str, Any]:
-    """What names a training step: enough to predict it."""
+    """Parameters that identify a training step, enough to predict its time."""
     return {
         "model": shape.name,
         "width": shape.width,

@@ -1,4 +1,4 @@
-"""Between a GPU and its host: pinned memory both ways, several copies queued behind one another so that no launch shows."""
+"""Copies between a GPU and its host, in pinned memory both ways, several queued behind one another to hide the launches."""
 
 from __future__ import annotations
 

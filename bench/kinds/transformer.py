@@ -26,29 +26,29 @@ class Qwen3Shape:
 
     @property
     def layer_matrix_parameters(self) -> int:
-        """Weights of one layer's matrices."""
+        """Number of weights in one layer's matrices."""
         attention = 2 * self.width * self.heads * self.head_dim + 2 * self.width * self.kv_heads * self.head_dim
         return attention + 3 * self.width * self.ffn
 
     @property
     def embedding_parameters(self) -> int:
-        """Token embedding, and the output head where it is its own."""
+        """Number of weights in the token embedding, and in the output head where it has its own."""
         return self.vocabulary * self.width * (1 if self.tied else 2)
 
     @property
     def parameters(self) -> int:
-        """All trained numbers, norms included."""
+        """Number of trained parameters, norms included."""
         norms = self.depth * (2 * self.width + 2 * self.head_dim) + self.width
         return self.depth * self.layer_matrix_parameters + norms + self.embedding_parameters
 
     def forward_flop(self, batch: int, sequence: int) -> float:
-        """Of one pass over `batch` sequences of `sequence` tokens."""
+        """FLOP of one pass over `batch` sequences of `sequence` tokens."""
         matrices = 2 * (self.depth * self.layer_matrix_parameters + self.vocabulary * self.width)
         attention = 4 * self.heads * self.head_dim * sequence * self.depth
         return float(batch * sequence * (matrices + attention))
 
     def step_flop(self, batch: int, sequence: int) -> float:
-        """Of one forward and backward pass; the optimizer's few operations per parameter are not counted."""
+        """FLOP of one forward and backward pass, without the optimizer's few operations for each parameter."""
         return 3 * self.forward_flop(batch, sequence)
 
     def causal_step_flop(self, batch: int, sequence: int) -> float:

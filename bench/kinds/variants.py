@@ -1,4 +1,4 @@
-"""The training step as people also run it: compiled, and with low-rank adapters beside frozen weights."""
+"""Variants of the training step: compiled, and with low-rank adapters beside frozen weights."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bench.protocol import Point, Result
 from bench.timing import CpuTimer, Stopped
 
 STEADY = 0.05
-"""Two steps in a row that differ by less have no compilation in them."""
+"""Largest relative difference of two steps in a row that contain no compilation."""
 MOST_FIRST_STEPS = 8
 RANK = 16
 ADAPTED = ("query", "key", "value", "out", "gate", "up", "down")
 
 
 def measure_compiled(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> Result:
-    """Model FLOP/s of compiled steps; the seconds of compiling apart, in `compile_s`. Raises `UnsupportedError`, `TooSlowError`."""
+    """Model FLOP/s of compiled steps; the seconds of compiling are given apart, in `compile_s`. Raises `UnsupportedError`, `TooSlowError`."""
     device = bench.device
     refuse_unsupported(device, dtype)
     flop = shape.step_flop(batch, sequence)
@@ -40,7 +40,7 @@ def measure_compiled(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, 
 
 
 def _compiled(bench: Bench, step: Any) -> float:
-    """Run steps until two agree; seconds they took beyond what so many steady ones would."""
+    """Run steps until two agree; returns the seconds they took beyond the time of as many steady steps."""
     taken: list[float] = []
     while len(taken) < MOST_FIRST_STEPS:
         if bench.stopping():
@@ -70,7 +70,7 @@ class LoraLinear(nn.Module):  # type: ignore[misc]  # torch is not followed by t
         nn.init.zeros_(self.up.weight)
 
     def forward(self, x: Any) -> Any:
-        """Both paths added."""
+        """The sum of both paths."""
         return self.frozen(x) + self.up(self.down(x))
 
 
@@ -86,14 +86,14 @@ def with_adapters(model: Any) -> Any:
 
 
 def adapter_parameters(shape: Qwen3Shape) -> int:
-    """Trained numbers of `with_adapters`."""
+    """Number of trained parameters of `with_adapters`."""
     inner, key_inner = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     ends = 2 * (shape.width + inner) + 2 * (shape.width + key_inner) + 3 * (shape.width + shape.ffn)
     return shape.depth * RANK * ends
 
 
 def adapter_step_flop(shape: Qwen3Shape, batch: int, sequence: int) -> float:
-    """Of one step: frozen matrices twice (forward, and the gradient of their input), attention and adapters three times."""
+    """FLOP of one step: frozen matrices twice (forward, and the gradient of their input), attention and adapters three times."""
     attention = 4.0 * batch * sequence * shape.heads * shape.head_dim * sequence * shape.depth
     matrices = shape.forward_flop(batch, sequence) - attention
     return 2 * matrices + 3 * attention + 6.0 * batch * sequence * adapter_parameters(shape)

@@ -1,1 +1,1 @@
-"""What is measured on: the device, what the system and its driver say of it, and its clock."""
+"""The device that is measured: its description by the system and its driver, and its clock."""

@@ -1,4 +1,4 @@
-"""What the system says about the CPU, read from the kernel's own files (standard library only)."""
+"""The CPU as the system describes it, read from files of the kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INSTRUCTIONS = (
 
 
 def cpu_name() -> str:
-    """The CPU's model name as the system gives it, blanks collapsed; the architecture when it gives none."""
+    """The CPU's model name from the system, blanks collapsed; the architecture where it gives none."""
     for line in system_lines("/proc/cpuinfo"):
         key, _, value = line.partition(":")
         if key.strip() == "model name" and value.strip():
@@ -39,7 +39,7 @@ def visible_cores() -> int:
 
 
 def instructions() -> tuple[str, ...]:
-    """Those of `INSTRUCTIONS` this CPU has."""
+    """The instruction sets among `INSTRUCTIONS` that this CPU has."""
     for line in system_lines("/proc/cpuinfo"):
         key, _, value = line.partition(":")
         if key.strip() in {"flags", "Features"}:
@@ -48,7 +48,7 @@ def instructions() -> tuple[str, ...]:
 
 
 def cache_bytes() -> float:
-    """Size of the largest cache of core 0; 32 MiB where the system does not say."""
+    """Size of the largest cache of core 0; 32 MiB where the system does not report it."""
     scale = {"K": 2**10, "M": 2**20, "G": 2**30}
     sizes = [0.0]
     for index in range(8):

@@ -10,15 +10,15 @@ from typing import Any
 import torch
 
 FLUSH_BYTES = 256 * 2**20
-"""Written between two samples; twice the L2 cache where that is more."""
+"""Bytes written between two samples to empty the L2 cache; twice its size where that is more."""
 SHORT_S = 50e-6
-"""Kernels below this are replayed from a graph: events resolve about half a microsecond."""
+"""Kernels shorter than this are replayed from a graph: events resolve about half a microsecond."""
 SPAN_S = 400e-6
-"""What one pair of events spans when calls are replayed together."""
+"""Time between a pair of events when calls are replayed together."""
 QUEUED = 10
-"""Samples behind one synchronisation."""
+"""Samples queued before one synchronisation."""
 BATCH_S = 0.2
-"""No batch is queued for longer, so that a request to stop is seen."""
+"""Longest time of a queued batch, so that a request to stop is seen."""
 
 
 class CudaTimer:
@@ -32,7 +32,7 @@ class CudaTimer:
         self._repeats = 1
 
     def settle(self, call: Callable[[], Any]) -> float:
-        """Library set-up thrown away, then at least three calls and 50 ms; seconds of one call on the device."""
+        """Warm up with at least three calls and 50 ms after the first; returns the seconds of one call on the device."""
         self._graph, self._repeats = None, 1
         call()
         torch.cuda.synchronize(self._device)
@@ -46,7 +46,7 @@ class CudaTimer:
         return rough_s
 
     def batch(self, call: Callable[[], Any], rough_s: float) -> list[float]:
-        """Up to `QUEUED` samples."""
+        """Take up to `QUEUED` samples, in seconds of one call."""
         if self._graph is not None:
             return [seconds / self._repeats for seconds in self._timed(self._graph.replay, QUEUED)]
         return self._timed(call, max(1, min(QUEUED, int(BATCH_S / max(rough_s, 1e-6)))))
@@ -102,18 +102,18 @@ def soak(device: str, seconds: float, stopping: Callable[[], bool], progress: Ca
 
 
 def release(device: str) -> None:
-    """Give memory of the last point back before the next one."""
+    """Release the memory of the last point before the next one."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
 
 
 def allocated_bytes(device: str) -> float:
-    """Of the device's memory, what this process's tensors hold."""
+    """Bytes of the device's memory that tensors of this process hold."""
     return float(torch.cuda.memory_allocated(device))
 
 
 def trouble(device: str) -> str:
-    """What a broken context says to being waited for; empty where it is whole."""
+    """The error with which a broken context answers a synchronisation; empty where the context works."""
     try:
         torch.cuda.synchronize(device)
     except RuntimeError as broken:

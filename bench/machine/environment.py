@@ -1,4 +1,4 @@
-"""What is measured and under which conditions: an allow-list, so no host, user or path name gets into a result."""
+"""The device and the conditions of a measurement, by an allow-list: no host, user or path name gets into a result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VARIABLES = (
     "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",
 )
-"""Environment variables that change the figures; no other is looked at."""
+"""Environment variables that change the figures; no others are read."""
 
 
 class NoDeviceError(Exception):
@@ -41,9 +41,9 @@ class Device:
     name: str
     """Model name."""
     memory_bytes: float
-    """All of it; for a CPU the machine's RAM, or the container's share."""
+    """Total memory; for a CPU the RAM of the machine, or the share of the container."""
     cache_bytes: float
-    """Last-level cache."""
+    """Size of the last-level cache."""
     threads: int
     """CPU threads torch uses (1 on a GPU: the host thread)."""
     instructions: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ def find_device(wanted: str) -> Device:
 
 
 def within_quota(device: Device) -> Device:
-    """The CPU with torch held to the cores a container may use: more threads than those only take turns."""
+    """The CPU with torch limited to the cores of its container: more threads would only take turns."""
     quota = cpu.quota_cores()
     threads = min(device.threads, max(1, round(quota))) if quota else device.threads
     if threads == device.threads:
@@ -104,7 +104,7 @@ def within_quota(device: Device) -> Device:
 
 
 def machine_parts(device: Device) -> dict[str, Any]:
-    """What `protocol.machine_key` is made of."""
+    """The parts of `protocol.machine_key`."""
     if device.is_cpu:
         return {"device": device.name, "cores": cpu.visible_cores(), "arch": platform.machine()}
     uuid = getattr(torch.cuda.get_device_properties(device.torch_name), "uuid", None)
@@ -112,7 +112,7 @@ def machine_parts(device: Device) -> dict[str, Any]:
 
 
 def uuid_of(device: Device) -> str | None:
-    """Of a GPU, in lower case and without 'gpu-'; None of a CPU, or where torch does not tell."""
+    """UUID of a GPU, in lower case without 'gpu-'; None for a CPU, or where torch does not report it."""
     if device.is_cpu:
         return None
     uuid = getattr(torch.cuda.get_device_properties(device.torch_name), "uuid", None)
@@ -120,12 +120,12 @@ def uuid_of(device: Device) -> str | None:
 
 
 def local_ranks(device: Device) -> int:
-    """How many GPUs torch sees; on a CPU two processes, where it has two cores."""
+    """Number of GPUs that torch sees; on a CPU two processes where it has two cores, else one."""
     return min(2, cpu.visible_cores()) if device.is_cpu else torch.cuda.device_count()
 
 
 def software_parts(device: Device) -> dict[str, Any]:
-    """What the second half of `protocol.fingerprint` is made of: versions to the minor, threads, method."""
+    """The parts of the second half of `protocol.fingerprint`: versions to the minor one, threads, method."""
     return {
         "method": METHOD,
         "torch": _minor(torch.__version__),

@@ -1,4 +1,4 @@
-"""What NVIDIA's management library says of one GPU around a timed region: clocks, power, energy, throttling, hardware counters.
+"""NVIDIA's management library around a timed region of one GPU: clocks, power, energy, throttling, hardware counters.
 
 By ctypes, so that a foreign interpreter needs nothing but torch. Read once before the first sample and once after the last, never
 in between: a call during the timed region could disturb it (a result says `readings`: 2). Whatever is missing is left out; nothing here ends a run.
@@ -24,12 +24,12 @@ of the board."""
 THROTTLE_BITS = 0x8 | 0x20 | 0x40 | 0x80
 """HwSlowdown, SwThermal, HwThermal, HwPowerBrake of nvmlDeviceGetCurrentClocksEventReasons."""
 LEAST_ENERGY_S = 1.0
-"""The energy counter moves every few milliseconds: over less the difference says little."""
+"""Shortest region with an energy figure: the counter moves only every few milliseconds."""
 GPM_METRICS = {2: "sm_active", 3: "sm_occupancy", 5: "tensor_active", 10: "dram_active"}
-"""Hopper and later; per cent of the time between the samples."""
+"""Counters of Hopper and later, in percent of the time between two samples."""
 GPM_LEAST_S = 0.11
 BUSY_PERCENT = 5
-"""Kernels of others before the run begins."""
+"""Percent of a second in which kernels of others run before the run begins, above which the GPU counts as shared."""
 
 
 class _Memory(ctypes.Structure):
@@ -91,7 +91,7 @@ class Reading:
 
     at_s: float
     figures: dict[str, float]
-    """Those that were answered: sm_clock_hz, memory_clock_hz, power_w, energy_j, temperature_c, reasons, used_bytes."""
+    """The figures that were answered: sm_clock_hz, memory_clock_hz, power_w, energy_j, temperature_c, reasons, used_bytes."""
     held_ns: dict[int, int]
     """Throttle counter -> nanoseconds since the driver was loaded."""
 
@@ -106,7 +106,7 @@ class Meter:
 
     @classmethod
     def open(cls, uuid: str | None) -> Meter | None:
-        """The GPU of that UUID (with or without 'GPU-'), or the only one; None where there is no NVML or no such GPU."""
+        """Open the GPU with that UUID (with or without 'GPU-'), or the only one; None where there is no NVML or no such GPU."""
         try:
             library = ctypes.CDLL(LIBRARY)
             if library.nvmlInitWithFlags(0) != 0:
@@ -122,7 +122,7 @@ class Meter:
         return None
 
     def read(self) -> Reading:
-        """What it says now."""
+        """Read the device."""
         figures = {
             "sm_clock_hz": self._whole("nvmlDeviceGetClockInfo", SM_CLOCK, scale=1e6),
             "memory_clock_hz": self._whole("nvmlDeviceGetClockInfo", MEMORY_CLOCK, scale=1e6),
@@ -137,7 +137,7 @@ class Meter:
         return Reading(time.perf_counter(), known, self._held())
 
     def used_bytes(self) -> float | None:
-        """Device memory in use by everyone, the driver's own reserve left out where the driver tells it apart."""
+        """Bytes of device memory in use by all processes, without the driver's reserve where the driver reports it."""
         both = _MemoryV2(version=ctypes.sizeof(_MemoryV2) | 2 << 24)
         if self._call("nvmlDeviceGetMemoryInfo_v2", ctypes.byref(both)):
             return float(both.used)
@@ -145,7 +145,7 @@ class Meter:
         return float(one.used) if self._call("nvmlDeviceGetMemoryInfo", ctypes.byref(one)) else None
 
     def busy_percent(self) -> int | None:
-        """Share of the last second in which a kernel ran, whoever's."""
+        """Percent of the last second in which a kernel of any process ran."""
         rates = _Utilization()
         return int(rates.gpu) if self._call("nvmlDeviceGetUtilizationRates", ctypes.byref(rates)) else None
 
@@ -173,7 +173,7 @@ class Meter:
         return found
 
     def close(self) -> None:
-        """Let go of the library."""
+        """Close the library."""
         with contextlib.suppress(AttributeError):
             for sample in self._samples:
                 self._nvml.nvmlGpmSampleFree(sample)
@@ -181,7 +181,7 @@ class Meter:
         self._samples = []
 
     def _gpm_samples(self) -> list[ctypes.c_void_p]:
-        """Two buffers, where the device fills them."""
+        """Two buffers for hardware counters; none where the device has none."""
         samples = []
         try:
             for _ in range(2):
@@ -246,7 +246,7 @@ def between(first: Reading, last: Reading) -> tuple[dict[str, Any], str]:
 
 
 def _handles(library: Any) -> Iterator[tuple[ctypes.c_void_p, str]]:
-    """Every GPU and its UUID in lower case, without 'gpu-'."""
+    """The handle of every GPU by its UUID, in lower case without 'gpu-'."""
     count = ctypes.c_uint()
     if library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
         return
@@ -258,7 +258,7 @@ def _handles(library: Any) -> Iterator[tuple[ctypes.c_void_p, str]]:
 
 
 def memory_in_use() -> dict[str, float]:
-    """UUID (lower case, without 'gpu-') -> bytes in use by everyone now; empty without NVML."""
+    """UUID (lower case, without 'gpu-') -> bytes in use by all processes; empty without NVML."""
     try:
         library = ctypes.CDLL(LIBRARY)
         if library.nvmlInitWithFlags(0) != 0:

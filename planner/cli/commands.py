@@ -34,5 +34,5 @@ COMMANDS = {
     "validate": LazyCommand(
         "planner.cli.validate.command", "validate", "Compare predictions with published measurements and your own."
     ),
-    "doctor": LazyCommand("planner.cli.doctor", "doctor", "Say what was found: driver, torch, folders, prices."),
+    "doctor": LazyCommand("planner.cli.doctor", "doctor", "Show what there is: driver, torch, folders, prices."),
 }

@@ -1,11 +1,11 @@
-"""`gpu-planner doctor`: what was found on this machine and in this installation, one line each."""
+"""`gpu-planner doctor`: drivers, GPUs, torch, folders and prices of this machine and installation, a line each."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -29,7 +29,7 @@ TOPIC = 14
 @json_option
 @pass_invocation
 def doctor(invocation: Invocation, python: Path | None, as_json: bool) -> int:
-    """Say what was found: driver and GPUs, processor, torch, folders, catalogue, age of the prices, measurements."""
+    """Show what there is: driver and GPUs, processor, torch, folders, catalogue, age of the prices, measurements."""
     found = examine(invocation, python)
     if as_json:
         listing.print_json(found)
@@ -39,30 +39,36 @@ def doctor(invocation: Invocation, python: Path | None, as_json: bool) -> int:
     return ExitCode.ANSWERED
 
 
+class Subject(NamedTuple):
+    """What is examined."""
+
+    session: Session
+    python: Path | None
+    """Interpreter whose torch would be measured; None: the one this runs under."""
+
+
+class Topic(NamedTuple):
+    """One part of the findings."""
+
+    facts: Callable[[Subject], Facts]
+    lines: Callable[[Facts], list[str]]
+    """The facts for people."""
+
+
 def examine(invocation: Invocation, python: Path | None) -> dict[str, Facts]:
     """Every topic with its facts; a topic that cannot be read has `error` instead."""
-    session = invocation.session()
-    topics: dict[str, Callable[[], Facts]] = {
-        "program": _program,
-        "nvml": lambda: _nvml(session),
-        "cpu": lambda: _cpu(session),
-        "torch": lambda: _torch(python),
-        "folders": lambda: _folders(invocation),
-        "catalogue": lambda: _catalogue(session),
-        "prices": lambda: _prices(session),
-        "measurements": lambda: _measurements(session),
-    }
-    return {topic: _facts_or_error(read) for topic, read in topics.items()}
+    subject = Subject(invocation.session(), python)
+    return {name: _facts_or_error(topic, subject) for name, topic in TOPICS.items()}
 
 
-def _facts_or_error(read: Callable[[], Facts]) -> Facts:
+def _facts_or_error(topic: Topic, subject: Subject) -> Facts:
     try:
-        return read()
+        return topic.facts(subject)
     except (UserError, OSError) as wrong:
         return {"error": str(wrong)}
 
 
-def _program() -> Facts:
+def _program(_: Subject) -> Facts:
     import platform
 
     import planner
@@ -70,8 +76,8 @@ def _program() -> Facts:
     return {"version": planner.__version__, "python": platform.python_version(), "platform": platform.platform()}
 
 
-def _nvml(session: Session) -> Facts:
-    machine = session.machine
+def _nvml(subject: Subject) -> Facts:
+    machine = subject.session.machine
     return {
         "state": machine.nvml_state,
         "detail": machine.nvml_detail,
@@ -95,8 +101,8 @@ def _gpu(local: LocalGpu) -> Facts:
     }
 
 
-def _cpu(session: Session) -> Facts:
-    cpu = session.machine.cpu
+def _cpu(subject: Subject) -> Facts:
+    cpu = subject.session.machine.cpu
     return {
         "name": cpu.name,
         "cores": cpu.sm_count,
@@ -107,27 +113,25 @@ def _cpu(session: Session) -> Facts:
     }
 
 
-def _torch(python: Path | None) -> Facts:
+def _torch(subject: Subject) -> Facts:
     from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
 
-    found = probe_interpreter(python)
+    found = probe_interpreter(subject.python)
     if isinstance(found, Interpreter):
         return {"state": "ready", "interpreter": str(found.path), "python": found.python_version, "torch": found.torch_version}
     return {"state": found.state, "detail": str(found)}
 
 
-def _folders(invocation: Invocation) -> Facts:
-    from planner.paths import config_folder, presets_folder, state_folder
+def _folders(subject: Subject) -> Facts:
+    from planner.paths import presets_folder
 
-    folders = {
-        "presets": presets_folder(),
-        "config": invocation.config or config_folder(),
-        "state": invocation.state or state_folder(),
-    }
+    session = subject.session
+    folders = {"presets": presets_folder(), "config": session.config, "state": session.state}
     return {name: {"path": str(path), "exists": path.is_dir()} for name, path in folders.items()}
 
 
-def _catalogue(session: Session) -> Facts:
+def _catalogue(subject: Subject) -> Facts:
+    session = subject.session
     return {
         "gpus": len(session.gpus.all),
         "offers": len(session.offers),
@@ -136,7 +140,8 @@ def _catalogue(session: Session) -> Facts:
     }
 
 
-def _prices(session: Session) -> Facts:
+def _prices(subject: Subject) -> Facts:
+    session = subject.session
     import datetime as dt
 
     dates: list[dt.date] = []
@@ -160,8 +165,8 @@ def _prices(session: Session) -> Facts:
     }
 
 
-def _measurements(session: Session) -> Facts:
-    store = session.store
+def _measurements(subject: Subject) -> Facts:
+    store = subject.session.store
     return {"count": len(store), "file": str(store.path) if store.path else None, "warnings": list(store.warnings)}
 
 
@@ -169,7 +174,7 @@ def _print_topic(topic: str, facts: Facts) -> None:
     if "error" in facts:
         first, *rest = str(facts["error"]).splitlines()
     else:
-        first, *rest = LINES[topic](facts)
+        first, *rest = TOPICS[topic].lines(facts)
     room = max(40, listing.console().width - TOPIC)
     for number, line in enumerate((first, *rest)):
         own = len(line) - len(line.lstrip())
@@ -231,14 +236,13 @@ def _measurement_lines(facts: Facts) -> list[str]:
     return [f"{facts['count']}{where}", *facts["warnings"]]
 
 
-LINES: Mapping[str, Callable[[Facts], list[str]]] = {
-    "program": lambda facts: [f"gpu-planner {facts['version']}, Python {facts['python']}, {facts['platform']}"],
-    "nvml": _nvml_lines,
-    "cpu": _cpu_lines,
-    "torch": _torch_lines,
-    "folders": _folder_lines,
-    "catalogue": lambda facts: [", ".join(f"{count} {kind}" for kind, count in facts.items())],
-    "prices": _price_lines,
-    "measurements": _measurement_lines,
+TOPICS: Mapping[str, Topic] = {
+    "program": Topic(_program, lambda facts: [f"gpu-planner {facts['version']}, Python {facts['python']}, {facts['platform']}"]),
+    "nvml": Topic(_nvml, _nvml_lines),
+    "cpu": Topic(_cpu, _cpu_lines),
+    "torch": Topic(_torch, _torch_lines),
+    "folders": Topic(_folders, _folder_lines),
+    "catalogue": Topic(_catalogue, lambda facts: [", ".join(f"{count} {kind}" for kind, count in facts.items())]),
+    "prices": Topic(_prices, _price_lines),
+    "measurements": Topic(_measurements, _measurement_lines),
 }
-"""Topic -> its facts for people, a line each."""

@@ -1,4 +1,4 @@
-"""Exit codes, and how each way of ending is told: stdout is data, stderr is narration, the code is for scripts."""
+"""Exit codes, and the words of each way a command ends: stdout is data, stderr is narration, the code is for scripts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def guarded(run: Callable[[], int]) -> int:
         wrong.show(sys.stderr)
         return ExitCode.WRONG_INPUT
     except UserError as wrong:
-        tell_problems(wrong)
+        print_problems(wrong)
         return ExitCode.WRONG_INPUT
     except BrokenPipeError:
         _silence_stdout()
@@ -57,7 +57,7 @@ def guarded(run: Callable[[], int]) -> int:
     return code
 
 
-def tell_problems(wrong: UserError) -> None:
+def print_problems(wrong: UserError) -> None:
     """Write every problem to stderr, one line each."""
     for problem in wrong.problems:
         print(f"error: {problem}", file=sys.stderr)

@@ -12,7 +12,7 @@ from planner.errors import nearest_names
 
 
 class LazyCommand(NamedTuple):
-    """Where a command lives, and its line in the help, so that the help imports nothing."""
+    """The module and function of a command, and its line in the help, which is shown without importing it."""
 
     module: str
     attribute: str

@@ -34,6 +34,13 @@ class Invocation:
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
 
+basis_option = click.option(
+    "--basis",
+    type=click.Choice(["measured", "spec"]),
+    default="measured",
+    show_default=True,
+    help="Use measurements, or vendor figures alone.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.plan.settings import fields_of, name_sources, parse_settings
+from planner.cli.plan.asked import plan_command, ranked, workload_options
 from planner.errors import Problem, UserError
-from planner.present.command_line import PlanCommand
-from planner.workload.tasks import Objective
 
 if TYPE_CHECKING:
-    from planner.present.decision import Decision
+    from planner.present.files.decision import Decision
 
 FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json"}
-"""What the end of a file's name says."""
+"""Ending of a file's name -> its form."""
+
+
+ROWS = 30
+"""Rows of the plan that the report chooses from."""
 
 
 @click.command()
-@click.argument("preset", required=False)
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one key of the workload.")
-@click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Consider this GPU only (repeat for more).")
-@click.option("--objective", type=click.Choice(get_args(Objective)), help="What the ranking is by.")
-@click.option("--basis", type=click.Choice(["measured", "spec"]), default="measured", show_default=True, help="As for plan.")
+@workload_options
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=".md, .html or .json; - or none: Markdown."
 )
@@ -40,45 +38,22 @@ FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json
 @click.option("--hosting", type=click.FloatRange(min=0), default=0.0, metavar="USD", help="A month, of each GPU one owns.")
 @pass_invocation
 def report(
-    invocation: Invocation,
-    preset: str | None,
-    settings: tuple[str, ...],
-    gpus: tuple[str, ...],
-    objective: str | None,
-    basis: Literal["measured", "spec"],
-    out: Path | None,
-    form: str | None,
-    kwh: float,
-    years: float,
-    hosting: float,
+    invocation: Invocation, /, out: Path | None, form: str | None, kwh: float, years: float, hosting: float, **given: Any
 ) -> int:
     """Write the decision for the workload PRESET: what to take and why, what else there is, and what it rests on.
 
     Exits with 0 when something fits and 1 when nothing does; the report says what would change that.
     """
     from planner.engine.advice.ownership import Owning
-    from planner.paths import DEFAULT_PRESET
-    from planner.present.decision import decide
+    from planner.present.files.decision import decide
 
     if form and out is not None and str(out) != "-":
         raise click.UsageError(f"--{form} prints to stdout; with --out the end of the file's name says what is written.")
     form = form or _form_of(out)
-    changes = parse_settings(settings)
-    if gpus:
-        changes["gpus_considered"] = list(gpus)
-    if objective:
-        changes["objective"] = objective
-    session = invocation.session()
-    chosen = session.presets.load(preset or DEFAULT_PRESET)
-    where = str(chosen.path)
-    try:
-        workload = session.workload(fields_of(chosen.workload, changes), where)
-        found = session.plan(workload, basis=basis, top=30, hints=True)
-    except UserError as wrong:
-        raise name_sources(wrong, settings, gpus, where) from wrong
-    asked = PlanCommand(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config, basis)
+    session, command = invocation.session(), plan_command(invocation, **given)
+    _, workload, found = ranked(session, command, ROWS)
     terms = Owning(usd_per_kwh=kwh, hosting_usd_per_month=hosting, life_years=years)
-    decision = decide(session, workload, found, command=asked.text, command_with=asked.text_with, basis=basis, owning=terms)
+    decision = decide(session, workload, found, command, terms)
     _write(_text(decision, form), out)
     return ExitCode.ANSWERED if decision.chosen else ExitCode.NOTHING_FOUND
 
@@ -95,8 +70,8 @@ def _form_of(out: Path | None) -> str:
 
 
 def _text(decision: Decision, form: str) -> str:
-    from planner.present.decision import sections
-    from planner.present.document import as_html, as_markdown
+    from planner.present.files.decision import sections
+    from planner.present.files.document import as_html, as_markdown
 
     if form == "json":
         import msgspec
@@ -106,7 +81,7 @@ def _text(decision: Decision, form: str) -> str:
 
 
 def _write(text: str, out: Path | None) -> None:
-    """Into the file, whole or not at all; its name on stderr."""
+    """Write the file whole or not at all, and its name to stderr; without a file, print."""
     if out is None or str(out) == "-":
         sys.stdout.write(text)
         return

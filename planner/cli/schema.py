@@ -17,7 +17,7 @@ SUBJECTS = {
     "snapshot": ("planner.observe.snapshot", "Snapshot"),
     "advice": ("planner.engine.advice.advice", "Advice"),
 }
-"""Subject -> module and struct; only the one asked for is loaded."""
+"""Subject -> module and struct; only the chosen one is loaded."""
 
 
 @click.command()

@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.invocation import Invocation, basis_option, pass_invocation
 from planner.errors import Problem, UserError
 
 PUBLISHED_LAW = "log2"
@@ -52,13 +52,7 @@ OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is 
 @click.option("--width", type=click.IntRange(min=256), metavar="N", help="Of the model along the axis of batch (default: 1024).")
 @click.option("--sequences", type=click.IntRange(min=1), metavar="N", help="Of a step along the axis of width (default: 4).")
 @click.option("--sequence", type=click.IntRange(min=1), metavar="TOKENS", help="Tokens of a sequence (default: 256).")
-@click.option(
-    "--basis",
-    type=click.Choice(["measured", "spec"]),
-    default="measured",
-    show_default=True,
-    help="Use measurements, or vendor figures alone.",
-)
+@basis_option
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
 @click.option(
@@ -96,7 +90,7 @@ def study(
         depth_law = PUBLISHED_LAW if ctx.get_parameter_source("depth_law") is by_default else depth_law
         prices = session.published_study.price_set if ctx.get_parameter_source("prices") is by_default else prices
     usual = Study()
-    asked = Study(
+    chosen = Study(
         axis=axis,
         depth_law=depth_law,
         vocabulary=vocabulary or usual.vocabulary,
@@ -104,9 +98,9 @@ def study(
         sequences=sequences or usual.sequences,
         sequence=sequence or usual.sequence,
     )
-    found = session.study(asked, gpus=gpus, prices=prices, given=_prices(given), basis=basis)
+    found = session.study(chosen, gpus=gpus, prices=prices, given=_prices(given), basis=basis)
     if svg is not None:
-        from planner.present.study_svg import study_svg
+        from planner.present.files.study_svg import study_svg
 
         try:
             svg.write_text(study_svg(found), encoding="utf-8")
@@ -118,7 +112,7 @@ def study(
 
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     elif form == "csv":
-        from planner.present.as_csv import study_csv
+        from planner.present.files.csv_text import study_csv
 
         sys.stdout.write(study_csv(found))
     else:

@@ -17,6 +17,7 @@ import msgspec
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
 from planner.engine.job.engines import find_engine
+from planner.workload.tasks import trains
 
 if TYPE_CHECKING:
     from planner.workload.published.experiments import Experiment, PublishedValue
@@ -129,7 +130,7 @@ def _comparison(experiment: Experiment, value: PublishedValue, answer: Answer | 
 
 def kind_of(quantity: str, request: Request) -> str:
     """The kind of metric a quantity of a request is counted under."""
-    train = request.task in {"train", "finetune"}
+    train = trains(request.task)
     if quantity.endswith("_bytes"):
         return "training memory" if train else "inference memory"
     return KINDS.get(quantity) or ("serving throughput" if request.task == "serve" else "batch throughput")

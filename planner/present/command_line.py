@@ -13,6 +13,7 @@ import msgspec
 import tomli
 
 if TYPE_CHECKING:
+    from planner.ceilings_cache import BasisChoice
     from planner.engine.answers.lever import Lever
 
 
@@ -54,7 +55,7 @@ class PlanCommand:
     gpus: Sequence[str] = ()
     objective: str | None = None
     config: Path | None = None
-    basis: str = "measured"
+    basis: BasisChoice = "measured"
 
     @property
     def text(self) -> str:

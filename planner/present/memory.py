@@ -21,7 +21,7 @@ class ItemLine(NamedTuple):
     """Name of its component; empty where the line above has it."""
     item: MemoryItem
     share: float
-    """Of the bytes of all items."""
+    """Part of the bytes of all items."""
 
 
 ITEM_COLUMNS: tuple[Column[ItemLine], ...] = (
@@ -53,13 +53,24 @@ def item_lines(detail: MemoryDetail) -> list[ItemLine]:
 
 
 def ledger(row: PlanRow, detail: MemoryDetail) -> list[Fact]:
-    """The bytes from the data sheet to what is left; what is needed has its range."""
+    """The bytes from the data sheet to what is left, without steps that take nothing; what is needed has its range."""
+    facts = [
+        Fact("on the data sheet", bytes_text(detail.label_bytes)),
+        Fact("for programs", bytes_text(detail.capacity_bytes), detail.capacity_source),
+    ]
+    if detail.memory_fraction < 1:
+        share = f"its {percent_text(detail.memory_fraction)} (memory_fraction)"
+        facts.append(Fact("for the engine", bytes_text(detail.capacity_bytes * detail.memory_fraction), share))
+    if detail.headroom > 0:
+        facts.append(
+            Fact("to be used", bytes_text(detail.usable_bytes), f"{percent_text(detail.headroom)} kept free (targets.headroom)")
+        )
     total = row.answer.memory_bytes.total if row.answer.memory_bytes else None
-    facts = []
-    for what, size, why in detail.ledger():
-        needed = what == "needed" and total is not None
-        cell = Cell(bytes_text(size), spread_text(total), total.basis) if needed and total else Cell(bytes_text(size))
-        facts.append(Fact(what, cell, why))
+    needed = Cell(bytes_text(detail.total_bytes), spread_text(total), total.basis if total else None)
+    facts.append(Fact("needed", needed, f"{percent_text(detail.total_bytes / detail.usable_bytes)} of that"))
+    facts.append(Fact("left" if detail.left_bytes >= 0 else "too little by", bytes_text(abs(detail.left_bytes))))
+    if detail.host_bytes:
+        facts.append(Fact("on the host", bytes_text(detail.host_bytes), "for each GPU, what is offloaded"))
     return facts
 
 

@@ -1,4 +1,4 @@
-"""What a row would cost on GPUs that are bought: an hour, a million tokens, and from how much use on that is cheaper than renting."""
+"""The cost of a row on GPUs that are bought: an hour, a million tokens, and the use above which that is cheaper than renting."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ TOKENS = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """Of all GPUs of a row, in use around the clock."""
+    """The cost of a row on GPUs that are bought and used around the clock."""
 
     gpus: int
     even: BreakEven
-    """Of one of them."""
+    """Break-even of one GPU."""
     usd_per_h: float
     """Price over the life, power and hosting."""
     usd_per_million_tokens: float | None
     tokens_per_year: float | None
 
     def sentences(self) -> Iterator[str]:
-        """What there is to say of it, each with its inputs."""
+        """The costs and the break-even in sentences, each with its inputs."""
         even, owning = self.even, self.even.owning
         hosting = f", {usd_text(owning.hosting_usd_per_month)} $/month hosting each" if owning.hosting_usd_per_month else ""
         yield (

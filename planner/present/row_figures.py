@@ -33,7 +33,12 @@ class RowFigure:
     target: str = ""
     """Key of the workload's targets that limits it."""
     percentile: str = ""
-    """Of a latency."""
+    """Which of its percentiles a latency is; empty for other figures."""
+
+    @property
+    def label_with_unit(self) -> str:
+        """The label, and the unit where the value does not say it."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
 
     def long_text(self, value: float) -> str:
         """A value with its unit."""
@@ -58,7 +63,7 @@ def row_figures(task: Mapping[str, Any]) -> list[RowFigure]:
         RowFigure("the job costs", "$", lambda row: row.job_usd, money_text, "money", target="budget_usd"),
         RowFigure("a million tokens", "$", lambda row: row.answer.usd_per_million_tokens, money_text, "money"),
         RowFigure("compute", "FLOP per $", lambda row: row.answer.flop_per_usd, si_text, "money", best_is_high=True),
-        RowFigure("energy", "", lambda row: row.answer.energy_j_per_token, partial(si_text, unit="J a token"), "money"),
+        RowFigure("energy", "a token", lambda row: row.answer.energy_j_per_token, partial(si_text, unit="J"), "money"),
     ]
 
 

@@ -154,7 +154,7 @@ PROCESS_COLUMNS: tuple[Column[ProcessLine], ...] = (
 
 
 def process_table(snapshot: Snapshot) -> Table[ProcessLine] | None:
-    """Who uses each GPU; None where nobody asked for it."""
+    """Who uses each GPU; None where processes were not read."""
     if not any(device.processes is not None or "processes" in device.reasons for device in snapshot.devices):
         return None
     lines = [ProcessLine(device, one) for device in snapshot.devices for one in device.processes or (None,)]

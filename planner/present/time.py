@@ -27,7 +27,7 @@ class OperatorLine(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of the time of its phase."""
+        """Its part of the time of its phase."""
         return self.seconds / self.phase.seconds
 
 

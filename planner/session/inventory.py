@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from planner.hardware.prices.offers import Offer
     from planner.hardware.prices.refresh import Refreshed
     from planner.observe.machine import Machine
-    from planner.workload.architecture import Architecture
+    from planner.workload.architecture import Architecture, Models
     from planner.workload.models import ModelShelf
     from planner.workload.presets import PresetShelf
     from planner.workload.studies import PublishedStudy
@@ -196,13 +195,12 @@ class Inventory:
             self._architectures[key] = read_architecture(config, where)
         return self._architectures[key]
 
-    def architecture_of(self, workload: Workload, where: str = "") -> Architecture:
-        """The architecture of the workload's model, with those of its companions; raises `UserError`."""
-        main = self.architecture(workload.model, where)
-        if not workload.companions:
-            return main
-        others = tuple(self.architecture(other.model or workload.model, where) for other in workload.companions)
-        return replace(main, companions=others)
+    def models_of(self, workload: Workload, where: str = "") -> Models:
+        """The architectures of the workload's model and of its companions; raises `UserError`."""
+        from planner.workload.architecture import Models
+
+        others = (self.architecture(other.model or workload.model, where) for other in workload.companions)
+        return Models(self.architecture(workload.model, where), tuple(others))
 
     def local_counts(self) -> dict[str, int]:
         """Number of each device of this machine, by name."""

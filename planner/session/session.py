@@ -123,7 +123,7 @@ class Session(Inventory):
         """One answer a request, in order."""
         from planner.engine.estimate.estimate import estimate
 
-        return estimate(requests, self.gpus.find, self.architecture_of, self.ceilings_cache.chips(basis))
+        return estimate(requests, self.gpus.find, self.models_of, self.ceilings_cache.chips(basis))
 
     def study(
         self,
@@ -196,7 +196,7 @@ class Session(Inventory):
 
         from planner.engine.evaluate.task import Task
 
-        return _kept(self._tasks, msgspec.json.encode(workload), lambda: Task(workload, self.architecture_of(workload, where)))
+        return _kept(self._tasks, msgspec.json.encode(workload), lambda: Task(workload, self.models_of(workload, where)))
 
     def _ranking(self, task: Task, basis: BasisChoice) -> Plan:
         """The whole plan for `task`; the last few are kept until new measurements come."""

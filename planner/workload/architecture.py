@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from planner.workload.block import Block
 
@@ -102,8 +103,6 @@ class Architecture:
     """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
     left_out: tuple[str, ...] = ()
     """Parts of the config that are not counted: 'vision_config', 'num_nextn_predict_layers', …"""
-    companions: tuple[Architecture, ...] = ()
-    """Architectures of the workload's further models, in its order."""
 
     @property
     def query(self) -> int:
@@ -270,3 +269,11 @@ class Architecture:
         experts = self.experts * (self.expert_matrix + self.expert_vector)
         layer = self.attention_matrix + vectors + self.router_matrix + self.shared_matrix + experts
         return self.mtp_layers * (own + layer + 2 * self.token_matrix)
+
+
+class Models(NamedTuple):
+    """Architectures of the models of one workload."""
+
+    main: Architecture
+    companions: tuple[Architecture, ...] = ()
+    """Further models on the same GPUs, in the workload's order."""

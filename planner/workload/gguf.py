@@ -48,6 +48,8 @@ Layers = Literal["all", "more", "eighth", "sixteenth", "two", "four"]
 class Mix:
     """Tensor types of one kind of file. A rule is (type, layers it applies to); other layers have `base`."""
 
+    bits: float
+    """Mean bits per weight of Llama 3.1 8B."""
     base: str
     value: tuple[tuple[str, Layers], ...] = ()
     """Rules for the value projection, also a fused or latent one; the first that applies counts."""
@@ -64,6 +66,7 @@ class Mix:
 
 
 _IQ2_M = Mix(
+    bits=2.9294,
     base="iq2_s",
     value=(("iq3_s", "all"),),
     grouped_value="q4_k",
@@ -74,6 +77,7 @@ _IQ2_M = Mix(
     raised_output=True,
 )
 _IQ2_XS = Mix(
+    bits=2.5882,
     base="iq2_xs",
     value=(("q2_k", "all"),),
     grouped_value="q4_k",
@@ -83,33 +87,34 @@ _IQ2_XS = Mix(
     raised_output=True,
 )
 MIXES: dict[str, Mix] = {
-    "q8_0": Mix(base="q8_0", head="q8_0"),
-    "q6_k": Mix(base="q6_k"),
-    "q5_k_m": Mix(base="q5_k", value=(("q6_k", "more"),), down=(("q6_k", "more"),)),
-    "q5_k_s": Mix(base="q5_k"),
-    "q5_1": Mix(base="q5_1"),
-    "q5_0": Mix(base="q5_0"),
-    "q4_k_m": Mix(base="q4_k", value=(("q6_k", "more"),), down=(("q6_k", "more"),), raised_output=True),
-    "q4_k_s": Mix(base="q4_k", value=(("q5_k", "four"),), down=(("q5_k", "eighth"),), raised_output=True),
-    "q4_1": Mix(base="q4_1"),
-    "q4_0": Mix(base="q4_0"),
-    "q3_k_l": Mix(base="q3_k", value=(("q5_k", "all"),), down=(("q5_k", "all"),), output="q5_k"),
+    "q8_0": Mix(bits=8.5, base="q8_0", head="q8_0"),
+    "q6_k": Mix(bits=6.5625, base="q6_k"),
+    "q5_k_m": Mix(bits=5.7036, base="q5_k", value=(("q6_k", "more"),), down=(("q6_k", "more"),)),
+    "q5_k_s": Mix(bits=5.5704, base="q5_k"),
+    "q5_1": Mix(bits=6.0377, base="q5_1"),
+    "q5_0": Mix(bits=5.5704, base="q5_0"),
+    "q4_k_m": Mix(bits=4.8944, base="q4_k", value=(("q6_k", "more"),), down=(("q6_k", "more"),), raised_output=True),
+    "q4_k_s": Mix(bits=4.6672, base="q4_k", value=(("q5_k", "four"),), down=(("q5_k", "eighth"),), raised_output=True),
+    "q4_1": Mix(bits=5.1031, base="q4_1"),
+    "q4_0": Mix(bits=4.6358, base="q4_0"),
+    "iq4_nl": Mix(bits=4.6818, base="iq4_nl", grouped_value="q5_k", down=(("q5_k", "eighth"),), raised_output=True),
+    "iq4_xs": Mix(bits=4.4597, base="iq4_xs", grouped_value="q5_k", down=(("q5_k", "eighth"),), raised_output=True),
+    "q3_k_l": Mix(bits=4.2979, base="q3_k", value=(("q5_k", "all"),), down=(("q5_k", "all"),), output="q5_k"),
     "q3_k_m": Mix(
+        bits=3.996,
         base="q3_k",
         value=(("q5_k", "two"), ("q4_k", "all")),
         down=(("q5_k", "sixteenth"), ("q4_k", "all")),
         output="q4_k",
         raised_output=True,
     ),
-    "q3_k_s": Mix(base="q3_k", raised_output=True),
-    "q2_k": Mix(
-        base="q2_k", value=(("q3_k", "all"),), grouped_value="q4_k", down=(("q3_k", "all"),), output="q3_k", raised_output=True
+    "q3_k_s": Mix(bits=3.6429, base="q3_k", raised_output=True),
+    "iq3_m": Mix(
+        bits=3.7628, base="iq3_s", value=(("q4_k", "all"),), down=(("q4_k", "eighth"),), output="q4_k", raised_output=True
     ),
-    "iq4_nl": Mix(base="iq4_nl", grouped_value="q5_k", down=(("q5_k", "eighth"),), raised_output=True),
-    "iq4_xs": Mix(base="iq4_xs", grouped_value="q5_k", down=(("q5_k", "eighth"),), raised_output=True),
-    "iq3_s": Mix(base="iq3_s", grouped_value="q4_k", raised_output=True),
-    "iq3_m": Mix(base="iq3_s", value=(("q4_k", "all"),), down=(("q4_k", "eighth"),), output="q4_k", raised_output=True),
+    "iq3_s": Mix(bits=3.6606, base="iq3_s", grouped_value="q4_k", raised_output=True),
     "iq3_xxs": Mix(
+        bits=3.2548,
         base="iq3_xxs",
         grouped_value="q4_k",
         output="iq3_s",
@@ -118,10 +123,19 @@ MIXES: dict[str, Mix] = {
         head="q5_k",
         raised_output=True,
     ),
+    "q2_k": Mix(
+        bits=3.1593,
+        base="q2_k",
+        value=(("q3_k", "all"),),
+        grouped_value="q4_k",
+        down=(("q3_k", "all"),),
+        output="q3_k",
+        raised_output=True,
+    ),
     "iq2_m": _IQ2_M,
-    "iq2_s": replace(_IQ2_M, base="iq2_xs"),
+    "iq2_s": replace(_IQ2_M, bits=2.7403, base="iq2_xs"),
     "iq2_xs": _IQ2_XS,
-    "iq2_xxs": replace(_IQ2_XS, base="iq2_xxs"),
+    "iq2_xxs": replace(_IQ2_XS, bits=2.3824, base="iq2_xxs"),
 }
 """Name of a format -> its mix."""
 

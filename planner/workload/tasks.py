@@ -94,10 +94,9 @@ class LatencyLimit(NamedTuple):
     """'request', 'ttft' or 'tpot'."""
     seconds: float
 
-    @property
-    def column(self) -> str:
-        """The name of the column of predicted seconds that is limited."""
-        return f"{self.latency}_{self.share}_s"
+    def of(self, predicted: Any) -> Any:
+        """The limited figure of a record whose `ttft_s`, `tpot_s` and `request_s` hold percentiles."""
+        return getattr(getattr(predicted, f"{self.latency}_s"), self.share)
 
 
 class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -126,13 +126,13 @@ def _grouped(name: str, bits: int, group: int, method: str, *, column_bits: floa
     return WeightFormat(name, bits + (16 + bits) / group, source=source, column_bits=column_bits)
 
 
-def _gguf(name: str, bits: float) -> WeightFormat:
+def _gguf(name: str, mix: gguf.Mix) -> WeightFormat:
     return WeightFormat(
         name,
-        bits,
+        mix.bits,
         quantised_head=True,
         kept_bits=gguf.KEPT_BITS,
-        mix=gguf.MIXES[name],
+        mix=mix,
         source="llama.cpp: block layouts of ggml-common.h, tensor types of src/llama-quant.cpp",
     )
 
@@ -165,29 +165,7 @@ FORMATS: dict[str, WeightFormat] = {
             experts_only=True,
         ),
         WeightFormat("nvfp4", 4 + 8 / 16, source="NVIDIA ModelOpt: an FP8 scale a block of 16, an FP32 one a tensor"),
-        _gguf("q8_0", 8.5),
-        _gguf("q6_k", 6.5625),
-        _gguf("q5_k_m", 5.7036),
-        _gguf("q5_k_s", 5.5704),
-        _gguf("q5_1", 6.0377),
-        _gguf("q5_0", 5.5704),
-        _gguf("q4_k_m", 4.8944),
-        _gguf("q4_k_s", 4.6672),
-        _gguf("q4_1", 5.1031),
-        _gguf("q4_0", 4.6358),
-        _gguf("iq4_nl", 4.6818),
-        _gguf("iq4_xs", 4.4597),
-        _gguf("q3_k_l", 4.2979),
-        _gguf("q3_k_m", 3.996),
-        _gguf("q3_k_s", 3.6429),
-        _gguf("iq3_m", 3.7628),
-        _gguf("iq3_s", 3.6606),
-        _gguf("iq3_xxs", 3.2548),
-        _gguf("q2_k", 3.1593),
-        _gguf("iq2_m", 2.9294),
-        _gguf("iq2_s", 2.7403),
-        _gguf("iq2_xs", 2.5882),
-        _gguf("iq2_xxs", 2.3824),
+        *(_gguf(name, mix) for name, mix in gguf.MIXES.items()),
     )
 }
 """Name -> format. bitsandbytes, GPTQ, AWQ, FP8 and NVFP4 leave embedding and head in 16 bit; a GGUF file has types of its own for both."""

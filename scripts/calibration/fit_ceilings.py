@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ceilings_file import NORMAL_90, Error, pooled, toml, without_host
-from fitting import Fit, columns, frameworks, matching, p90, read, report_line, robust_fit
+from fitting import Fit, columns, frameworks, matching, read, report_line, robust_fit
 from published import ROOT, options_of
 
 from planner.hardware.catalogue.gpus import load_gpus
@@ -123,6 +123,11 @@ def public_records(folder: Path, known: dict[str, Spec]) -> list[dict[str, Any]]
 # --- matrix products ---------------------------------------------------------------------------------------------------------
 
 
+def usual_products(rows: list[Row]) -> list[Row]:
+    """The products whose matrix is at least 512 wide both ways, as those of models are."""
+    return [row for row in rows if int(row["n"]) >= 512 and int(row["k"]) >= 512]
+
+
 def gemm_terms(rows: list[Row]) -> tuple[Floats, Floats, Floats]:
     """FLOP, bytes and measured seconds of each row."""
     m, n, k, latency_us = columns(rows, "m", "n", "k", "latency_us")
@@ -144,17 +149,14 @@ def roofline(spec_flop: float, spec_bytes: float, flop: Floats, moved: Floats) -
 
 def gemm_figures(name: str, spec: Spec, rows: list[Row]) -> dict[str, Any]:
     """Efficiencies, latency and knee of the matrix products of one GPU."""
-    usual = [row for row in rows if int(row["n"]) >= 512 and int(row["k"]) >= 512]
+    usual = usual_products(rows)
     plain = matching(usual, dtype="bfloat16")
-    start = np.log([0.75, 0.8, 4e-6, 2.0])
-    by_framework = [
-        fit_roofline(spec.compute["bf16"], spec.bandwidth, matching(plain, framework=one), start) for one in frameworks(plain)
-    ]
-    whole = fit_roofline(spec.compute["bf16"], spec.bandwidth, plain, start)
+    by_framework = [fit_roofline(spec, matching(plain, framework=one)) for one in frameworks(plain)]
+    whole = fit_roofline(spec, plain)
     spreads = between([fit.values for fit in by_framework])
     e, b, latency, p = np.exp(whole.values)
     report_line(
-        f"{name:30} gemm bf16  e {e:.3f} b {b:.3f} L {latency * 1e6:4.1f} us p {p:.2f}  error median {whole.median:.1%} p90 {p90(whole):.1%}  {[np.round(np.exp(fit.values[[0, 1, 3]]), 2).tolist() for fit in by_framework]}"
+        f"{name:30} gemm bf16  e {e:.3f} b {b:.3f} L {latency * 1e6:4.1f} us p {p:.2f}  {whole}  {[np.round(np.exp(fit.values[[0, 1, 3]]), 2).tolist() for fit in by_framework]}"
     )
     record: dict[str, Any] = {
         "compute_efficiency": {"bf16": (e, spreads[0])},
@@ -162,7 +164,7 @@ def gemm_figures(name: str, spec: Spec, rows: list[Row]) -> dict[str, Any]:
         "weight_bandwidth_efficiency": {},
         "kernel_latency_s": (latency, max(0.3, spreads[2])),
         "knee": p,
-        "gemm_error": Error(whole.median, p90(whole)),
+        "gemm_error": Error(whole.median, whole.p90),
     }
     for given in ("fp8", "nvfp4", "int8_wo", "int4_wo"):
         chosen = matching(usual, dtype=given)
@@ -181,10 +183,7 @@ def add_narrow_figures(name: str, spec: Spec, rows: list[Row], given: str, knee:
     e, b, latency, _, q = np.exp(fit.values)
     spread = between([part.values[:2] for part in parts])
     shown = [np.round(np.exp(part.values[[0, 1]]), 2).tolist() for part in parts]
-    report_line(
-        f"{name:30} gemm {given:7} e {e:.3f} b {b:.3f} L {latency * 1e6:4.1f} us q {q:.2f}  "
-        f"error median {fit.median:.1%} p90 {p90(fit):.1%}  {shown}"
-    )
+    report_line(f"{name:30} gemm {given:7} e {e:.3f} b {b:.3f} L {latency * 1e6:4.1f} us q {q:.2f}  {fit}  {shown}")
     if given in DTYPES:
         record["compute_efficiency"][DTYPES[given]] = (e, max(spread[0], 0.15))
     if given == "fp8":
@@ -206,17 +205,17 @@ def fit_narrow(peak: float, bandwidth: float, rows: list[Row], held: dict[int, f
     return robust_fit(seconds, measured, np.log([0.6, 0.8, 1e-5, 2.0, 0.6]), held)
 
 
-def fit_roofline(peak: float, bandwidth: float, rows: list[Row], start: Floats) -> Fit:
-    """Fit (e, b, L, p) to the rows."""
+def fit_roofline(spec: Spec, rows: list[Row]) -> Fit:
+    """Fit (e, b, L, p) to products in bf16."""
     flop, moved, measured = gemm_terms(rows)
-    return robust_fit(roofline(peak, bandwidth, flop, moved), measured, start, {})
+    start = np.log([0.75, 0.8, 4e-6, 2.0])
+    return robust_fit(roofline(spec.compute["bf16"], spec.bandwidth, flop, moved), measured, start, {})
 
 
 def report_leave_one_out(rows_of: dict[str, tuple[Spec, list[Row]]]) -> None:
     """Each GPU predicted with the geometric mean of the parameters of the others."""
-    start = np.log([0.75, 0.8, 4e-6, 2.0])
-    usual = {name: [row for row in rows if int(row["n"]) >= 512 and int(row["k"]) >= 512] for name, (_, rows) in rows_of.items()}
-    fits = {name: fit_roofline(spec.compute["bf16"], spec.bandwidth, usual[name], start) for name, (spec, _) in rows_of.items()}
+    usual = {name: usual_products(rows) for name, (_, rows) in rows_of.items()}
+    fits = {name: fit_roofline(spec, usual[name]) for name, (spec, _) in rows_of.items()}
     for name, (spec, _) in rows_of.items():
         others = np.mean([fit.values for other, fit in fits.items() if other != name], axis=0)
         flop, moved, measured = gemm_terms(usual[name])
@@ -246,13 +245,13 @@ def attention_figures(name: str, spec: Spec, prefill: list[Row], decode: list[Ro
         roofline(spec.compute["bf16"], spec.bandwidth, flop, moved), latency_us * 1e-6, np.log([0.5, 0.6, 1e-5, 1.0]), {}
     )
     report_line(
-        f"{name:30} prefill    e {np.exp(fit.values[0]):.3f} b {np.exp(fit.values[1]):.3f} L {np.exp(fit.values[2]) * 1e6:4.1f} us p {np.exp(fit.values[3]):.2f}  error median {fit.median:.1%} p90 {p90(fit):.1%}  ({np.exp(fit.values[0]) / gemm_efficiency:.2f} of GEMM)"
+        f"{name:30} prefill    e {np.exp(fit.values[0]):.3f} b {np.exp(fit.values[1]):.3f} L {np.exp(fit.values[2]) * 1e6:4.1f} us p {np.exp(fit.values[3]):.2f}  {fit}  ({np.exp(fit.values[0]) / gemm_efficiency:.2f} of GEMM)"
     )
     found["attention_efficiency"] = (float(np.exp(fit.values[0])), 0.15)
     found["attention_knee"] = float(np.exp(fit.values[3]))
     found["attention_latency_s"] = (float(np.exp(fit.values[2])), 0.3)
     found["attention_bandwidth_efficiency"] = (min(float(np.exp(fit.values[1])), 1.0), 0.3)
-    found["attention_error"] = Error(fit.median, p90(fit))
+    found["attention_error"] = Error(fit.median, fit.p90)
     chosen = [row for row in matching(decode, kv_dtype="bfloat16") if row["head_dim"] in {"64", "128"} and int(row["batch"]) <= 512]
     batch, step, heads, kv_heads, width, latency_us = columns(
         chosen, "batch", "step", "heads", "kv_heads", "head_dim", "latency_us"
@@ -267,14 +266,11 @@ def attention_figures(name: str, spec: Spec, prefill: list[Row], decode: list[Ro
 
     fit = robust_fit(seconds, measured, np.log([0.8, 1e-5, 1e-8]), {})
     b, latency, unit = np.exp(fit.values)
-    report_line(
-        f"{name:30} decode     b {b:.3f} L {latency * 1e6:4.1f} us u {unit * 1e9:.1f} ns  "
-        f"error median {fit.median:.1%} p90 {p90(fit):.1%} ({len(measured)} rows)"
-    )
+    report_line(f"{name:30} decode     b {b:.3f} L {latency * 1e6:4.1f} us u {unit * 1e9:.1f} ns  {fit} ({len(measured)} rows)")
     found["decode_attention_efficiency"] = (min(float(b), 1.0), 0.12)
     found["decode_attention_latency_s"] = (float(latency), 0.3)
     found["decode_head_s"] = (float(unit), 0.7)
-    found["decode_error"] = Error(fit.median, p90(fit))
+    found["decode_error"] = Error(fit.median, fit.p90)
     return found
 
 

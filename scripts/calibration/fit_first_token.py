@@ -1,4 +1,4 @@
-"""Fits `prompts_together` of engines: prompts that end up waiting for each other in a closed loop of requests of one length.
+"""Fits `waiting_prompts` of engines: prompts that end up waiting for each other in a closed loop of requests of one length.
 
     scripts/calibration/fit_first_token.py FOLDER [--simulate CLIENTS]
 
@@ -58,8 +58,8 @@ class Loop:
 
     def first_token_s(self, together: float) -> float:
         """Predicted time to first token with that many prompts together."""
-        engine = replace(self.table.engine, prompts_together=np.array([together]))
-        return float(serve_of(replace(self.table, engine=engine), continuous=True).ttft_s[0])
+        engine = replace(self.table.engine, waiting_prompts=np.array([together]))
+        return float(serve_of(replace(self.table, engine=engine), continuous=True).ttft_s.mean[0])
 
     @cached_property
     def line(self) -> tuple[float, float, float]:
@@ -70,7 +70,7 @@ class Loop:
     def error(self, together: float | None = None) -> float:
         """ln(predicted ÷ measured); with the engine's own number if none is given."""
         one, more, most = self.line
-        given = self.engine.prompts_together if together is None else together
+        given = self.engine.waiting_prompts if together is None else together
         return math.log(one + more * (min(given, most) - 1)) - math.log(self.measured_s)
 
     def simulated_s(self) -> float:
@@ -100,7 +100,7 @@ def loops(session: Session, folder: Path, quantity: str = "ttft_s") -> Iterator[
 
 
 def _loop(session: Session, one: Experiment, answer: Answer, measured_s: float) -> Loop:
-    job = resolve(one.request, session.architecture_of(one.request))
+    job = resolve(one.request, session.models_of(one.request))
     gpu = session.gpus.find(one.request.gpu)
     chip = chip_of(gpu, session.ceilings(gpu, basis="spec"), job.dtype, job.stored)
     assert chip is not None

@@ -71,7 +71,7 @@ class Timed:
             "mixed_factor": host.factor,
         }
         engine = replace(table.engine, **{name: np.array([value]) for name, value in given.items()})
-        return float(serve_of(replace(table, engine=engine), continuous=True).tpot_s[0])
+        return float(serve_of(replace(table, engine=engine), continuous=True).tpot_s.mean[0])
 
     @cached_property
     def planes(self) -> Floats:

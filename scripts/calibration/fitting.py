@@ -30,6 +30,14 @@ class Fit:
         """Median of the absolute logarithmic error."""
         return float(np.median(np.abs(self.errors)))
 
+    @property
+    def p90(self) -> float:
+        """90th percentile of the absolute logarithmic error."""
+        return float(np.quantile(np.abs(self.errors), 0.9))
+
+    def __str__(self) -> str:
+        return f"error median {self.median:.1%} p90 {self.p90:.1%}"
+
 
 def robust_fit(seconds: Callable[[Floats], Floats], measured: Floats, start: Floats, held: dict[int, float]) -> Fit:
     """Minimise Huber's loss (turning at 10 %) of ln(predicted ÷ measured): reweighted, damped Gauss-Newton."""
@@ -67,11 +75,6 @@ def loss(errors: Floats) -> float:
     """Huber's loss, quadratic up to 0.1 and linear beyond, summed over the errors."""
     size = np.abs(errors)
     return float(np.where(size < 0.1, size**2 / 2, 0.1 * size - 0.005).sum())
-
-
-def p90(fit: Fit) -> float:
-    """90th percentile of the absolute logarithmic error."""
-    return float(np.quantile(np.abs(fit.errors), 0.9))
 
 
 def read(path: Path) -> list[Row]:

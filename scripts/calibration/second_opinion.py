@@ -78,7 +78,9 @@ def _question(session: Session, experiment: Experiment, answer: Answer | Excepti
         return str(why)
 
 
-def asked(questions: Iterable[dict[str, Any]], python: Path, record: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def their_answers(
+    questions: Iterable[dict[str, Any]], python: Path, record: Path
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """(versions, answers by key), those that `record` holds and new ones, which are added to it."""
     versions, known = read_record(record)
     wanted = {question["key"]: question for question in questions if question["key"] not in known}
@@ -196,7 +198,7 @@ def main() -> None:
     questions = questions_of(session, experiments, answers)
     with tempfile.TemporaryDirectory() as apart:
         record = given.answers or Path(apart) / "answers.jsonl"
-        versions, said = asked([one for one in questions if isinstance(one, dict)], given.python, record)
+        versions, said = their_answers([one for one in questions if isinstance(one, dict)], given.python, record)
     found = opinions(experiments, answers, questions, said)
     written = page(found, versions, published.folder)
     print(written)

@@ -12,13 +12,13 @@ import pytest
 from measuring_sample import app_in, needs_torch, opened, until
 
 from widgets.background import benchmark
-from widgets.background.benchmark import Measuring
+from widgets.background.benchmark import BenchmarkRunner
 from widgets.background.planning import SessionThread
 
 
-def watched() -> Measuring:
+def watched() -> BenchmarkRunner:
     thread = SessionThread(lambda: pytest.fail("nothing is asked of the session"))
-    return Measuring(thread, lambda _message: True, python=None, state=None, suite="quick", polls=lambda: 0)
+    return BenchmarkRunner(thread, lambda _message: True, python=None, state=None, suite="quick", polls=lambda: 0)
 
 
 def test_plans_follow_results_by_seconds_and_the_last_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ async def test_what_was_there_before_a_run_is_not_collected_during_it(tmp_path: 
         await opened(pilot)
         await pilot.press("b")
         await until(app, "running")
-        while app.measures:
+        while app.benchmark_runs:
             frozen.append(gc.get_freeze_count())
             await asyncio.sleep(0.05)
         await until(app, "finished")

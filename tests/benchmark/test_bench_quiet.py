@@ -97,14 +97,14 @@ async def ticked(folder: Path) -> Ticked:
         await opened(pilot)
         await pilot.press("b")
         begun = time.monotonic()
-        while app.measuring is None or app.measuring.run.state in {"idle", "running"}:
+        while app.benchmark is None or app.benchmark.run.state in {"idle", "running"}:
             before, waited = time.perf_counter(), waited_for_a_core_s()
             await asyncio.sleep(TICK_S)
             late.append(time.perf_counter() - before - TICK_S)
             ours.append(late[-1] - (waited_for_a_core_s() - waited))
             assert time.monotonic() - begun < 90
         took_s = time.monotonic() - begun
-        run = app.measuring.run
+        run = app.benchmark.run
         assert run.state == "finished", run.message
     return Ticked(late, ours, took_s)
 

@@ -357,7 +357,7 @@ def test_a_gpu_that_does_not_recover_ends_the_worker(
     monkeypatch.setattr(cuda, "release", released.append)
     monkeypatch.setattr(cuda, "allocated_bytes", lambda _device: float(2**28 + kept_bytes))
     here = cast("Bench", SimpleNamespace(device=SimpleNamespace(is_cpu=False, torch_name="cuda:0")))
-    found = worker._cleared(here, POINTS[0], failed=failed, held_bytes=float(2**28))
+    found = worker._release(here, POINTS[0], failed=failed, held_bytes=float(2**28))
     assert (found.name if found else None) == name
     assert found is None or found.retryable
     assert released == ([] if name == "BrokenContext" else ["cuda:0"])

@@ -121,8 +121,8 @@ def test_a_disturbed_round_is_left_out_where_others_are_sound() -> None:
     failed = dataclasses.replace(shared, point="x", samples_s=(), value=None, low=None, high=None, status="unsupported")
     rounds = Rounds(["x", "x"])
     rounds.add(failed)
-    assert rounds.none_left("x")
-    assert not rounds.none_left("a")
+    assert rounds.gave_nothing("x")
+    assert not rounds.gave_nothing("a")
 
 
 def test_networks_are_counted_as_torch_counts() -> None:

@@ -10,11 +10,14 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 import pytest
 from repository import RunPlanner
 
+from planner.cli.commands import COMMANDS
 from planner.cli.plan.settings import parse_settings
+from planner.cli.root import root
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.plan import Plan
 from planner.hardware.measurements.measurement import Measurement
@@ -233,6 +236,11 @@ def test_a_lever_that_opens_the_catalogue_drops_the_gpu(run_planner: RunPlanner)
         ("compile", True, {"compile": True}),
         ("gpus_considered", ["T4", "L4"], {"gpus_considered": ["T4", "L4"]}),
         ("targets", {"headroom": 0.02}, {"targets.headroom": 0.02}),
+        (
+            "companions",
+            [{"model": "a b", "weight_dtype": None}, {"model": "c"}],
+            {"companions": [{"model": "a b"}, {"model": "c"}]},
+        ),
         ("lora", Lora(rank=16, base="nf4"), {"lora": {"rank": 16, "targets": "all-linear", "base": "nf4"}}),
         ("targets", Targets(p95_request_s=5.0), {"targets": {"p95_request_s": 5.0, "burst": 0.0}}),
     ],
@@ -317,3 +325,14 @@ def test_an_engine_of_the_preset_goes_with_its_task(run_planner: RunPlanner) -> 
     named = run_planner("plan", "--set", "task=finetune", "--set", "engine=sglang")
     assert named.returncode == 2
     assert "'sglang' does not train" in named.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_table_explains_itself(name: str) -> None:
+    command = root.get_command(click.Context(root), name)
+    assert command is not None
+    assert command.help
+    shown = command.get_help(click.Context(command, info_name=name))
+    assert shown.startswith("Usage: ")
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    assert all(option.help for option in options), [option.name for option in options if not option.help]

@@ -8,9 +8,10 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
+import yaml
+from job_sample import block
 from repository import RunPlanner
 
 from planner.cli.emit.measuring import Job, written
@@ -28,38 +29,6 @@ DOCUMENTED = {
 """Keys of docs.skypilot.co/en/latest/reference/yaml-spec.html that a task of ours may use."""
 
 
-def outline(text: str) -> dict[str, Any]:
-    """The keys of a YAML of nested maps and literal blocks, which is all that is written."""
-    found: dict[str, Any] = {}
-    inside: list[tuple[int, dict[str, Any]]] = [(-1, found)]
-    block = -1
-    for line in text.splitlines():
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        depth = len(line) - len(line.lstrip())
-        if block >= 0 and depth > block:
-            continue
-        block = -1
-        key, colon, value = line.strip().partition(":")
-        assert colon, line
-        while inside[-1][0] >= depth:
-            inside.pop()
-        if value.strip() == "|":
-            block, inside[-1][1][key] = depth, "|"
-        elif value.strip():
-            inside[-1][1][key] = value.strip()
-        else:
-            inside[-1][1][key] = {}
-            inside.append((depth, inside[-1][1][key]))
-    return found
-
-
-def block(text: str, name: str) -> str:
-    """The shell of a literal block."""
-    (found,) = re.findall(rf"^{name}: \|\n((?:  .*\n)+)", text, re.MULTILINE)
-    return re.sub(r"^  ", "", found, flags=re.MULTILINE)
-
-
 def bash_accepts(script: str) -> None:
     bash = shutil.which("bash")
     if bash is None:
@@ -71,12 +40,12 @@ def bash_accepts(script: str) -> None:
 @pytest.mark.process
 def test_the_sky_task_uses_documented_keys_and_sound_shell() -> None:
     text = written("sky", JOB)
-    found = outline(text)
+    found = yaml.safe_load(text)
     assert set(found) <= DOCUMENTED[""]
     assert set(found["resources"]) <= DOCUMENTED["resources"]
     assert set(found["resources"]["autostop"]) == DOCUMENTED["autostop"]
-    assert found["resources"]["accelerators"] == "{H100: 2}"
-    assert found["resources"]["autostop"] == {"idle_minutes": "10", "down": "true"}
+    assert found["resources"]["accelerators"] == {"H100": 2}
+    assert found["resources"]["autostop"] == {"idle_minutes": 10, "down": True}
     for name in ("setup", "run"):
         bash_accepts(block(text, name))
     comments = "\n".join(line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#   "))

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from job_sample import STAND_IN, block, documents, shell_of, understood
 from repository import RunPlanner
 
+from planner.cli.emit import manifests
 from planner.cli.emit.measuring import Job, written
 from planner.errors import UserError
 
@@ -141,3 +143,19 @@ def test_what_has_no_form_for_nodes_is_refused(run_planner: RunPlanner) -> None:
     assert "num_nodes: 4" in done.stdout
     assert "--nproc-per-node 4" in done.stdout
     assert "--nproc-per-node 8" in run_planner("bench", "--emit", "kubernetes", "--nodes", "2", "--gpu", GPU).stdout
+
+
+def test_objects_are_read_back_as_they_are() -> None:
+    """By a parser of YAML: names that YAML would take for something else, shell of several lines, maps in lists."""
+    odd = ["yes", "1e5", "null", "a: b", "# not a comment", "- x", "2026-01-01", "", "plain"]
+    environment = {name: f"value of {name}" for name in odd}
+    script = ["set -e", 'echo "$HOME: #1"', "if true; then", "  echo two", "fi"]
+    pod = manifests.Pod("job", "image:latest", script, 8, "NVIDIA", ("NVIDIA H100 80GB HBM3",), environment, port=8000, token=True)
+    objects = [
+        manifests.headless("on", {"app": "no"}),
+        manifests.balanced("door", {"app": "1.0"}, 8000),
+        manifests.indexed_job(pod, 2, limit_s=1800),
+        manifests.stateful_set(pod, 2, "peers"),
+        manifests.deployment(pod, 3),
+    ]
+    assert list(yaml.safe_load_all(manifests.text_of(objects))) == objects

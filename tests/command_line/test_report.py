@@ -12,7 +12,7 @@ from repository import RunPlanner
 
 from planner.engine.advice.ownership import Owning
 from planner.present.cells import Code, Fact, Facts, Paragraph, Points, Section, text_table
-from planner.present.document import as_html, as_markdown
+from planner.present.files.document import as_html, as_markdown
 from planner.present.owning import owned
 from planner.session import Session
 

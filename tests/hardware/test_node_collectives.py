@@ -17,7 +17,7 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.plan import PlanRow
 from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.resolve import resolve
-from planner.engine.performance.operators.chip import chip_of, joined_by
+from planner.engine.performance.operators.chip import chip_of, with_fabric
 from planner.engine.performance.operators.communication import collective_s
 from planner.errors import UserError
 from planner.hardware.catalogue.interconnects import fabric_of
@@ -26,6 +26,7 @@ from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
 from planner.hardware.measurements.exchange import export_document, read_document
 from planner.hardware.measurements.measurement import Measurement
 from planner.session import Session
+from planner.workload.architecture import Models
 from planner.workload.tasks import Request
 
 H100, L40S = "H100 SXM5 80GB", "L40S"
@@ -83,9 +84,11 @@ def ring_s(session: Session, points: list[Measurement], wire: float, *, nodes: i
     gpu = session.gpus.find(more.get("gpu", H100))
     chip = chip_of(gpu, ceilings_of(gpu, session.ceiling_records, points), "bf16", "bf16")
     assert chip is not None
-    chip = joined_by(chip, more["fabric"]) if "fabric" in more else chip
+    chip = with_fabric(chip, more["fabric"]) if "fabric" in more else chip
     gpus = nodes * per_node
-    job = resolve(session.presets.load("llama-3.1-8b-pretrain").workload, session.architecture("llama-3.1-8b"), headroom=0.1)
+    job = resolve(
+        session.presets.load("llama-3.1-8b-pretrain").workload, Models(session.architecture("llama-3.1-8b")), headroom=0.1
+    )
     layout = LayoutAnswer(gpus=gpus, dp=gpus, nodes=nodes, gpus_per_node=more.get("host", per_node))
     table = candidate_of(job, chip, layout).table()
     rate = fabric_of(gpu, more.get("fabric"), layout.gpus_per_node)[1]

@@ -19,7 +19,7 @@ from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip
 from planner.errors import UserError
 from planner.session import Session
-from planner.workload.architecture import Architecture
+from planner.workload.architecture import Architecture, Models
 from planner.workload.presets import read_workload
 from planner.workload.tasks import Request, Workload
 
@@ -82,7 +82,7 @@ def candidate(device: Chip, layout: dict[str, float] | None = None, **workload: 
     given = LAYOUT | {"micro_batch": float(asked.micro_batch or 1), "sequences": float(asked.batch or 1)} | (layout or {})
     columns = LayoutColumns(**{name: np.array([value]) for name, value in given.items()})
     one = np.zeros(1, dtype=np.int64)
-    return Candidates([resolve(asked, session().architecture(asked.model))], one, [device], one, columns)
+    return Candidates([resolve(asked, Models(session().architecture(asked.model)))], one, [device], one, columns)
 
 
 def evaluated(device: Chip, layout: dict[str, float] | None = None, **workload: Any) -> Evaluated:

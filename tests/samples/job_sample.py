@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 STAND_IN = r"""#!/bin/bash
 said="$*"
@@ -62,14 +62,13 @@ def understood(call: str) -> Any:
 
 
 def block(text: str, name: str) -> str:
-    """The shell of a literal block."""
-    (found,) = re.findall(rf"^{name}: \|\n((?:  .*\n)+)", text, re.MULTILINE)
-    return re.sub(r"^  ", "", found, flags=re.MULTILINE)
+    """The shell under the key `name` of a YAML."""
+    found: str = yaml.safe_load(text)[name]
+    return found
 
 
 def documents(text: str) -> list[dict[str, Any]]:
     """Kubernetes objects, against the schema of their kind where that is installed."""
-    yaml = pytest.importorskip("yaml")
     found: list[dict[str, Any]] = list(yaml.safe_load_all(text))
     if importlib.util.find_spec("kubernetes_validate"):
         schemas = importlib.import_module("kubernetes_validate")

@@ -44,7 +44,7 @@ async def opened(pilot: Pilot[None]) -> PlannerApp:
 async def until(app: PlannerApp, *states: RunState, within_s: float = 60) -> float:
     """Seconds until the run is in one of these states."""
     began = time.monotonic()
-    while app.measuring is None or app.measuring.run.state not in states:
-        assert time.monotonic() - began < within_s, app.measuring and app.measuring.run
+    while app.benchmark is None or app.benchmark.run.state not in states:
+        assert time.monotonic() - began < within_s, app.benchmark and app.benchmark.run
         await asyncio.sleep(0.02)
     return time.monotonic() - began

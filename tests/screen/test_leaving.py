@@ -132,7 +132,7 @@ async def test_an_answer_that_comes_after_the_program_is_left_is_dropped(tmp_pat
     app, session = slow_app(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        app.watching._window.extend(read_demo().snapshots[:3])
+        app.telemetry._window.extend(read_demo().snapshots[:3])
         await pilot.press(key)
         await asked(session)
         app.exit()
@@ -149,7 +149,7 @@ async def test_an_overlay_that_cannot_answer_says_so_and_the_program_goes_on(tmp
     session.answers.set()
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await settle(pilot)
-        app.watching._window.extend(read_demo().snapshots[:3])
+        app.telemetry._window.extend(read_demo().snapshots[:3])
         await pilot.press(key)
         for _ in range(300):
             if app._notifications:

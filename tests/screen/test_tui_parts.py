@@ -15,17 +15,21 @@ from tui_sample import CHAT, sample_plan
 
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
+from planner.present.cells import spread_text
+from planner.present.plan import money_text, rate_text
 from planner.schema import read_toml
 from planner.units import GIB
-from planner.workload.presets import read_workload
+from planner.workload.presets import Preset, read_workload
 from widgets import config
-from widgets.actions.exporting import command_line
-from widgets.actions.registry import ACTIONS, bindings, key_line
-from widgets.drawing.formatting import load_summary, money_text, rate_text, shorten_middle, spread_text
+from widgets.actions.action import bindings
+from widgets.actions.plan_files import plan_command
+from widgets.actions.registry import ACTIONS, BY_ID
 from widgets.drawing.memory_bar import split_cells
 from widgets.drawing.styles import INK, Paint
 from widgets.drawing.symbols import ASCII, UNICODE
+from widgets.drawing.text import shorten_middle
 from widgets.drawing.theme import NAMES
+from widgets.panes.headline import load_summary
 from widgets.panes.machine.history import sparkline
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.table import matches
@@ -62,11 +66,11 @@ def test_every_field_of_the_form_is_a_key_of_the_workload() -> None:
     samples = {"count": "8", "number": "2.5", "percent": "20", "lengths": "600/1500", "crowd": "max"}
     for field in FIELDS:
         text = field.choices[0] if field.choices else samples.get(field.kind, "llama-3.1-8b")
-        workload = put(start, field.key, parse(field, text))
+        workload = put(start, field.key, parse(field.kind, text))
         if field.key.startswith("lora."):
             continue
         read_workload(workload, field.key)
-        assert show(field, get(workload, field.key)) == text
+        assert show(field.kind, get(workload, field.key)) == text
 
 
 def test_taking_a_value_out_leaves_no_empty_table() -> None:
@@ -101,11 +105,11 @@ def test_the_stack_fills_its_width_and_shows_every_component(parts: list[float],
 @pytest.mark.parametrize(
     ("figure", "text"),
     [
-        (Figure(100, 86, 114, "spec"), "±14%"),
-        (Figure(100, 50, 110, "spec"), "+10/-50%"),
-        (Figure(1.0, 0.87, 1.0, "spec"), "-13%"),
+        (Figure(100, 86, 114, "spec"), "±14 %"),
+        (Figure(100, 50, 110, "spec"), "+10/-50 %"),
+        (Figure(1.0, 0.87, 1.0, "spec"), "-13 %"),
         (Figure(100, 20, 500, "spec"), "×÷5.0"),
-        (Figure(100, 52, 199, "spec"), "±99%"),
+        (Figure(100, 52, 199, "spec"), "±99 %"),
         (Figure(100, 34, 292, "spec"), "×÷2.9"),
         (Figure(100, 100, 100, "measured"), ""),
         (None, ""),
@@ -118,15 +122,16 @@ def test_a_range_reads_as_its_wider_side(figure: Figure | None, text: str) -> No
 @pytest.mark.parametrize("task", ["serve", "generate", "train", "prefill"])
 @pytest.mark.parametrize("width", [60, 76, 86, 104, 140])
 def test_columns_never_need_more_than_there_is(task: str, width: int) -> None:
-    rows = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve"}, ""), "measured").rows
-    fitted = fit_columns(columns_for(task), width, rows)
+    plan = sample_plan(read_workload({"model": "llama-3.1-70b", "task": task}, ""), "measured")
+    rows = plan.rows
+    fitted = fit_columns(columns_for(plan), width, rows)
     assert sum(cells + fitted.gap for _, cells in fitted.columns) - fitted.gap <= width
     names = [column.id for column, _ in fitted.columns]
     assert names[:3] == ["rank", "gpu", "gpus"]
     assert "rate" in names
     for column, cells in fitted.columns:
         for row in rows:
-            text = "".join(piece for piece, _ in column.cells(row, UNICODE, cells))
+            text = "".join(piece for piece, _ in column.pieces(row, UNICODE, cells))
             assert len(text) == cells, (column.id, text)
 
 
@@ -147,7 +152,8 @@ def test_the_command_names_every_change(tmp_path: Path) -> None:
     file.write_text(CHAT)
     loaded = dict(read_toml(file))
     now = put(put(put(loaded, "targets.p95_request_s", None), "model", "my model"), "input_tokens", {"mean": 600, "p95": 1500})
-    line = command_line("chat", loaded, now, "spec")
+    preset = Preset("chat", file, "user", read_workload(loaded, "chat"))
+    line = plan_command(preset, loaded, now, "spec").text
     assert line == (
         "gpu-planner plan chat --set input_tokens= --set input_tokens.mean=600 --set input_tokens.p95=1500 "
         "--set 'model=my model' --set targets.p95_request_s= --basis spec"
@@ -179,8 +185,7 @@ def test_keys_are_not_used_twice_in_one_scope() -> None:
     app_keys = {key for action in ACTIONS if action.scope == "app" for key in action.keys.split(",")}
     forbidden = re.compile(r"ctrl\+[absjmihoek]$|alt\+|ctrl\+enter|ctrl\+shift")
     assert not [key for key in app_keys if forbidden.match(key)]
-    assert len(bindings("app")) == sum(action.scope == "app" for action in ACTIONS)
-    assert [action.id for action in key_line()][:2] == ["benchmark", "stop"]
+    assert [binding.id for binding in bindings(ACTIONS)] == list(BY_ID), "ids are not used twice"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -213,14 +218,14 @@ def test_plain_text_is_ascii_and_as_wide(text: str) -> None:
 
 def test_settings_are_read_strictly_and_completely(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[keys]\nwhy = "v"\nquit = 3\n[app]\ntheme = "nrod"\n[kyes]\n')
-    found, problems = config.read(tmp_path)
+    found, problems = config.read(tmp_path, BY_ID)
     assert found.keys == {"why": "v"}
     assert {problem.key for problem in problems.found} == {"keys.quit", "app.theme", "kyes"}
     assert next(problem for problem in problems.found if problem.key == "app.theme").nearest == ("nord",)
 
 
 def test_no_settings_is_no_problem(tmp_path: Path) -> None:
-    found, problems = config.read(tmp_path / "none")
+    found, problems = config.read(tmp_path / "none", BY_ID)
     assert not found.keys
     assert not problems.found
 

@@ -1,4 +1,4 @@
-"""What is taken away from the screen: rows and commands to the clipboard, plans and decisions into files."""
+"""Copying rows and commands to the clipboard, and writing plans and decisions into files."""
 
 from __future__ import annotations
 
@@ -6,94 +6,71 @@ import datetime as dt
 from functools import partial
 from typing import TYPE_CHECKING
 
-from widgets import state_files
+from planner.paths import write_whole
+from widgets.actions.plan_files import FORMATS, REPORTS, FileFormat, plan_command, plan_text, report_text, row_text, write_export
+from widgets.base_app import BaseApp
+from widgets.state_files import LAST_COPY, state_folder
 
 if TYPE_CHECKING:
+    from planner.engine.answers.plan import Plan
     from planner.workload.presets import Preset
-    from widgets.actions.exporting import Form
-    from widgets.app import PlannerApp
 
 
-def copy(app: PlannerApp, text: str, what: str) -> None:
+def copy(app: BaseApp, text: str, what: str) -> None:
     """Send text to the terminal's clipboard, and keep it in a file for terminals that take none."""
     app.copy_to_clipboard(text)
-    path = state_files.folder(app.options.state) / state_files.LAST_COPY
+    path = state_folder(app.options.state) / LAST_COPY
     try:
-        state_files.write_whole(path, text + "\n")
+        write_whole(path, text + "\n")
     except OSError:
         app.notify(f"{what}: sent to the terminal's clipboard.", timeout=3)
     else:
         app.notify(f"{what}: sent to the terminal's clipboard, and in {path}.", timeout=3)
 
 
-def copy_row(app: PlannerApp) -> None:
-    """The highlighted row as text."""
-    from widgets.drawing.formatting import row_text
-
+def copy_row(app: BaseApp) -> None:
+    """Copy the highlighted row as text."""
     row = app.table.highlighted
     if row is not None and app.plan is not None:
-        copy(app, row_text(row, str(app.plan.task.get("task", ""))), "Row")
+        copy(app, row_text(row, app.plan.task), "Row")
 
 
-def copy_command(app: PlannerApp) -> None:
-    """The same plan without the screen."""
-    from widgets.actions.exporting import command_line
-
+def copy_command(app: BaseApp) -> None:
+    """Copy the command line that gives the same plan."""
     if app.preset is not None:
-        copy(app, command_line(preset_argument(app.preset), app.preset_fields, app.form.workload, app.basis), "Command")
+        copy(app, plan_command(app.preset, app.preset_fields, app.form.workload, app.basis).text, "Command")
 
 
-def preset_argument(preset: Preset) -> str:
-    """What names the preset on the command line."""
-    return preset.name if preset.origin != "file" else str(preset.path)
-
-
-def export(app: PlannerApp) -> None:
-    """Ask for the form, then write the file."""
+def export(app: BaseApp) -> None:
+    """Ask for the format, then write the file."""
     from widgets.screens.picker import Item, PickerScreen
 
-    items = [
-        Item("json", "JSON", "everything: inputs, rows, ranges, reasons"),
-        Item("csv", "CSV", "the rows, SI units"),
-        Item("markdown", "Markdown", "the rows as a table"),
-        Item("report", "Report", "the decision with its reasons, Markdown"),
-        Item("page", "Report", "the decision with its reasons, an HTML page"),
-        Item("svg", "SVG", "this screen"),
-    ]
+    items = [Item(known.id, known.label, known.detail) for known in FORMATS]
     app.push_screen(PickerScreen("Export the plan as", items), partial(_export, app))
 
 
-def _export(app: PlannerApp, form: str | None) -> None:
-    from widgets.actions.exporting import REPORTS, SUFFIXES, plan_text
-
+def _export(app: BaseApp, chosen: str | None) -> None:
+    form = next((known for known in FORMATS if known.id == chosen), None)
     if form is None or app.plan is None or app.preset is None:
         return
-    kind = next(known for known in SUFFIXES if known == form)
-    if kind in REPORTS:
-        app.run_worker(_report(app, kind), group="export", exit_on_error=False)
+    if form.id in REPORTS:
+        app.run_worker(_report(app, app.plan, app.preset, form), group="export", exit_on_error=False)
     else:
-        _write_export(app, kind, app.export_screenshot(simplify=True) if kind == "svg" else plan_text(app.plan, kind))
+        text = app.export_screenshot(simplify=True) if form.id == "svg" else plan_text(app.plan, form)
+        write_file(app, app.preset.name, form.suffix, text)
 
 
-async def _report(app: PlannerApp, kind: Form) -> None:
-    """The decision, with what takes a moment to work out."""
-    from widgets.actions.exporting import command_line, report_text
-
-    plan, preset = app.plan, app.preset
-    if plan is None or preset is None:
-        return
-    (workload, where), basis = app.planned, app.basis
-    command = command_line(preset_argument(preset), app.preset_fields, workload, basis)
-    text = await app.session_thread.ask(lambda session: report_text(session, workload, where, plan, kind, command, basis))
-    _write_export(app, kind, text)
+async def _report(app: BaseApp, plan: Plan, preset: Preset, form: FileFormat) -> None:
+    """Write the decision, with what takes a moment to work out."""
+    command = plan_command(preset, app.preset_fields, app.planned[0], app.basis)
+    text = await app.ask_of_plan(lambda session, workload: report_text(session, workload, plan, form, command))
+    write_file(app, preset.name, form.suffix, text)
 
 
-def _write_export(app: PlannerApp, kind: Form, text: str) -> None:
-    from widgets.actions.exporting import write_export
-
-    name = app.preset.name if app.preset else "plan"
+def write_file(app: BaseApp, name: str, suffix: str, text: str) -> None:
+    """Write an export, and tell where it is, or why it could not be written."""
     try:
-        path = write_export(text, name, kind, app.options.state, dt.datetime.now(tz=dt.UTC))
+        path = write_export(text, name, suffix, app.options.state, dt.datetime.now(tz=dt.UTC))
     except OSError as error:
         app.notify(f"{error.filename}: {error.strerror}.", title="Not exported", severity="error", timeout=8)
     else:

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 from textual.message import Message
 
 from planner.errors import UserError
+from planner.present.cells import spread_text
+from planner.present.names import VERDICT_WORDS, device_name
+from planner.present.plan import rate_text, throughput
 from planner.units import UNKNOWN, bytes_text, si_text
-from widgets import state_files
 from widgets.background.planning import SessionThread
-from widgets.drawing.formatting import VERDICT_WORDS, device_name, rate_text, spread_text, throughput
 from widgets.panes.benchmark import PointLine, Run
 from widgets.panes.machine.history import Marks
 from widgets.screens.picker import Item
+from widgets.state_files import state_folder
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
@@ -62,7 +64,7 @@ class Background:
         return measurement.value / peak if measurement.value is not None and peak else None
 
 
-class Measuring:
+class BenchmarkRunner:
     """At most one benchmark at a time."""
 
     def __init__(
@@ -119,7 +121,7 @@ class Measuring:
             store, canonical = await self._thread.ask(_tools)
             python = Path(self._python) if self._python else None
             options = await self._thread.ask(partial(_options, suite=suite, model=model))
-            folder = state_files.folder(self._state)
+            folder = state_folder(self._state)
             self._process = BenchRun(
                 BenchRequest(state=folder, suite=suite, python=python, options=options, polls=self._polls), store, canonical
             )
@@ -147,11 +149,10 @@ class Measuring:
         """Note what the results so far changed in the answer for this machine."""
         if self.run.state == "idle":
             return
-        task = str(plan.task.get("task", ""))
         effects = []
         for gpu, row in _rows_here(plan).items():
-            was, now = self._rows_before.get(gpu), throughput(task, row.answer)
-            before = throughput(task, was.answer) if was is not None else None
+            was, now = self._rows_before.get(gpu), throughput(row.answer)
+            before = throughput(was.answer) if was is not None else None
             if was is None or now is None or before is None or (was.basis == row.basis and before.value == now.value):
                 continue
             place = f"rank {row.rank} stays" if was.rank == row.rank else f"rank {was.rank or UNKNOWN} to {row.rank or UNKNOWN}"
@@ -305,14 +306,11 @@ def _longest(suite: str) -> str:
     return f"≤ {seconds:.0f} s" if seconds < 120 else f"≤ {seconds / 60:.0f} min"
 
 
-async def stored_text(thread: SessionThread) -> str:
+def stored_text(session: Session) -> str:
     """What earlier starts measured, in one sentence; empty when nothing."""
-
-    def question(session: Session) -> str:
-        runs = [run for run in session.store.runs() if run.measurements]
-        if not runs:
-            return ""
-        newest, points = runs[0], sum(run.measurements for run in runs)
-        return f"In use: {points:,} result{'s' * (points != 1)} of {len(runs)} run{'s' * (len(runs) != 1)}; the newest of {device_name(newest.device)}, {newest.started_at[:10]}."
-
-    return await thread.ask(question)
+    runs = [run for run in session.store.runs() if run.measurements]
+    if not runs:
+        return ""
+    newest, points = runs[0], sum(run.measurements for run in runs)
+    results = f"{points:,} result{'s' * (points != 1)} of {len(runs)} run{'s' * (len(runs) != 1)}"
+    return f"In use: {results}; the newest of {device_name(newest.device)}, {newest.started_at[:10]}."

@@ -31,7 +31,7 @@ class SnapshotRead(Message):
         return isinstance(message, SnapshotRead)
 
 
-class Watching:
+class TelemetryWatch:
     """The source of readings, started once the screen is up."""
 
     def __init__(

@@ -11,8 +11,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
+from planner.present.names import COMPONENT_NAMES
 from planner.units import GIB, bytes_text
-from widgets.drawing.formatting import COMPONENT_NAMES
 from widgets.drawing.styles import Paint
 from widgets.drawing.symbols import UNICODE, Symbols
 

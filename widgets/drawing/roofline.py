@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from textual.content import Content
 
 from planner.engine.answers.time import Operator, TimeDetail
-from planner.units import digits, percent_text, si_text
+from planner.units import digits, si_text
 from widgets.drawing.plot import LogAxis, Plot
 from widgets.drawing.symbols import ASCII, Symbols
 
@@ -99,9 +99,3 @@ def caption(detail: TimeDetail) -> list[tuple[str, str, str]]:
     )
     peak = f"{si_text(detail.peak_flop_per_s, 'FLOP/s')} and {si_text(detail.peak_bytes_per_s, 'B/s')}, ridge at {digits(detail.peak_ridge)}"
     return [("reached", reached, "$accent"), ("data sheet", peak, "$quiet")]
-
-
-def below_roof(detail: TimeDetail, one: Operator) -> str:
-    """How much of the data sheet's roof above it an operator gets."""
-    roof = min(detail.peak_flop_per_s, detail.peak_bytes_per_s * (one.intensity or 0.0))
-    return percent_text(rate(one) / roof) if roof else ""

@@ -42,7 +42,7 @@ INK: Mapping[str, tuple[str, str]] = {
     "optimizer": ("stack-optimizer", ""),
     "activations": ("stack-activations", ""),
     "logits": ("stack-logits", ""),
-    "kv_cache": ("stack-kv", ""),
+    "kv_cache": ("stack-kv-cache", ""),
     "buffers": ("stack-buffers", ""),
     "overhead": ("stack-overhead", ""),
 }

@@ -18,7 +18,7 @@ STACK_DARK = {
     "stack-optimizer": "#e69f00",
     "stack-activations": "#2fbf8f",
     "stack-logits": "#f0e442",
-    "stack-kv": "#e69f00",
+    "stack-kv-cache": "#e69f00",
     "stack-buffers": "#9aa7b5",
     "stack-overhead": "#74808f",
 }
@@ -28,7 +28,7 @@ STACK_LIGHT = {
     "stack-optimizer": "#b86e00",
     "stack-activations": "#00785a",
     "stack-logits": "#7d7400",
-    "stack-kv": "#b86e00",
+    "stack-kv-cache": "#b86e00",
     "stack-buffers": "#68737f",
     "stack-overhead": "#89939d",
 }
@@ -38,7 +38,7 @@ STACK_ANSI = {
     "stack-optimizer": "ansi_yellow",
     "stack-activations": "ansi_green",
     "stack-logits": "ansi_bright_yellow",
-    "stack-kv": "ansi_yellow",
+    "stack-kv-cache": "ansi_yellow",
     "stack-buffers": "ansi_cyan",
     "stack-overhead": "ansi_bright_black",
 }

@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.widgets import Static
 
 from planner.units import duration_text, percent_text
-from widgets.drawing.formatting import bar_text, shorten_end
 from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.drawing.text import bar_text, shorten_end
 from widgets.panes.frame import frame_of
 
 RunState = Literal["idle", "running", "finished", "stopped", "failed"]

@@ -6,7 +6,8 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widget import Widget
 
-from widgets.actions.registry import PANES
+PANES = ("workload", "ranking", "memory", "machine", "benchmark")
+"""In the order of their numbers."""
 
 
 class Frame(Container):

@@ -1,18 +1,72 @@
-"""What the top line says."""
+"""The top line: what is planned, on what, at which prices."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from widgets.drawing.formatting import device_name, load_summary, model_name
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.present.names import device_name, model_name
+from planner.units import duration_text, si_text, usd_text
+from widgets.drawing.text import shorten_end
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan
 
 
-def parts(preset: str, task: Mapping[str, Any], plan: Plan | None, here: str, today: dt.date) -> tuple[list[str], list[str]]:
+class Headline(Static):
+    """What is planned, the age of the prices, and whether this machine was measured; parts go from the right of each side."""
+
+    def __init__(self) -> None:
+        super().__init__(id="headline")
+        self._left: Sequence[str] = ()
+        self._right: Sequence[str] = ()
+
+    def show(self, left: Sequence[str], right: Sequence[str]) -> None:
+        """Set the parts of both sides, most telling first."""
+        if (left, right) != (self._left, self._right):
+            self._left, self._right = left, right
+            self._draw()
+
+    def on_resize(self) -> None:
+        """Fit to the new width."""
+        self._draw()
+
+    def _draw(self) -> None:
+        room = self.content_size.width
+        if not room or not self._left:
+            return
+        right = "   ".join(self._right)
+        for kept in range(len(self._right), -1, -1):
+            right = "   ".join(self._right[:kept])
+            if len(right) + 3 + len("  ·  ".join(self._left)) <= room:
+                break
+        rest = " · ".join(self._left[1:])
+        head = self._left[0]
+        space = room - len(head) - len(right) - 3
+        rest = _fit_parts(self._left[1:], space)
+        gap = room - len(head) - 2 - len(rest) - len(right)
+        self.update(
+            Content.assemble((head, "bold $accent"), "  ", (rest, "$foreground"), " " * max(1, gap), (right, "$quiet")),
+            layout=False,
+        )
+
+
+def _fit_parts(parts: Sequence[str], room: int) -> str:
+    """As many whole parts as there is room for; a first one that is too long is cut."""
+    for kept in range(len(parts), 0, -1):
+        text = " · ".join(parts[:kept])
+        if len(text) <= room:
+            return text
+    return shorten_end(parts[0], max(0, room)) if parts else ""
+
+
+def headline_parts(
+    preset: str, task: Mapping[str, Any], plan: Plan | None, here: str, today: dt.date
+) -> tuple[list[str], list[str]]:
     """The left side (what is planned) and the right side (this machine, the prices), most telling first."""
     left = [preset, model_name(task), *load_summary(task)]
     right = []
@@ -30,3 +84,39 @@ def _age(as_of: str, today: dt.date) -> str:
     except ValueError:
         return ""
     return f", {days} d old" if days > 0 else ""
+
+
+def load_summary(task: Mapping[str, Any]) -> list[str]:
+    """The demand of a workload in short parts, most telling first: ['16.7 req/s', '600 → 200 tokens', 'p95 < 5 s']."""
+    parts: list[str] = []
+    if rate := task.get("request_rate_per_s"):
+        parts.append(f"{rate:,.4g} req/s")
+    elif concurrency := task.get("concurrency"):
+        parts.append(f"{concurrency} at once")
+    if sequence := task.get("sequence"):
+        parts.append(f"{sequence:,} tokens a sequence")
+    if batch := task.get("global_batch") or task.get("batch"):
+        parts.append(f"batch {batch:,}")
+    if task.get("input_tokens") is not None:
+        out = task.get("output_tokens")
+        parts.append(tokens_text(task["input_tokens"]) + (f" in, {tokens_text(out)} out" if out is not None else " tokens in"))
+    if tokens := task.get("train_tokens"):
+        parts.append(f"{si_text(tokens)} tokens".replace(" G tokens", " B tokens"))
+    elif (epochs := task.get("epochs")) and (tokens := task.get("dataset_tokens")):
+        parts.append(f"{epochs:g} epochs of {si_text(tokens)} tokens".replace(" G tokens", " B tokens"))
+    targets = task.get("targets", {})
+    labels = (("p95_request_s", "p95"), ("p95_ttft_s", "first token p95"), ("p95_tpot_s", "next token p95"))
+    parts += [f"{label} < {targets[key]:g} s" for key, label in labels if targets.get(key)]
+    if deadline := targets.get("deadline_h"):
+        parts.append(f"within {duration_text(deadline * 3600)}")
+    if budget := targets.get("budget_usd"):
+        parts.append(f"≤ {usd_text(budget)} $")
+    return parts
+
+
+def tokens_text(lengths: Any) -> str:
+    """Token lengths of a workload: 600, or {'mean': 600, 'p95': 1500} -> '600 (p95 1,500)'."""
+    if isinstance(lengths, Mapping):
+        tail = f" (p95 {lengths['p95']:,.0f})" if lengths.get("p95") else ""
+        return f"{lengths['mean']:,.0f}{tail}"
+    return f"{lengths:,.0f}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-from widgets.app import LEAST_HEIGHT, LEAST_WIDTH
+LEAST_WIDTH, LEAST_HEIGHT = 60, 18
+"""Cells and rows below which nothing else is drawn."""
 
 
 class TooSmall(Static):

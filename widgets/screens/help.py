@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
-from widgets.actions.registry import ACTIONS
-from widgets.drawing.formatting import BASIS_WORDS, VERDICT_WORDS
+from planner.present.cells import BASIS_WORDS
+from planner.present.names import VERDICT_WORDS
+from widgets.actions.action import ActionState
 from widgets.drawing.symbols import Symbols
-from widgets.panes.lines import KeyState
-from widgets.screens.overlay import ScrolledOverlay
+from widgets.drawing.text import labelled, styled_lines
+from widgets.screens.overlay import TextOverlay
 
 PANE_TEXTS = {
     "workload": "The job without hardware. Where it reads auto, that is chosen for you (the dim value); the form scrolls to what fewer people set. The bottom line says what a field is. Numbers take 4k, 1.5B, 15T; lengths take "
@@ -27,7 +23,7 @@ PANE_TEXTS = {
     "M itemises its memory, T its time: phases by class of operator, the roofline with the operators on it, and every one of them.\n"
     "×: how many GPUs. layout: tp, pp, cp, ep, dp are tensor, pipeline, context, expert and data parallel; 3P:2D: three replicas read prompts, "
     "two decode. memory: of the fullest GPU, of what programs can take.\n"
-    "where: whose price it is; the line below the table has the instance, the market and the date.\n"
+    "provider: whose price it is; the line below the table has the instance, the market and the date.\n"
     "limit: what most of the time waits for: compute, bandwidth (of memory), attention, link (between GPUs), latency (of kernels), host.",
     "memory": "The fullest GPU at the moment of its peak. The dotted line is what may be used: an engine that serves takes a part of the GPU (memory_fraction, mostly 90 %), and the workload keeps some of that free (targets.headroom, 10 % unless it says another). Overhead is what "
     "PyTorch's own peak does not count: context, libraries, allocator slack. enter (or M anywhere) itemises it: every byte with its formula, "
@@ -50,70 +46,43 @@ PANE_TEXTS = {
 
 
 RANGES = (
-    ("±14%", "the range that should hold the truth nine times in ten"),
+    ("±14 %", "the range that should hold the truth nine times in ten"),
     ("×÷2.4", "the same as a factor: from the figure divided by it to the figure times it"),
 )
 KEY = 10
 """Cells of the keys at the left."""
-LEAST_WIDTH = 40
 
 
-class HelpScreen(ScrolledOverlay):
+class HelpScreen(TextOverlay):
     """Help for one pane, with all keys."""
 
-    SCROLLED = "#help"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1", "dismiss", "back", show=False)]
+    WIDTH = 112
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "dismiss", "back", show=False)]
 
-    def __init__(
-        self, pane: str, state_of: Callable[..., KeyState], reason_of: Callable[[str], str | None], symbols: Symbols
-    ) -> None:
-        super().__init__()
-        self._pane, self._state_of, self._reason_of, self._symbols = pane, state_of, reason_of, symbols
+    def __init__(self, pane: str, actions: Callable[[], Mapping[str, Sequence[ActionState]]], symbols: Symbols) -> None:
+        """`actions`: every action as it stands now, by group."""
+        super().__init__("Help")
+        self._pane, self._actions, self._symbols = pane, actions, symbols
 
-    def compose(self) -> ComposeResult:
-        """One scrolling text."""
-        with VerticalScroll(id="help", classes="box") as box:
-            box.border_title = Content("Help")
-            box.border_subtitle = Content("j k scroll · esc back")
-            yield Static(Content("\n").join(self._text(106)))
-
-    def on_resize(self, _event: events.Resize) -> None:
-        """Fold for the new width."""
-        self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        if self.is_open:
-            width = self.query_one("#help").scrollable_content_region.width
-            self.query_one(Static).update(Content("\n").join(self._text(max(LEAST_WIDTH, width))))
-
-    def _text(self, width: int) -> list[Content]:
-        lines = [Content.styled(self._pane.capitalize(), "bold $accent")]
-        lines += [Content(line) for text in PANE_TEXTS[self._pane].split("\n") for line in textwrap.wrap(text, width)]
-        lines += [Content(""), Content.styled("Signs", "bold $accent")]
+    def lines(self, width: int) -> Iterator[Content]:
+        """The pane, the signs, and the keys by group."""
+        yield _heading(self._pane.capitalize())
+        for text in PANE_TEXTS[self._pane].split("\n"):
+            yield from styled_lines(text, width)
+        yield from (Content(""), _heading("Signs"))
         signs = [(self._symbols.basis[basis], words) for basis, words in BASIS_WORDS.items() if basis in self._symbols.basis]
         signs += [(sign, VERDICT_WORDS[verdict]) for verdict, sign in self._symbols.verdict.items()]
-        signs += [(self._symbols.marked, "marked for c"), *RANGES]
-        lines += [line for sign, words in signs for line in _entry(sign, words, width, "", "$quiet")]
-        lines += [Content("")]
-        groups: dict[str, list[Content]] = {}
-        for action in ACTIONS:
-            state = self._state_of(action)
-            style = "" if state.available else "$quiet"
-            entry = _entry(state.key, action.description, width, "bold $accent" if state.available else "$quiet", style)
-            if reason := self._reason_of(action.id):
-                entry += _entry("", reason, width, "", "italic $text-warning")
-            groups.setdefault(action.group, []).extend(entry)
-        groups.setdefault("Program", []).extend(
-            _entry("^p", "Find any action, preset or theme by name.", width, "bold $accent", "")
-        )
-        for group, entries in groups.items():
-            lines += [Content.styled(group, "bold $accent"), *entries, Content("")]
-        return lines
+        for sign, words in (*signs, (self._symbols.marked, "marked for c"), *RANGES):
+            yield from labelled(f"  {sign}", KEY, words, width, "$quiet", "")
+        for group, states in self._actions().items():
+            yield from (Content(""), _heading(group))
+            for state in states:
+                style, key_style = ("", "bold $accent") if state.reason is None else ("$quiet", "$quiet")
+                yield from labelled(f"  {state.keys}", KEY, state.action.description, width, style, key_style)
+                if state.reason is not None:
+                    yield from labelled("", KEY, state.reason, width, "italic $text-warning")
+        yield Content("")
 
 
-def _entry(key: str, text: str, width: int, key_style: str, style: str) -> list[Content]:
-    """A key or sign, and what it does or means folded beside it."""
-    return [
-        Content.assemble((f"  {'' if number else key:<{KEY - 2}}", key_style), (line, style))
-        for number, line in enumerate(textwrap.wrap(text, width - KEY) or [""])
-    ]
+def _heading(text: str) -> Content:
+    return Content.styled(text, "bold $accent")

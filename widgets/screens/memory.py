@@ -6,22 +6,23 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, MemoryItem
 from planner.engine.answers.plan import Plan, PlanRow
+from planner.present.cells import Cell
+from planner.present.levers import lever_text
+from planner.present.memory import ledger
+from planner.present.names import COMPONENT_NAMES, device_name
 from planner.units import bytes_text, percent_text
-from widgets.drawing.formatting import COMPONENT_NAMES, bar_text, device_name, spread_text
+from widgets.base_app import BaseApp
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import Symbols
-from widgets.panes.ranking.pane import headroom_of, memory_facts
-from widgets.screens.overlay import ScrolledOverlay
+from widgets.drawing.text import bar_text, component_style, labelled, side_by_side, styled_lines
+from widgets.panes.memory import headroom_of, memory_facts
+from widgets.screens.overlay import TextOverlay
 
 if TYPE_CHECKING:
     from planner.engine.answers.memory import MemoryBytes
@@ -32,68 +33,61 @@ LABEL, NARROW_LABEL = 34, 26
 BESIDE, THREE_COLUMNS = 84, 128
 """Cells from which formulas stand beside their item, and sources beside the formulas."""
 BAR, LEAST_BAR = 30, 10
-STACK = {"kv_cache": "kv"}
 
 
-class ItemsScreen(ScrolledOverlay):
+async def open_screen(app: BaseApp) -> None:
+    """Itemise the memory of the highlighted row; where it does not fit, with what would make it."""
+    row = app.table.highlighted
+    if row is None or app.plan is None:
+        return
+    screen, basis = ItemsScreen(row, app.plan, app.symbols), app.basis
+    await app.push_screen(screen)
+    screen.show(await app.ask_of_plan(lambda session, workload: session.memory_detail(workload, row, basis=basis)))
+    if row.rank is None:
+        screen.show_levers(await app.ask_of_plan(lambda session, workload: session.levers(workload, row)))
+
+
+class ItemsScreen(TextOverlay):
     """Every item of the memory of one row."""
 
-    SCROLLED = "#items-text"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter,M", "dismiss", "back", show=False),
-    ]
+    WIDTH = 176
+    DEFAULT_CSS = "#items-stack { height: 1; margin: 0 0 1 0; }"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,M", "dismiss", "back", show=False)]
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
-        super().__init__()
+        count = row.answer.layout.gpus if row.answer.layout else 1
+        which = ", the fullest GPU" if count > 1 else ""
+        super().__init__(f"Memory · {count:,} × {device_name(row.gpu)}{which}")
         self._row, self._plan, self._symbols = row, plan, symbols
         self._detail: MemoryDetail | None = None
         self._levers: Sequence[Lever] = ()
 
-    def compose(self) -> ComposeResult:
-        """The stack on top, and one scrolling text."""
-        with Vertical(id="items", classes="box") as box:
-            layout = self._row.answer.layout
-            count = layout.gpus if layout else 1
-            which = ", the fullest GPU" if count > 1 else ""
-            box.border_title = Content(f"Memory · {count:,} × {device_name(self._row.gpu)}{which}")
-            box.border_subtitle = Content("j k ^d ^u scroll · esc back")
-            yield MemoryBar(symbols=self._symbols, id="items-stack")
-            with VerticalScroll(id="items-text"):
-                yield Static(Content("…"))
-
-    def on_mount(self) -> None:
-        """The stack; the keys scroll the text."""
-        memory = self._row.answer.memory_bytes
-        self.query_one(MemoryBar).show(memory, headroom_of(self._plan), self._row.why)
-        self.query_one("#items-text").focus()
+    def above(self) -> Iterator[MemoryBar]:
+        """The stack."""
+        bar = MemoryBar(symbols=self._symbols, id="items-stack")
+        bar.show(self._row.answer.memory_bytes, headroom_of(self._plan), self._row.why)
+        yield bar
 
     def show(self, detail: MemoryDetail | None) -> None:
-        """The items."""
+        """Show the items."""
         self._detail = detail
-        self._draw()
+        self.draw()
 
     def show_levers(self, levers: Sequence[Lever]) -> None:
-        """The changes that would make a row fit that does not."""
+        """Show the changes that would make a row fit that does not."""
         self._levers = levers
-        self._draw()
+        self.draw()
 
-    def on_resize(self, _event: events.Resize) -> None:
-        """Fit the columns to the new width."""
-        self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        if not self.is_open:
-            return
-        text = self.query_one(Static)
-        width = self.query_one("#items-text").scrollable_content_region.width
-        if self._detail is None or width <= 0:
-            return
-        lines = [
-            *_head(self._row, self._detail, self._symbols, width),
+    def lines(self, width: int) -> list[Content]:
+        """The way from the data sheet to what is left, the levers, and the items by component."""
+        if self._detail is None:
+            return []
+        head = _head(self._row, self._detail, self._symbols, width)
+        return [
+            *head,
             *_levers(self._levers, self._symbols, width),
             *_components(self._row, self._detail, self._symbols, width),
-        ]
-        text.update(Content("\n").join(lines[:-1]))
+        ][:-1]
 
 
 def _label(width: int) -> int:
@@ -105,18 +99,14 @@ def _head(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int) -> I
     """From the data sheet to what is left, and what that is enough for."""
     label = _label(width)
     total = row.answer.memory_bytes.total if row.answer.memory_bytes else None
-    for what, size, why in detail.ledger():
-        style = {"needed": "bold", "left": "bold $text-success", "too little by": "bold $text-error"}.get(what, "")
-        aside = why
-        if what == "needed" and total is not None:
-            reach = f"{spread_text(total)}, {bytes_text(total.low)} to {bytes_text(total.high)}"
-            aside = f"{why} {symbols.basis[total.basis]} {reach}"
-        first, *more = textwrap.wrap(aside, max(20, width - label - SIZE - 3)) or [""]
-        yield Content.assemble(
-            (f"{what:<{label}}", style or "$quiet"), (f"{bytes_text(size):>{SIZE}}", style), (f"   {first}", "$quiet")
-        )
-        yield from (Content.styled(f"{'':{label + SIZE + 3}}{line}", "$quiet") for line in more)
-    yield from (Content.styled(line, "$quiet") for line in textwrap.wrap(" · ".join(memory_facts(row)), width))
+    for fact in ledger(row, detail):
+        style = {"needed": "bold", "left": "bold $text-success", "too little by": "bold $text-error"}.get(fact.label, "")
+        cell, aside = fact.value if isinstance(fact.value, Cell) else Cell(fact.value), fact.aside
+        if cell.basis is not None and total is not None:
+            aside += f" {symbols.basis[cell.basis]} {cell.spread}, {bytes_text(total.low)} to {bytes_text(total.high)}"
+        head = Content.assemble((f"{fact.label:<{label}}", style or "$quiet"), (f"{cell.text:>{SIZE}}   ", style))
+        yield from side_by_side([([head], label + SIZE + 3), (styled_lines(aside, width - label - SIZE - 3, "$quiet"), 0)])
+    yield from styled_lines(" · ".join(memory_facts(row)), width, "$quiet")
     yield Content("")
 
 
@@ -132,10 +122,8 @@ def _levers(levers: Sequence[Lever], symbols: Symbols, width: int) -> Iterator[C
 def lever_lines(levers: Sequence[Lever], symbols: Symbols, width: int) -> Iterator[Content]:
     """Levers with what they save and cost; those that are enough stand out."""
     for lever in levers:
-        style = "$text-success" if lever.gpu else "$quiet"
-        cost = f" ({lever.cost_text})" if lever.cost_text else ""
-        for number, line in enumerate(textwrap.wrap(f"{lever.text}{cost}", max(20, width - 4)) or [""]):
-            yield Content.assemble((f"  {symbols.arrow} " if number == 0 else "    ", style), (line, style if lever.gpu else ""))
+        style, sign_style = ("$text-success", "$text-success") if lever.gpu else ("", "$quiet")
+        yield from labelled(f"  {symbols.arrow} ", 4, lever_text(lever), width, style, sign_style)
 
 
 def _components(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int) -> Iterator[Content]:
@@ -156,7 +144,7 @@ def _heading(component: str, memory: MemoryBytes, symbols: Symbols, width: int) 
     """A component: its swatch, bytes, share of the GPU, and that as a bar."""
     size = float(getattr(memory, component))
     share = size / memory.capacity if memory.capacity else 0.0
-    colour = f"$stack-{STACK.get(component, component)}"
+    colour = component_style(component)
     room = width - _label(width) - SIZE - SHARE - 2
     bar = bar_text(share, min(BAR, room), symbols.patterns[component], " ") if room >= LEAST_BAR else ""
     return Content.assemble(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planner.hardware.catalogue.interconnects import fabric_of
-from widgets.drawing.formatting import TRAINING
+from planner.present.plan import TRAINING
 
 if TYPE_CHECKING:
     from planner.engine.answers.layout import LayoutAnswer

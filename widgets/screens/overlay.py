@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, TypeVar
 
+from textual import events
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 Result = TypeVar("Result")
@@ -26,6 +32,7 @@ class Overlay(ModalScreen[Result]):
             border: round $border; border-title-color: $accent; border-subtitle-color: $quiet;
             background: $surface; padding: 0 2; scrollbar-size-vertical: 1;
         }
+        .text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
         #picker { width: 92; max-height: 80%; padding: 0 1; }
         #picker-filter { border: none; height: 1; background: $panel; margin: 0 0 1 0; }
         #picker-list { height: auto; max-height: 24; border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1; }
@@ -33,30 +40,25 @@ class Overlay(ModalScreen[Result]):
         .dialog-text { margin: 0 0 1 0; }
         .dialog-hint { color: $quiet; }
         .dialog Static { link-style: none; link-color: $foreground; link-background: transparent; }
-        #why, #help { width: 112; }
-        #items { width: 176; }
-        #advice { width: 132; scrollbar-gutter: stable; }
-        #items-stack { height: 1; margin: 0 0 1 0; }
-        #items-text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     }
     """
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to draw on: what was asked for may be answered after the user has left."""
+        """Whether there is something to draw on: an answer may come after the user has left."""
         return self.is_mounted and self.is_attached and self.app.is_running and self in self.app.screen_stack
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A fault of a worker of this screen is said where every other is."""
+        """A fault of a worker of this screen is reported as every other."""
         if event.state is WorkerState.ERROR:
             self.app.post_message(Worker.StateChanged(event.worker, event.state))
 
 
 class ScrolledOverlay(Overlay[None]):
-    """One text that keys scroll; `SCROLLED` is the selector of its box."""
+    """A screen with one box that keys scroll."""
 
-    SCROLLED: ClassVar[str]
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "back", show=False),
         Binding("j,down", "scroll(1)", "down", show=False),
         Binding("k,up", "scroll(-1)", "up", show=False),
         Binding("ctrl+d,pagedown,space", "page(1)", "page down", show=False),
@@ -68,7 +70,7 @@ class ScrolledOverlay(Overlay[None]):
     @property
     def scrolled(self) -> VerticalScroll:
         """The box that scrolls."""
-        return self.query_one(self.SCROLLED, VerticalScroll)
+        return self.query_one(VerticalScroll)
 
     def action_scroll(self, step: int) -> None:
         """Scroll by a line."""
@@ -81,3 +83,51 @@ class ScrolledOverlay(Overlay[None]):
     def action_end(self, bottom: bool) -> None:
         """Scroll to the top or the bottom."""
         (self.scrolled.scroll_end if bottom else self.scrolled.scroll_home)(animate=False)
+
+
+class TextOverlay(ScrolledOverlay):
+    """A screen with one scrolling text, drawn for the width there is."""
+
+    WIDTH: ClassVar[int]
+    """Cells of the box where there is room."""
+    LEAST_WIDTH = 40
+    """Cells below which lines are not folded any further."""
+
+    def __init__(self, heading: str, hint: str = "j k ^d ^u scroll · esc back") -> None:
+        """`heading` stands in the border above, `hint` in the one below."""
+        super().__init__()
+        self._heading, self._hint = heading, hint
+
+    def compose(self) -> ComposeResult:
+        """The text, below what is above it."""
+        with Vertical(id="box", classes="box") as box:
+            box.styles.width = self.WIDTH
+            box.border_title, box.border_subtitle = Content(self._heading), Content(self._hint)
+            yield from self.above()
+            with VerticalScroll(id="text", classes="text"):
+                yield Static(Content("…"))
+
+    def above(self) -> Iterable[Widget]:
+        """Widgets that stay above the text while it scrolls."""
+        return ()
+
+    def lines(self, width: int) -> Iterable[Content]:
+        """The text in lines of at most `width` cells; none: it is not known yet."""
+        raise NotImplementedError
+
+    def entitle(self, heading: str, hint: str) -> None:
+        """Change what stands in the border above and below."""
+        box = self.query_one("#box")
+        box.border_title, box.border_subtitle = Content(heading), Content(hint)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Fold for the new width."""
+        self.call_after_refresh(self.draw)
+
+    def draw(self) -> None:
+        """Draw what is known by now."""
+        if not self.is_open:
+            return
+        width = self.scrolled.scrollable_content_region.width
+        if width > 0 and (lines := list(self.lines(max(self.LEAST_WIDTH, width)))):
+            self.query_one("#text Static", Static).update(Content("\n").join(lines))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
-from planner.units import duration_text, percent_text, usd_text
-from widgets.drawing.formatting import bar_text, device_name
+from planner.present.advice import action_details, judgement_facts, price_text, remarks
+from planner.present.names import device_name
+from planner.units import duration_text
 from widgets.drawing.symbols import Symbols
-from widgets.screens.overlay import ScrolledOverlay
+from widgets.drawing.text import bar_text, labelled, side_by_side, styled_lines
+from widgets.screens.overlay import TextOverlay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,36 +22,37 @@ if TYPE_CHECKING:
     from planner.engine.advice.diagnosis import Zone
     from planner.observe.snapshot import Snapshot
     from planner.session import Session
-    from widgets.app import PlannerApp
+    from widgets.base_app import BaseApp
 
 LABEL, BAR, SAVES = 16, 24, 23
 ZONE_STYLES = {"low": "$text-warning", "right": "$text-success", "high": "$text-error", "unknown": "$quiet"}
 GOOD_WHEN_HIGH = ("tensor", "DRAM bandwidth")
 """Near a roof is where work should be."""
+QUIET = {"watched": "$quiet", "not known": "$quiet"}
+"""Styles of what is less important."""
 
 
-class RightSizeScreen(ScrolledOverlay):
+def open_screen(app: BaseApp) -> None:
+    """Judge what was read so far."""
+    app.push_screen(RightSizeScreen(app))
+
+
+class RightSizeScreen(TextOverlay):
     """The advice for the readings of the last minutes."""
 
-    SCROLLED = "#advice"
+    WIDTH = 132
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,R", "dismiss", "back", show=False),
+        Binding("R", "dismiss", "back", show=False),
         Binding("r", "judge", "again", show=False),
         Binding("w", "workload", "with the workload", show=False),
     ]
 
-    def __init__(self, app: PlannerApp) -> None:
-        super().__init__()
+    def __init__(self, app: BaseApp) -> None:
+        super().__init__("Right-size", "esc back")
         self._planner = app
         self._with_workload = False
         self._advice: Advice | None = None
         self._detail = ""
-
-    def compose(self) -> ComposeResult:
-        """One scrolling text."""
-        with VerticalScroll(id="advice", classes="box") as box:
-            box.border_title = Content("Right-size")
-            yield Static(Content.styled("judging …", "$quiet"), id="advice-text")
 
     def on_mount(self) -> None:
         """Judge what was read so far."""
@@ -69,33 +68,25 @@ class RightSizeScreen(ScrolledOverlay):
         self.action_judge()
 
     async def _judge(self) -> None:
-        app, window = self._planner, self._planner.watching.window
+        app, window = self._planner, self._planner.telemetry.window
         workload, where = app.planned
         given = dict(workload) if self._with_workload else None
-        advice = await app.session_thread.ask(lambda session: _advice(session, window, given, where))
+        self._advice = await app.ask(lambda session: _advice(session, window, given, where))
         if not self.is_open:
             return
-        box = self.scrolled
         badge = window[-1].badge if window else None
         seconds = window[-1].taken_at_s - window[0].taken_at_s if window else 0.0
         parts = ["Right-size", badge or "", f"the last {duration_text(seconds)}", "as if the workload ran there" if given else ""]
-        box.border_title = Content(" · ".join(filter(None, parts)))
         with_or_without = "w without the workload" if given else "w as if the workload ran there"
-        box.border_subtitle = Content(f"r again · {with_or_without} · esc back")
-        self._advice = advice
+        self.entitle(" · ".join(filter(None, parts)), f"r again · {with_or_without} · esc back")
         self._detail = window[-1].nvml_detail if window else "nothing was read yet"
-        self._draw()
+        self.draw()
 
-    def on_resize(self) -> None:
-        """Fold to the new width."""
-        self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        if self._advice is not None and self.is_open:
-            text = self.query_one("#advice-text", Static)
-            room = max(40, text.content_size.width)
-            lines = advice_lines(self._advice, self._planner.symbols, room) if self._advice.gpus else _nothing(self._detail)
-            text.update(Content("\n").join(lines))
+    def lines(self, width: int) -> Iterable[Content]:
+        """The advice for each GPU."""
+        if self._advice is None:
+            return [Content.styled("judging …", "$quiet")]
+        return advice_lines(self._advice, self._planner.symbols, width) if self._advice.gpus else _nothing(self._detail)
 
 
 def _advice(session: Session, window: Sequence[Snapshot], workload: Mapping[str, Any] | None, where: str) -> Advice:
@@ -122,61 +113,41 @@ def advice_lines(advice: Advice, symbols: Symbols, room: int) -> Iterator[Conten
         yield Content("")
     if advice.together:
         yield Content.styled("Together", "bold $accent")
-        for action in advice.together:
-            yield from _action(action, room)
+        yield from _actions(advice.together, room)
         yield Content("")
-    if advice.usd_per_month is not None and len(advice.gpus) > 1:
-        yield Content.styled(f"{len(advice.gpus)} GPUs cost {usd_text(advice.usd_per_month)} $ a month.", "$quiet")
-    for note in advice.notes:
-        yield Content.styled(_folded(note, 0, room), "$text-warning")
-    if advice.prices_as_of is not None:
-        yield Content.styled(f"Prices as of {advice.prices_as_of} and later; a month is 730 h.", "$quiet")
+    for remark in remarks(advice):
+        yield from styled_lines(remark, room, "$text-warning" if remark in advice.notes else "$quiet")
 
 
 def _gpu(one: RightSizing, symbols: Symbols, room: int) -> Iterator[Content]:
-    seen = one.observed
-    price = one.price.text if one.price is not None else "no price known"
-    yield Content.assemble((f"GPU {seen.index} · {device_name(seen.gpu)}", "bold $accent"), (f"   taken at {price}", "$quiet"))
-    headline = one.judgement.headline
-    yield Content.styled(_folded(headline[:1].upper() + headline[1:], 0, room), "bold")
-    for zone in one.judgement.zones:
-        yield _zone(zone, symbols, room)
-    yield _labelled("limited by", f"{one.judgement.limiter}: {', '.join(one.judgement.because)}", room)
-    held = [f"{reason} {percent_text(share)}" for reason, share in seen.held_back.items() if share >= 0.005]
-    if held:
-        yield _labelled("held back by", f"{', '.join(held)} of the time", room)
-    if seen.lost:
-        yield _labelled("lost", f"{seen.lost} of {seen.readings} readings without an answer", room)
-    for words in one.judgement.cannot_know:
-        yield _labelled("not known", words, room, "$quiet")
-    for action in one.actions:
-        yield from _action(action, room)
+    seen, judgement = one.observed, one.judgement
+    zones = {zone.name: zone for zone in judgement.zones}
+    head = (f"GPU {seen.index} · {device_name(seen.gpu)}", "bold $accent")
+    yield Content.assemble(head, (f"   taken at {price_text(one)}", "$quiet"))
+    yield from styled_lines(judgement.headline[:1].upper() + judgement.headline[1:], room, "bold")
+    for fact in judgement_facts(one):
+        zone = zones.get(fact.label)
+        if zone is not None:
+            yield from _zone(zone, symbols, room)
+        else:
+            yield from labelled(f"  {fact.label}", LABEL + 2, fact.aside, room, QUIET.get(fact.label, ""))
+    yield from _actions(one.actions, room)
     if one.rent_or_buy is not None:
-        yield _labelled("rent or buy", one.rent_or_buy.text, room, "$quiet")
+        yield from labelled("  rent or buy", LABEL + 2, one.rent_or_buy.text, room, "$quiet")
 
 
-def _labelled(label: str, text: str, room: int, style: str = "") -> Content:
-    return Content.assemble((f"  {label:<{LABEL}}", "$quiet"), (_folded(text, LABEL + 2, room), style))
-
-
-def _folded(text: str, indent: int, room: int) -> str:
-    """`text` in lines that begin below each other, the first one's indent left to the caller."""
-    return ("\n" + " " * indent).join(textwrap.wrap(text, max(20, room - indent))) or text
-
-
-def _zone(zone: Zone, symbols: Symbols, room: int) -> Content:
+def _zone(zone: Zone, symbols: Symbols, room: int) -> list[Content]:
     style = "$text-success" if zone.name in GOOD_WHEN_HIGH and zone.zone == "high" else ZONE_STYLES[zone.zone]
-    bar = bar_text(min(1.0, zone.share), BAR, symbols.filled, " ") if zone.share is not None else " " * BAR
-    return Content.assemble(
-        (f"  {zone.name:<{LABEL}}", "$quiet"), (bar.ljust(BAR), style), f"  {_folded(zone.text, LABEL + BAR + 4, room)}"
-    )
+    bar = bar_text(min(1.0, zone.share) if zone.share is not None else None, BAR, symbols.filled, " ")
+    head = Content.assemble((f"  {zone.name:<{LABEL}}", "$quiet"), (bar, style))
+    left = LABEL + BAR + 4
+    return side_by_side([([head], left), (styled_lines(zone.text, room - left), 0)])
 
 
-def _action(action: Action, room: int) -> Iterator[Content]:
-    good = action.saves is not None and action.saves.usd_per_month > 0
-    yield Content.assemble(
-        (f"  {action.saving_text:<{SAVES}}", "bold $text-success" if good else "$quiet"), _folded(action.text, SAVES + 2, room)
-    )
-    details = [action.saves.how] if action.saves is not None else []
-    for detail in (*details, *action.checks, *([action.note] if action.note else [])):
-        yield Content.assemble(" " * (SAVES + 2), (_folded(detail, SAVES + 2, room), "$quiet"))
+def _actions(actions: Iterable[Action], room: int) -> Iterator[Content]:
+    for action in actions:
+        good = action.saves is not None and action.saves.usd_per_month > 0
+        style = "bold $text-success" if good else "$quiet"
+        yield from labelled(f"  {action.saving_text}", SAVES + 2, action.text, room, "", style)
+        for detail in action_details(action):
+            yield from labelled("", SAVES + 2, detail, room, "$quiet")

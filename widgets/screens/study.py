@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import textwrap
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -15,17 +14,18 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS
 from planner.units import UNKNOWN, si_text, usd_text
-from widgets.drawing.formatting import BASIS_WORDS, SHORT_BASIS_WORDS
 from widgets.drawing.plot import LogAxis, Plot
 from widgets.drawing.symbols import ASCII, Symbols
+from widgets.drawing.text import side_by_side
 from widgets.screens.overlay import ScrolledOverlay
 
 if TYPE_CHECKING:
     from planner.engine.answers.figure import Figure
     from planner.engine.answers.study import Axis, StudyAnswer
     from planner.session import Session
-    from widgets.app import PlannerApp
+    from widgets.base_app import BaseApp
 
     Ask = Callable[[Callable[[Session], StudyAnswer]], Awaitable[StudyAnswer]]
     """Runs something on the session, away from the screen."""
@@ -46,17 +46,17 @@ DOTTED = 3
 CHARTS: tuple[tuple[str, str], ...] = (("flop_per_usd", "FLOP per $"), ("flop_per_s", "FLOP/s"))
 
 
-def export_study(app: PlannerApp, answer: StudyAnswer) -> None:
-    """Write both charts as SVG, and say where."""
-    from planner.present.study_svg import study_svg
-    from widgets.actions.exporting import write_export
+def open_screen(app: BaseApp) -> None:
+    """Open the study."""
+    app.push_screen(StudyScreen(app.ask, partial(export_study, app), app.symbols))
 
-    try:
-        path = write_export(study_svg(answer), f"study-{answer.axis}", "svg", app.options.state, dt.datetime.now(tz=dt.UTC))
-    except OSError as error:
-        app.notify(f"{error.filename}: {error.strerror}.", title="Not exported", severity="error", timeout=8)
-    else:
-        app.notify(str(path), title="Exported", timeout=5)
+
+def export_study(app: BaseApp, answer: StudyAnswer) -> None:
+    """Write both charts as SVG, and say where."""
+    from planner.present.files.study_svg import study_svg
+    from widgets.actions.export import write_file
+
+    write_file(app, f"study-{answer.axis}", "svg", study_svg(answer))
 
 
 class StudyScreen(ScrolledOverlay):
@@ -69,9 +69,8 @@ class StudyScreen(ScrolledOverlay):
         #study-story { height: 1fr; scrollbar-size-vertical: 1; }
     }
     """
-    SCROLLED = "#study-story"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,f", "dismiss", "back", show=False),
+        Binding("f", "dismiss", "back", show=False),
         Binding("a", "turn('axis')", "axis", show=False),
         Binding("p", "turn('prices')", "prices", show=False),
         Binding("l", "turn('law')", "depth law", show=False),
@@ -163,7 +162,9 @@ class StudyScreen(ScrolledOverlay):
         shown = CHARTS if width >= BESIDE else (CHARTS[self._chart],)
         charts = [chart_lines(answer, name, title, self._symbols, (width // len(shown), room), ranges) for name, title in shown]
         self.query_one("#study-legend", Static).update(Content("\n").join(legend))
-        self.query_one("#study-charts", Static).update(Content("\n").join(_side_by_side(charts, width // len(shown))))
+        self.query_one("#study-charts", Static).update(
+            Content("\n").join(side_by_side([(chart, width // len(shown)) for chart in charts]))
+        )
         self.query_one("#study-story Static", Static).update(Content("\n").join(words))
         wide = width >= BESIDE
         law, vocabulary, oldest = ("depth law ", "vocabulary ", "oldest of ") if wide else ("", "", "")
@@ -270,15 +271,6 @@ def _banded(answer: StudyAnswer, ranges: int) -> list[int]:
         leading = {lead.gpu for lead in answer.leads}
         return [number for number, curve in enumerate(answer.curves) if curve.gpu in leading][:1]
     return [ranges - 1] if ranges <= len(answer.curves) else []
-
-
-def _side_by_side(charts: Sequence[Sequence[Content]], width: int) -> list[Content]:
-    """The charts' lines, each chart in its own `width` cells."""
-    lines = []
-    for number in range(max(map(len, charts))):
-        row = [chart[number] if number < len(chart) else Content("") for chart in charts]
-        lines.append(Content.assemble(*(cell for part in row for cell in (part, " " * max(0, width - part.cell_length)))))
-    return lines
 
 
 def _tick(text: Callable[[float], str], rounded: Callable[[str], str], value: float) -> str:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from planner.engine.answers.plan import PlanRow
-from planner.engine.answers.time import BOUND_WORDS, Operator, PhaseTime, TimeDetail
-from planner.units import count_text, digits, duration_text, percent_text, si_text
-from widgets.drawing.formatting import bar_text, device_name
-from widgets.drawing.roofline import Mark, below_roof, caption, chart
+from planner.engine.answers.time import BOUND_WORDS, PhaseTime, TimeDetail
+from planner.present.names import device_name
+from planner.present.time import OPERATOR_COLUMNS, below_roof, operator_lines, peak_share, share_text
+from planner.units import duration_text, percent_text, si_text
+from widgets.base_app import BaseApp
+from widgets.drawing.roofline import Mark, caption, chart
 from widgets.drawing.symbols import ASCII, Symbols
-from widgets.screens.overlay import ScrolledOverlay
+from widgets.drawing.text import bar_text, component_style, labelled, side_by_side
+from widgets.screens.overlay import TextOverlay
 
 CLASSES: Mapping[str, tuple[str, str]] = {
     "matmul": ("products", "weights"),
@@ -34,70 +33,60 @@ CLASSES: Mapping[str, tuple[str, str]] = {
     "bubble": ("bubble", "overhead"),
 }
 """Class of operator -> its name, and the component of memory whose pattern and colour it shares."""
-STACK = {"kv_cache": "kv"}
 PHASE, SECONDS, SHARE = 10, 9, 6
 """Cells of the left columns."""
 BESIDE = 104
 """Cells from which the marks are told beside the chart."""
 MARKS, MOST_MARKS = 44, 12
 """Cells of that column, and how many marks are told."""
-TIGHT, ROOMY, SHAPED, WIDE = 66, 84, 104, 130
-"""Cells from which the table has what else there is to tell of a product."""
-BAR = 24
+TIGHT, ROOMY, SHAPED, WIDE = 68, 86, 106, 132
+"""Widths from which the table has more columns."""
+BAR, ROOF_LABEL = 24, 14
+ROOM = {
+    "shape": (20, SHAPED),
+    "count": (9, ROOMY),
+    "flop": (6, WIDE),
+    "intensity": (7, TIGHT),
+    "time": (8, 0),
+    "share": (8, 0),
+    "bound": (15, 0),
+}
+"""Column -> its cells, and the width from which it is there."""
 ROOFS = {"reached": ("━", "="), "data sheet": ("┄", ".")}
 """How the roofs are drawn, and in ASCII."""
 
 
-class TimeScreen(ScrolledOverlay):
+async def open_screen(app: BaseApp) -> None:
+    """Show where the time of the highlighted row goes, operator by operator."""
+    row = app.table.highlighted
+    if row is not None:
+        screen, basis = TimeScreen(row, app.symbols), app.basis
+        await app.push_screen(screen)
+        screen.show(await app.ask_of_plan(lambda session, workload: session.time_detail(workload, row, basis=basis)))
+
+
+class TimeScreen(TextOverlay):
     """Every operator of the time of one row."""
 
-    DEFAULT_CSS = """
-    TimeScreen {
-        #times { width: 176; }
-        #times-text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
-    }
-    """
-    SCROLLED = "#times-text"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter,T", "dismiss", "back", show=False),
-    ]
+    WIDTH = 176
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,T", "dismiss", "back", show=False)]
 
     def __init__(self, row: PlanRow, symbols: Symbols) -> None:
-        super().__init__()
-        self._row, self._symbols = row, symbols
+        layout = row.answer.layout
+        spread = f" as {layout.text}" if layout and layout.gpus > 1 else ""
+        together = f" · {layout.batch:,} at once a replica" if layout and (layout.batch or 0) > 1 else ""
+        super().__init__(f"Time · {layout.gpus if layout else 1:,} × {device_name(row.gpu)}{spread}{together}")
+        self._symbols = symbols
         self._detail: TimeDetail | None = None
 
-    def compose(self) -> ComposeResult:
-        """One scrolling text."""
-        with Vertical(id="times", classes="box") as box:
-            layout = self._row.answer.layout
-            spread = f" as {layout.text}" if layout and layout.gpus > 1 else ""
-            together = f" · {layout.batch:,} at once a replica" if layout and (layout.batch or 0) > 1 else ""
-            box.border_title = Content(f"Time · {layout.gpus if layout else 1:,} × {device_name(self._row.gpu)}{spread}{together}")
-            box.border_subtitle = Content("j k ^d ^u scroll · esc back")
-            with VerticalScroll(id="times-text"):
-                yield Static(Content("…"))
-
-    def on_mount(self) -> None:
-        """The keys scroll the text."""
-        self.query_one("#times-text").focus()
-
     def show(self, detail: TimeDetail | None) -> None:
-        """The operators."""
+        """Show the operators."""
         self._detail = detail
-        self._draw()
+        self.draw()
 
-    def on_resize(self, _event: events.Resize) -> None:
-        """Fit chart and columns to the new size."""
-        self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        if not self.is_open:
-            return
-        width = self.query_one("#times-text").scrollable_content_region.width
-        if self._detail is not None and width > 0:
-            lines = time_lines(self._detail, self._symbols, width, self.app.size.height)
-            self.query_one(Static).update(Content("\n").join(lines))
+    def lines(self, width: int) -> list[Content]:
+        """Phases, roofline and operators."""
+        return time_lines(self._detail, self._symbols, width, self.app.size.height) if self._detail is not None else []
 
 
 def time_lines(detail: TimeDetail, symbols: Symbols, width: int, screen_height: int) -> list[Content]:
@@ -113,7 +102,7 @@ def time_lines(detail: TimeDetail, symbols: Symbols, width: int, screen_height: 
 
 def _phases(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Content]:
     """Each phase with its time, what binds it, and a bar of its classes as long as its share; then what the patterns mean."""
-    peak = percent_text(detail.flop / detail.total_s / detail.peak_flop_per_s)
+    peak = percent_text(peak_share(detail))
     whole, work = (
         f"{detail.work}: {duration_text(detail.total_s)}",
         f"{si_text(detail.flop, 'FLOP')} a GPU, {peak} of its data sheet",
@@ -132,7 +121,7 @@ def _phases(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Conten
         yield Content.assemble(
             f"{phase.name:<{PHASE}}",
             (f"{duration_text(phase.seconds):>{SECONDS}}", "bold"),
-            (f"{_share(phase.seconds / detail.total_s):>{SHARE}}  ", "$quiet"),
+            (f"{share_text(phase.seconds / detail.total_s):>{SHARE}}  ", "$quiet"),
             *bar,
             (" " * (room - used + 2) + word, "$secondary"),
         )
@@ -151,7 +140,7 @@ def _by_class(detail: TimeDetail, phase: PhaseTime | None = None) -> dict[str, f
 def _look(kind: str, symbols: Symbols) -> tuple[str, str]:
     """Pattern and style of a class."""
     component = CLASSES[kind][1]
-    return symbols.patterns[component], f"$stack-{STACK.get(component, component)}"
+    return symbols.patterns[component], component_style(component)
 
 
 def _stack(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, cells: int) -> list[tuple[str, str]]:
@@ -171,7 +160,7 @@ def _legend(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Conten
     lines: list[list[Content]] = [[]]
     for kind, seconds in sorted(_by_class(detail).items(), key=lambda item: -item[1]):
         pattern, style = _look(kind, symbols)
-        entry = Content.assemble((pattern * 2, style), (f" {CLASSES[kind][0]} {_share(seconds / detail.total_s)}", "$quiet"))
+        entry = Content.assemble((pattern * 2, style), (f" {CLASSES[kind][0]} {share_text(seconds / detail.total_s)}", "$quiet"))
         if sum(one.cell_length + 3 for one in lines[-1]) + entry.cell_length > width:
             lines.append([])
         lines[-1].append(entry)
@@ -187,9 +176,7 @@ def _roofline(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> 
     yield Content.styled(f"Roofline · FLOP/s against FLOP per byte, {detail.dtype}", "bold $accent").truncate(width)
     for which, figures, style in caption(detail):
         sign = ROOFS[which][symbols is ASCII] * 2
-        first, *more = textwrap.wrap(figures, width - 14)
-        yield Content.assemble((f"{sign} {which:<11}", style), (first, "$quiet"))
-        yield from (Content.styled(f"{'':14}{line}", "$quiet") for line in more)
+        yield from labelled(f"{sign} {which}", ROOF_LABEL, figures, width, "$quiet", style)
     told = [line for mark in marks[:MOST_MARKS] for line in _mark(detail, mark, MARKS if beside else width)]
     if len(marks) > MOST_MARKS:
         told.append(Content.styled(f"… and {len(marks) - MOST_MARKS} more", "$quiet"))
@@ -197,15 +184,12 @@ def _roofline(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> 
         yield from drawn
         yield from told
         return
-    for number in range(max(len(drawn), len(told))):
-        left = drawn[number] if number < len(drawn) else Content("")
-        right = told[number] if number < len(told) else Content("")
-        yield Content.assemble(left, " " * (width - MARKS - left.cell_length), right)
+    yield from side_by_side([(drawn, width - MARKS), (told, 0)])
 
 
 def _mark(detail: TimeDetail, mark: Mark, width: int) -> Iterator[Content]:
     first = mark.operators[0]
-    share = _share(sum(one.seconds for one in mark.operators) / detail.total_s)
+    share = share_text(sum(one.seconds for one in mark.operators) / detail.total_s)
     figures = f"{share} of the time, {below_roof(detail, first)} of the data sheet"
     *lines, last = textwrap.wrap(mark.text, width - 2)
     signs = [(f"{mark.sign} ", mark.style), *[("  ", "")] * len(lines)]
@@ -220,48 +204,24 @@ def _mark(detail: TimeDetail, mark: Mark, width: int) -> Iterator[Content]:
 
 def _operators(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, width: int) -> Iterator[Content]:
     """The operators of a phase, the longest first, as wide as there is room for."""
-    told, short = detail.longest(phase)
-    columns = [column for column, least in COLUMNS if width >= least]
-    right = sum(abs(cells) + 2 for _, cells, _ in columns)
+    columns = [(column, *ROOM[column.id]) for column in OPERATOR_COLUMNS if column.id in ROOM and width >= ROOM[column.id][1]]
     bar = BAR if width >= WIDE else 0
-    label = min(44, max(12, width - right - (bar + 2 if bar else 0)))
-    head = "".join(_cell(title, cells) for title, cells, _ in columns)
-    yield Content.assemble((f"{phase.name:<{label}}", "bold $accent"), (head, "$quiet"))
-    for one in told:
-        name, *more = textwrap.wrap(one.name, label - 1)
-        cells = "".join(_cell(text(one, phase), cells) for _, cells, text in columns)
-        pattern, style = _look(one.kind, symbols)
-        filled = bar_text(one.seconds / phase.seconds, bar, pattern, " ") if bar else ""
-        yield Content.assemble(f"{name:<{label}}", (cells, ""), (f"  {filled}".rstrip(), style))
-        yield from (Content(f"  {line}") for line in more)
-    if short:
-        seconds = sum(one.seconds for one in short)
-        names = {"time": duration_text(seconds), "share": _share(seconds / phase.seconds)}
-        cells = "".join(_cell(names.get(title, ""), cells) for title, cells, _ in columns)
-        yield Content.styled(f"{f'{len(short)} shorter ones':<{label}}{cells}".rstrip(), "$quiet")
+    label = min(44, max(12, width - sum(cells + 2 for _, cells, _ in columns) - (bar + 2 if bar else 0)))
 
+    def beside(texts: Iterable[str]) -> str:
+        return "".join(
+            f"  {text:>{cells}}" if column.right else f"  {text:<{cells}}"
+            for text, (column, cells, _) in zip(texts, columns, strict=True)
+        )
 
-def _share(share: float) -> str:
-    return "<1 %" if 0 < share < 0.005 else percent_text(share)
-
-
-def _cell(text: str, cells: int) -> str:
-    """Right in its column; left where `cells` is below 0."""
-    return f"  {text:>{cells}}" if cells > 0 else f"  {text:<{-cells}}"
-
-
-def _intensity(one: Operator, _phase: PhaseTime) -> str:
-    return digits(one.intensity) if one.intensity else ""
-
-
-Column = tuple[str, int, Callable[[Operator, PhaseTime], str]]
-COLUMNS: tuple[tuple[Column, int], ...] = (
-    (("m·n·k", 20, lambda one, _: one.shape_text), SHAPED),
-    (("times", 9, lambda one, _: count_text(one.count) if one.count else ""), ROOMY),
-    (("FLOP", 6, lambda one, _: si_text(one.flop) if one.flop else ""), WIDE),
-    (("FLOP/B", 7, _intensity), TIGHT),
-    (("time", 8, lambda one, _: duration_text(one.seconds)), 0),
-    (("share", 6, lambda one, phase: _share(one.seconds / phase.seconds)), 0),
-    (("bound by", -15, lambda one, _: BOUND_WORDS[one.bound]), 0),
-)
-"""(title, cells, text) and the width from which a column is there."""
+    yield Content.assemble((f"{phase.name:<{label}}", "bold $accent"), (beside(column.title for column, *_ in columns), "$quiet"))
+    for line in operator_lines(detail, phase):
+        name, *more = textwrap.wrap(line.name, label - 1)
+        cells = beside(column.text(line) for column, *_ in columns)
+        if line.operator is None:
+            yield Content.styled(f"{name:<{label}}{cells}".rstrip(), "$quiet")
+            continue
+        pattern, style = _look(line.operator.kind, symbols)
+        filled = bar_text(line.share, bar, pattern, " ") if bar else ""
+        yield Content.assemble(f"{name:<{label}}", cells, (f"  {filled}".rstrip(), style))
+        yield from (Content(f"  {text}") for text in more)

@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
-from planner.engine.answers.figure import Figure, Percentiles
+from planner.engine.answers.figure import Figure
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, si_text, usd_text
-from widgets.drawing.formatting import (
-    BASIS_WORDS,
-    COMPONENT_NAMES,
-    VERDICT_WORDS,
-    bar_text,
-    device_name,
-    rate_text,
-    spread_text,
-    throughput,
-    throughput_label,
-)
+from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS, NumberText, figure_text, spread_text
+from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, device_name
+from planner.present.plan import rate_text, throughput, throughput_label
+from planner.present.row_figures import row_figures
+from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, usd_text
+from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
-from widgets.panes.ranking.pane import headroom_of
+from widgets.drawing.text import bar_text, component_style
+from widgets.panes.memory import headroom_of
 from widgets.screens.memory import lever_lines
 from widgets.screens.network import between_nodes
-from widgets.screens.overlay import ScrolledOverlay
+from widgets.screens.overlay import TextOverlay
 from widgets.screens.time import CLASSES
 
 if TYPE_CHECKING:
@@ -47,67 +37,62 @@ VALUE = 12
 MARGIN = 2 + LABEL + VALUE + 3
 """Cells left of what is said of a value."""
 REACH, SOURCE = 26, 11
-IN_WORDS = 94
-"""Cells from which a basis is told in words beside its sign."""
-LEAST_WIDTH = 40
 BAR = 32
 
 STYLES = {"fits": "$text-success", "misses-target": "$text-warning", "does-not-fit": "$text-error", "not-supported": "$text-error"}
-STACK = {"kv_cache": "kv"}
 
 
-class WhyScreen(ScrolledOverlay):
+async def open_screen(app: BaseApp) -> None:
+    """Work the highlighted row out."""
+    row = app.table.highlighted
+    if row is None or app.plan is None:
+        return
+    screen = WhyScreen(row, app.plan, app.symbols)
+    await app.push_screen(screen)
+    screen.show_part(await app.ask(lambda session: session.part_named(row.gpu)))
+    if row.rank is None:
+        screen.show_levers(await app.ask_of_plan(lambda session, workload: session.levers(workload, row)))
+
+
+class WhyScreen(TextOverlay):
     """The detail of one row."""
 
-    SCROLLED = "#why"
+    WIDTH = 112
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "dismiss", "back", show=False),
+        Binding("enter", "dismiss", "back", show=False),
         Binding("M", "items('memory')", "memory", show=False),
         Binding("T", "items('time')", "time", show=False),
     ]
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
-        super().__init__()
+        count = row.answer.layout.gpus if row.answer.layout else 1
+        super().__init__(f"Why · {count} × {device_name(row.gpu)}", "j k scroll · M memory · T time · esc back")
         self._row, self._plan, self._symbols = row, plan, symbols
         self._levers: Sequence[Lever] = ()
         self._owned: Owned | None = None
         self._network = ""
 
-    def compose(self) -> ComposeResult:
-        """One scrolling text."""
-        with VerticalScroll(id="why", classes="box") as box:
-            count = self._row.answer.layout.gpus if self._row.answer.layout else 1
-            box.border_title = Content(f"Why · {count} × {device_name(self._row.gpu)}")
-            box.border_subtitle = Content("j k scroll · M memory · T time · esc back")
-            yield Static(Content("\n").join(explain(self._row, self._plan, Page(self._symbols))))
-
-    def on_resize(self, _event: events.Resize) -> None:
-        """Fold for the new width."""
-        self.call_after_refresh(self._draw)
-
     def show_levers(self, levers: Sequence[Lever]) -> None:
-        """The changes that would make the row a solution, below its verdict."""
+        """Show the changes that would make the row a solution, below its verdict."""
         self._levers = levers
-        self._draw()
+        self.draw()
 
     def show_part(self, gpu: Gpu | None) -> None:
-        """What the data of its GPU tell: the network between nodes, and what the row costs on GPUs that are bought."""
+        """Show what the data of its GPU tell: the network between nodes, and what the row costs on GPUs that are bought."""
         from planner.present.owning import owned
 
         self._owned = owned(self._row, gpu)
         self._network = between_nodes(self._row, gpu, str(self._plan.task.get("task", "")))
-        self._draw()
+        self.draw()
 
-    def _draw(self) -> None:
-        if not self.is_open:
-            return
-        width = self.query_one("#why").scrollable_content_region.width
-        lines = explain(self._row, self._plan, Page(self._symbols, max(LEAST_WIDTH, width)), self._owned, self._network)
+    def lines(self, width: int) -> list[Content]:
+        """Every part of the detail."""
+        lines = explain(self._row, self._plan, Page(self._symbols, width), self._owned, self._network)
         if self._levers:
             told = [_heading("What would change it"), *lever_lines(self._levers, self._symbols, width), Content("")]
             place = next((number for number, line in enumerate(lines) if not line.plain), len(lines) - 1) + 1
             lines[place:place] = told
-        self.query_one(Static).update(Content("\n").join(lines))
+        return lines
 
     def action_items(self, of: str) -> None:
         """Itemise the memory, or the time, instead."""
@@ -132,13 +117,14 @@ class Page:
         """A share as a bar, as long as there is room for."""
         return bar_text(share, max(8, min(BAR, self.width - MARGIN - 6)), sign, " ").rstrip()
 
-    def figure(self, label: str, figure: Figure | None, text: Callable[[float | None], str]) -> Iterator[Content]:
+    def figure(self, label: str, figure: Figure | None, text: NumberText) -> Iterator[Content]:
         """A figure with its range and what it rests on; that in words where there is room."""
         if figure is None:
             return
         ranged = figure.low != figure.high
         reach = f"{text(figure.low)} to {text(figure.high)}" if ranged else "exact"
-        words = BASIS_WORDS[figure.basis] if ranged and self.width >= IN_WORDS else ""
+        room = self.width - MARGIN - 7 - REACH if ranged else 0
+        words = next((words[figure.basis] for words in (BASIS_WORDS, SHORT_BASIS_WORDS) if len(words[figure.basis]) <= room), "")
         yield Content.assemble(
             (f"  {label:<{LABEL}}", "$quiet"),
             f"{text(figure.value):>{VALUE}}",
@@ -209,7 +195,7 @@ def _memory(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
                 (f"  {COMPONENT_NAMES[name]:<{LABEL}}", "$quiet"),
                 f"{bytes_text(size):>{VALUE}}",
                 f"{percent_text(share):>7}  ",
-                (page.bar(share, page.symbols.patterns[name]), f"$stack-{STACK.get(name, name)}"),
+                (page.bar(share, page.symbols.patterns[name]), component_style(name)),
             )
     yield from page.figure("total", memory.total, bytes_text)
     free = memory.capacity - memory.total.value
@@ -240,36 +226,15 @@ def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
 
 
 def _speed(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
-    lines = list(_speeds(row, plan, page))
+    known = [one for one in row_figures(plan.task) if one.group in {"speed", "latency"}]
+    lines = [line for one in known for line in page.figure(one.label_with_unit, one.figure(row), one.text)]
     if lines:
         yield _heading("Speed", "± holds the truth nine times in ten")
         yield from lines
 
 
-def _speeds(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
-    answer = row.answer
-    task = str(plan.task.get("task", ""))
-    yield from page.figure(throughput_label(task), throughput(task, answer), rate_text)
-    yield from page.figure("tokens/s per GPU", answer.tokens_per_s_per_gpu, rate_text)
-    yield from page.figure("one stream, tokens/s", answer.decode_tokens_per_s, rate_text)
-    yield from page.figure("requests/s", answer.requests_per_s, si_text)
-    yield from page.figure("step", answer.step_s, duration_text)
-    yield from page.figure("MFU", answer.mfu, percent_text)
-    yield from page.figure("prefill", answer.prefill_s, duration_text)
-    latencies = (("first token", answer.ttft_s), ("next token", answer.tpot_s), ("whole request", answer.request_s))
-    for label, latency in latencies:
-        yield from _latency(label, latency, page)
-
-
-def _latency(label: str, latency: Percentiles | None, page: Page) -> Iterator[Content]:
-    if latency is not None:
-        yield from page.figure(f"{label}, mean", latency.mean, duration_text)
-        yield from page.figure(f"{label}, p95", latency.p95, duration_text)
-        yield from page.figure(f"{label}, p99", latency.p99, duration_text)
-
-
-def _money(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
-    offer, answer = row.offer, row.answer
+def _money(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+    offer = row.offer
     if row.verdict == "not-supported":
         return
     yield _heading("Money")
@@ -291,11 +256,9 @@ def _money(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
         yield from page.line(
             "a month", f"{usd_text(row.usd_per_month.value)} $", f"{usd_text(row.usd_per_h.value)} $/h × {HOURS_PER_MONTH:.0f} h"
         )
-    yield from page.figure("$ per million tokens", answer.usd_per_million_tokens, usd_text)
-    yield from page.figure("FLOP per $", answer.flop_per_usd, si_text)
-    yield from page.figure("whole job", row.job_h, lambda hours: duration_text(hours * 3600 if hours is not None else None))
-    yield from page.figure("whole job, $", row.job_usd, usd_text)
-    yield from page.figure("energy per token", answer.energy_j_per_token, partial(si_text, unit="J"))
+    for one in row_figures(plan.task):
+        if one.group == "money" and one.label not in {"rent", "a month"}:
+            yield from page.figure(one.label_with_unit, one.figure(row), one.text)
 
 
 def _bought(owned: Owned, page: Page) -> Iterator[Content]:
@@ -305,17 +268,14 @@ def _bought(owned: Owned, page: Page) -> Iterator[Content]:
 
 
 def _measured(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
-    task = str(plan.task.get("task", ""))
-    now = throughput(task, row.answer)
-    before = throughput(task, row.spec_answer) if row.spec_answer else None
+    now = throughput(row.answer)
+    before = throughput(row.spec_answer) if row.spec_answer else None
     if now is None or before is None:
         return
     yield _heading("What measuring changed")
-    yield from page.line(
-        throughput_label(task),
-        rate_text(now.value),
-        f"{rate_text(before.value)} {spread_text(before)} from public and vendor figures {page.symbols.arrow} {rate_text(now.value)} {spread_text(now)} {BASIS_WORDS[now.basis]}",
-    )
+    was = f"{figure_text(before, rate_text)} from public and vendor figures"
+    change = f"{was} {page.symbols.arrow} {figure_text(now, rate_text)} {BASIS_WORDS[now.basis]}"
+    yield from page.line(throughput_label(plan.task), rate_text(now.value), change)
 
 
 def _assumed(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from planner.cli.emit.measuring import FORMS, Form, Job, written
-from planner.cli.emit.names import SKY_NAMES
+from bench.protocol import SUITES
+from planner.cli.bench.elsewhere import suite_elsewhere, write_job
+from planner.cli.emit.measuring import FORMS, Form
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 
@@ -24,11 +25,8 @@ if TYPE_CHECKING:
     from planner.observe.benchmark.process import BenchRun
     from planner.session import Session
 
-SUITES = ("quick", "standard", "study", "collectives", "smoke")
-FIRST_GPUS = 3
-"""Of a plan, to be measured elsewhere."""
 GPUS_A_NODE = 8
-"""Of nodes that are measured together, where nobody says."""
+"""GPUs of a node that is measured together with others, unless --ranks says."""
 WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "no-peers"}
 """Failures that another option would have avoided."""
 
@@ -115,7 +113,7 @@ def bench(
         chosen = None if ctx.get_parameter_source("suite") is click.core.ParameterSource.DEFAULT else suite
         over = nodes is not None and nodes > 1
         spread = (ranks or (GPUS_A_NODE if over else 1), nodes or 1)
-        return _emit(invocation, emit, _suite_elsewhere(chosen, over=over), gpus, preset, model, spread)
+        return write_job(invocation.session(), emit, suite_elsewhere(chosen, over=over), gpus, preset, model, spread)
     of_study = {"--axis": axis, "--depth-law": depth_law, "--vocabulary": vocabulary}
     _check_combination(suite, gpus, nodes, model, preset, of_study)
     rank = _rank(suite)
@@ -138,13 +136,6 @@ def bench(
         restarts=rank is None,
     )
     return _measure(session, request, as_json=as_json)
-
-
-def _suite_elsewhere(chosen: str | None, *, over: bool) -> str:
-    """The suite of a job for other machines, `over` several nodes or not; raises `UsageError` for one that nodes do not share."""
-    if over and chosen not in (None, "collectives"):
-        raise click.UsageError(f"--nodes measures what nodes do together: the suite collectives, not {chosen}.")
-    return chosen or ("collectives" if over else "standard")
 
 
 def _check_combination(
@@ -190,7 +181,7 @@ def _worker_options(
 
 
 def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
-    """Run it to its end, telling of it as it goes; the exit code."""
+    """Run it to its end, reporting as it goes; returns the exit code."""
     from planner.cli.bench.narrator import Narrator
     from planner.observe.benchmark.process import BenchRun
 
@@ -199,42 +190,6 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
     for warning in session.store.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return _exit_code(last)
-
-
-def _emit(
-    invocation: Invocation,
-    form: Form,
-    suite: str,
-    gpus: tuple[str, ...],
-    preset: str | None,
-    model: str | None,
-    spread: tuple[int, int],
-) -> int:
-    """Write a job for the named GPUs, or those the plan ranks first, to stdout; `spread`: (GPUs of a node, nodes)."""
-    from planner.paths import DEFAULT_PRESET
-
-    session = invocation.session()
-    if model is not None:
-        session.architecture(model)
-    named = [session.gpus.find(name).name for name in gpus]
-    if not named:
-        found = session.plan(session.presets.load(preset or DEFAULT_PRESET).workload, levers=False)
-        rented = [row.gpu for row in found.rows if row.rank and not row.here]
-        named = [name for name in dict.fromkeys(rented) if form != "sky" or name in SKY_NAMES][:FIRST_GPUS]
-    if not named:
-        print("nothing in the plan to rent: name a GPU with --gpu", file=sys.stderr)
-        return ExitCode.NOTHING_FOUND
-    parts = [session.gpus.find(name) for name in named]
-    like = [part for part in parts if part.vendor == parts[0].vendor] if form == "kubernetes" else parts
-    if len(like) < len(parts):
-        print(
-            f"left out, of another vendor than {parts[0].name}: {', '.join(p.name for p in parts if p not in like)}",
-            file=sys.stderr,
-        )
-    drivers = tuple(name for part in like for name in part.nvml_names)
-    job = Job(tuple(part.name for part in like), suite, model, *spread, vendor=parts[0].vendor, products=drivers)
-    sys.stdout.write(written(form, job))
-    return ExitCode.ANSWERED
 
 
 def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | None]:
@@ -268,7 +223,7 @@ async def _follow(run: BenchRun, narrator: Narrator) -> Finished | Failed:
         loop.add_signal_handler(number, lambda: stopping.append(loop.create_task(run.stop())))
     try:
         async for event in run.events():
-            narrator.tell(event)
+            narrator.report(event)
             if isinstance(event, Finished | Failed):
                 return event
     finally:

@@ -1,4 +1,4 @@
-"""What `gpu-planner bench` says while it measures: results on stdout, progress on stderr."""
+"""Output of `gpu-planner bench` while it measures: results on stdout, progress on stderr."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class Narrator:
-    """Says what happens: measurements on stdout, all else on stderr."""
+    """Prints measurements to stdout and everything else to stderr."""
 
     def __init__(self, *, as_json: bool, measured: Callable[[Measurement], Prediction | None]) -> None:
-        """`measured` is told every result, and gives what had been predicted."""
+        """`measured` takes every result and returns what had been predicted of it."""
         self._as_json = as_json
         self._measured = measured
         self._redraws = sys.stderr.isatty()
         """Whether a line of progress can be written over."""
 
-    def tell(self, event: Event) -> None:
-        """Say one event."""
+    def report(self, event: Event) -> None:
+        """Print one event."""
         from planner.observe.benchmark import events as happened
 
         match event:

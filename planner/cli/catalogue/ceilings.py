@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, basis_option, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.units import UNKNOWN, bytes_text, digits, percent_text, si_text
 
@@ -24,13 +24,7 @@ MOST_SOURCE = 100
 
 @click.command()
 @click.argument("gpu", required=False)
-@click.option(
-    "--basis",
-    type=click.Choice(["measured", "spec"]),
-    default="measured",
-    show_default=True,
-    help="With measurements, or without them.",
-)
+@basis_option
 @json_option
 @pass_invocation
 def ceilings(invocation: Invocation, gpu: str | None, basis: Literal["measured", "spec"], as_json: bool) -> int:
@@ -76,8 +70,8 @@ def _print_summary(reports: list[CeilingReport]) -> None:
     rows = []
     for one in reports:
         fit = f"±{percent_text(one.residual_median)}" if one.residual_median is not None else UNKNOWN
-        told = [f"{line.name} {change_text(line)}" for line in one.lines if line.before is not None and line.basis == "measured"]
-        rows.append((one.gpu, str(one.measurements or UNKNOWN), fit, "; ".join(told) or "nothing: not measured"))
+        changed = [f"{line.name} {change_text(line)}" for line in one.lines if line.before is not None and line.basis == "measured"]
+        rows.append((one.gpu, str(one.measurements or UNKNOWN), fit, "; ".join(changed) or "nothing: not measured"))
     print_columns(heads, rows, numeric=("points",))
 
 

@@ -51,7 +51,7 @@ PRICES = (
     ("1 year $/h", "reserved_1y_usd_per_h"),
     ("3 years $/h", "reserved_3y_usd_per_h"),
 )
-"""Of the whole instance; a column that no offer has is left out."""
+"""Prices of the whole instance; a column that no offer has is left out."""
 
 
 def _print_offers(found: Sequence[Offer], own: Sequence[Offer], as_json: bool) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from planner.cli.exits import ExitCode, tell_problems
+from planner.cli.exits import ExitCode, print_problems
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
@@ -38,7 +38,7 @@ def list_presets(invocation: Invocation, as_json: bool) -> int:
         heads = ("preset", "task", "origin", "title")
         print_columns(heads, [(preset.name, preset.workload.task, preset.origin, preset.workload.title) for preset in loaded])
     if unusable:
-        tell_problems(UserError(unusable))
+        print_problems(UserError(unusable))
         return ExitCode.WRONG_INPUT
     return ExitCode.ANSWERED
 

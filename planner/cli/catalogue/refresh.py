@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from planner.hardware.prices.refresh import Refreshed
 
 NAMED = 6
-"""Unknown accelerators named in the summary; `--json` has all."""
+"""Unknown accelerators listed in the summary; `--json` lists all."""
 
 
 @click.command()

@@ -24,19 +24,19 @@ NAME = "gpu-planner"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to measure there."""
+    """A job that measures."""
 
     gpus: tuple[str, ...]
     """Canonical names, the most wanted first."""
     suite: str
     model: str | None = None
     count: int = 1
-    """GPUs of one machine; two or more measure collectives too."""
+    """GPUs of a machine; two or more measure collectives too."""
     nodes: int = 1
     """Machines of one job; two or more measure what they do together."""
     vendor: str = "NVIDIA"
     products: tuple[str, ...] = ()
-    """What the drivers of `gpus` call them."""
+    """Names that drivers give `gpus`."""
 
     @property
     def bench(self) -> str:
@@ -129,7 +129,7 @@ def _slurm(job: Job) -> str:
 
 
 def slurm_directives(name: str, gpus: int, count: int, limit: str | None) -> list[str]:
-    """Of a job of `count` nodes with `gpus` GPUs each; one task a node, which starts the others. `limit`: None, the site's own."""
+    """The directives of a job on `count` nodes of `gpus` GPUs, one task a node; `limit`: its time, None for the site's own."""
     return [
         f"#SBATCH --job-name={name}",
         f"#SBATCH --gres=gpu:{gpus}",
@@ -157,8 +157,8 @@ def on_every_node(lines: Sequence[str]) -> list[str]:
 
 def _docker(job: Job) -> str:
     if job.nodes > 1:
-        told = "a Dockerfile is of one machine; sky, slurm and kubernetes write jobs over several nodes."
-        raise UserError(Problem("--emit", "docker", told))
+        only = "a Dockerfile is of one machine; sky, slurm and kubernetes write jobs over several nodes."
+        raise UserError(Problem("--emit", "docker", only))
     steps = "; ".join(_measuring(job, f" --out /out/{RESULT}"))
     lines = [
         f"# Measures the GPU of the machine it runs on ({', '.join(job.gpus)} were asked for). In a clone of gpu-planner:",

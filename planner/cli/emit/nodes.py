@@ -1,9 +1,9 @@
-"""Who is who among the nodes of a job, in shell: NODES, NODE_RANK, HEAD and PORT from what each tool tells its nodes."""
+"""Shell that gives each node of a job NODES, NODE_RANK, HEAD and PORT, from the variables of each tool."""
 
 from __future__ import annotations
 
 PORT = 29500
-"""Where the first node listens for the others; torchrun's default."""
+"""Port on which the first node listens for the others; torchrun's default."""
 SKY = (
     'NODES="$SKYPILOT_NUM_NODES"',
     'NODE_RANK="$SKYPILOT_NODE_RANK"',
@@ -16,9 +16,9 @@ SLURM_JOB = (
     f'PORT="$(({PORT} + SLURM_JOB_ID % 10000))"',
     "export HEAD PORT",
 )
-"""Once, before srun; jobs that share a node get ports of their own."""
+"""Run once, before srun; jobs that share a node get ports of their own."""
 SLURM_NODE = ('NODES="$SLURM_NNODES"', 'NODE_RANK="$SLURM_NODEID"')
-"""On each node, under srun."""
+"""Run on each node, under srun."""
 
 
 def kubernetes(name: str, nodes: int, rank: str, service: str) -> tuple[str, ...]:

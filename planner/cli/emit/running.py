@@ -35,12 +35,12 @@ class Running:
     """One kind of machine, how many, and what each of them does."""
 
     name: str
-    """Of the job: letters, digits and dashes."""
-    told: tuple[str, ...]
+    """Name of the job: letters, digits and dashes."""
+    comments: tuple[str, ...]
     """What it is, for people, a line each."""
     gpu: Gpu
     gpus: int
-    """Of one machine."""
+    """GPUs of one machine."""
     nodes: int
     """Machines that work together."""
     replicas: int
@@ -53,7 +53,7 @@ class Running:
     server: str = ""
     """Engine of a service."""
     port: int | None = None
-    """Of a service."""
+    """Port of a service; None for training."""
     limit_s: float | None = None
 
 
@@ -66,7 +66,7 @@ def written(form: Form, plan_name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id
 
 
 def _job_name(plan_name: str) -> str:
-    """As all three accept it: a letter first, then lower-case letters, digits and dashes."""
+    """A name that all three tools accept: a letter, then lower-case letters, digits and dashes."""
     plain = re.sub(r"[^a-z0-9]+", "-", plan_name.casefold()).strip("-")[:40].strip("-")
     return plain if plain[:1].isalpha() else f"plan-{plain}".strip("-")
 
@@ -87,14 +87,14 @@ def _training(name: str, row: PlanRow, job: Job, gpu: Gpu) -> Running:
     start = (
         nodes.torchrun(per_node, PROGRAM) if layout.nodes > 1 else f"torchrun --standalone --nproc-per-node {per_node} {PROGRAM}"
     )
-    told = (
+    comments = (
         *_heading(name, row, gpu),
         "The program is yours: TRAIN names it (train.py). What it has to do for the plan to hold stands in GPU_PLANNER_LAYOUT.",
     )
     wanted = row.job_h.high * 3600 if row.job_h else None
     export = f"export GPU_PLANNER_LAYOUT={shlex.quote(_layout_text(layout, job))}"
     lines = (export, start)
-    return Running(name, told, gpu, per_node, layout.nodes, 1, lines, ("torch",), TRAINING_IMAGE, limit_s=wanted)
+    return Running(name, comments, gpu, per_node, layout.nodes, 1, lines, ("torch",), TRAINING_IMAGE, limit_s=wanted)
 
 
 def _layout_text(layout: LayoutAnswer, job: Job) -> str:
@@ -120,13 +120,13 @@ def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str) -> Runnin
             f"{layout.dp} replicas over nodes, each of {replica} GPUs over several itself, or GPUs that do not fill their nodes; "
             "of services over nodes one replica is written (targets or max_gpus that leave dp = 1)"
         )
-    told = (*_heading(name, row, gpu), *service.notes(job))
+    comments = (*_heading(name, row, gpu), *service.notes(job))
     lines = tuple(service.lines(job, row, spread, hub_id))
     image = service.IMAGES.get(gpu.vendor, "")
     installed = (service.INSTALLED,) if gpu.vendor == "NVIDIA" else ()
     server = job.engine.label
     return Running(
-        name, told, gpu, spread.gpus, spread.nodes, spread.replicas, lines, installed, image, server=server, port=service.PORT
+        name, comments, gpu, spread.gpus, spread.nodes, spread.replicas, lines, installed, image, server=server, port=service.PORT
     )
 
 
@@ -162,7 +162,7 @@ def _sky(run: Running) -> str:
     end = f"sky serve down {run.name}" if balanced else f"sky down {run.name}"
     probe = ["service:", "  readiness_probe: /v1/models", f"  replicas: {run.replicas}"] if balanced else []
     lines = [
-        *(f"# {line}" for line in run.told),
+        *(f"# {line}" for line in run.comments),
         f"# Save it as {run.name}.yaml beside what it runs, then: {start}{' --env HF_TOKEN' if served else ''}",
         f"# It costs money until: {end}",
         f"name: {run.name}",
@@ -205,7 +205,7 @@ def _slurm(run: Running) -> str:
     install = [f"  {line}" for line in _installing(run, '"$VENV"')]
     lines = [
         "#!/bin/bash",
-        *(f"# {line}" for line in run.told),
+        *(f"# {line}" for line in run.comments),
         f"# What your site calls the GPU is its own: sbatch --gres=gpu:{site_name(run.gpu.name)}:{run.gpus} {run.name}.sbatch",
         *slurm_directives(run.name, run.gpus, run.nodes, _limit(run.limit_s)),
         "set -eu",
@@ -250,7 +250,7 @@ def _kubernetes(run: Running) -> str:
 
 
 def _kubernetes_head(run: Running) -> list[str]:
-    head = [*(f"# {line}" for line in run.told), f"# kubectl apply --filename {run.name}.k8s.yaml"]
+    head = [*(f"# {line}" for line in run.comments), f"# kubectl apply --filename {run.name}.k8s.yaml"]
     if run.port is None:
         head.append(f"# The image has to hold the program, in its working folder: put its name for {run.image}.")
     else:

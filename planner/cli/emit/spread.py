@@ -15,7 +15,7 @@ class Spread:
     """Over machines."""
 
     gpus: int
-    """Of one machine."""
+    """GPUs of one machine."""
     nodes: int
     """Machines of one replica; more than one where it does not fit one of them."""
     replicas: int

@@ -1,4 +1,4 @@
-"""Copies of this process that take a part of its lines off it, each on a processor of its own.
+"""Copies of this process that answer a part of its lines, each on a processor of its own.
 
 A copy lives as long as its pipes: it ends with the process that made it, however that ends.
 """
@@ -12,29 +12,32 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 Lines = list[bytes]
 MOST_FORKS = 3
 """More copies share so little that making them pays for few."""
 FEWEST_LINES = 768
-"""So many at once are worth copies, which take some ten milliseconds to make."""
-SIZE_BYTES = 8
-"""A message begins with its length."""
+"""Fewer lines at once are not worth copies, which take some ten milliseconds to make."""
 
 
 def spare_processors() -> int:
-    """Copies that would find a processor to run on; 0 where a process cannot be copied in safety."""
+    """Copies that would find a processor to run on; 0 where processes cannot be copied safely."""
     if sys.platform != "linux":
         return 0
     return min(MOST_FORKS, len(os.sched_getaffinity(0)) - 1)
 
 
 class Fork:
-    """A copy of this process that calls `answer` with the lines it is asked. Raises OSError where none can be made."""
+    """A copy of this process that calls `answer` with the lines it is sent. Raises OSError where none can be made."""
 
     def __init__(self, answer: Callable[[Lines], bytes], older: Sequence[Fork]) -> None:
-        asked, self._ask = os.pipe()
-        self._told, tell = os.pipe()
+        from multiprocessing.connection import Pipe
+
+        self.pipe, other_end = Pipe()
         sys.stdout.flush()
         gc.freeze()  # what is there stays where it is, and shared
         try:
@@ -42,34 +45,30 @@ class Fork:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process = os.fork()
         except OSError:
-            for pipe in (asked, tell, *self.pipes):
-                os.close(pipe)
+            self.pipe.close()
+            other_end.close()
             raise
         if not self._process:
-            _serve(answer, asked, tell, [pipe for one in (*older, self) for pipe in one.pipes])
-        os.close(asked)
-        os.close(tell)
+            _serve(answer, other_end, [one.pipe for one in (*older, self)])
+        other_end.close()
 
-    @property
-    def pipes(self) -> tuple[int, int]:
-        """The ends of this process."""
-        return self._ask, self._told
+    def send(self, lines: Lines) -> None:
+        """Hand over `lines`, whose answers `receive` returns."""
+        with contextlib.suppress(ConnectionError):  # `receive` will see that the copy is gone
+            self.pipe.send_bytes(b"\n".join(lines))
 
-    def ask(self, lines: Lines) -> None:
-        """Hand over `lines`, whose answers `told` returns."""
-        with contextlib.suppress(BrokenPipeError):  # `told` will see that it is gone
-            _send(self._ask, b"\n".join(lines))
-
-    def told(self) -> bytes | None:
-        """The answers to the lines asked last, once they are there; None if the copy has ended."""
-        return _receive(self._told)
+    def receive(self) -> bytes | None:
+        """The answers to the lines sent last, once they are there; None if the copy has ended."""
+        try:
+            return self.pipe.recv_bytes()
+        except (EOFError, ConnectionError):
+            return None
 
     def end(self) -> None:
-        """The copy ends, whatever it is at."""
+        """End the copy, whatever it is at."""
         os.kill(self._process, signal.SIGKILL)
         os.waitpid(self._process, 0)
-        for pipe in self.pipes:
-            os.close(pipe)
+        self.pipe.close()
 
 
 class Shared:
@@ -93,17 +92,17 @@ class Shared:
         each = -(-len(lines) // (1 + len(self._forks)))
         own, *parts = [lines[begin : begin + each] for begin in range(0, len(lines), each)]
         for fork, part in zip(self._forks, parts, strict=False):
-            fork.ask(part)
+            fork.send(part)
         yield self._answer(own)
         for fork, part in zip(self._forks, parts, strict=False):
-            told = fork.told()
-            if told is None:  # it was killed: what it was asked is answered here, and so is all that comes after
+            answers = fork.receive()
+            if answers is None:  # it was killed: its part is answered here, and so is all that comes after
                 self._wanted = 0
-                told = self._answer(part)
-            yield told
+                answers = self._answer(part)
+            yield answers
 
     def end(self) -> None:
-        """No copy is left."""
+        """End every copy."""
         while self._forks:
             self._forks.pop().end()
 
@@ -134,39 +133,18 @@ def _uninterrupted() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def _serve(answer: Callable[[Lines], bytes], asked: int, tell: int, others: Sequence[int]) -> None:
-    """Answer until nobody asks any more, then end this process; what goes wrong is for the one that made it to find and say."""
+def _serve(answer: Callable[[Lines], bytes], pipe: Connection, others: Sequence[Connection]) -> None:
+    """Answer until the other end is closed, then end this process; a failure is for the process that made it to find and say."""
     code = 1
     try:
-        for pipe in others:  # whose ends have to be seen
-            os.close(pipe)
+        for other in others:  # their ends have to be seen
+            other.close()
         nowhere = os.open(os.devnull, os.O_RDWR)
         for standard in range(3):  # whoever waits for the end of these waits for the first process alone
             os.dup2(nowhere, standard)
-        while (lines := _receive(asked)) is not None:
-            _send(tell, answer(lines.split(b"\n")))
+        with contextlib.suppress(EOFError):
+            while True:
+                pipe.send_bytes(answer(pipe.recv_bytes().split(b"\n")))
         code = 0
     finally:
         os._exit(code)
-
-
-def _send(pipe: int, message: bytes) -> None:
-    rest = memoryview(len(message).to_bytes(SIZE_BYTES, "big") + message)
-    while rest:
-        rest = rest[os.write(pipe, rest) :]
-
-
-def _receive(pipe: int) -> bytes | None:
-    """The next message; None where it never came, or not all of it."""
-    size = _exactly(pipe, SIZE_BYTES)
-    return None if size is None else _exactly(pipe, int.from_bytes(size, "big"))
-
-
-def _exactly(pipe: int, count: int) -> bytes | None:
-    received = bytearray()
-    while len(received) < count:
-        block = os.read(pipe, min(count - len(received), 1 << 20))
-        if not block:
-            return None
-        received += block
-    return bytes(received)

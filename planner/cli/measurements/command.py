@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.measurements.selection import chosen, chosen_by, fits, named
 from planner.cli.terminal.sections import print_card, print_columns, print_json
-from planner.errors import Problem, UserError, nearest_names
-from planner.hardware.measurements.measurement import UNITS, Measurement, MeasurementKind, Origin
-from planner.present.measurement import value_text
-from planner.units import UNKNOWN, bytes_text, percent_text, si_text
+from planner.errors import Problem, UserError
+from planner.hardware.measurements.measurement import UNITS, Measurement
+from planner.present.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
 
 if TYPE_CHECKING:
     from planner.session import Session
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-
-def chosen_by(command: Decorated) -> Decorated:
-    """Add the options that choose measurements."""
-    options = (
-        click.option("--device", metavar="NAME", help="Of this GPU or CPU only."),
-        click.option("--run", metavar="ID", help="Of this run only."),
-        click.option("--suite", metavar="NAME", help="Of this suite only."),
-        click.option("--kind", type=click.Choice(get_args(MeasurementKind)), help="Of this kind only."),
-        click.option("--origin", type=click.Choice(get_args(Origin)), help="Your own, imported, or shipped with the program."),
-        click.option("--quarantined", is_flag=True, help="Only those that are not believed."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @click.group(cls=DefaultGroup, default="list")
@@ -82,7 +67,10 @@ def show_measurement(invocation: Invocation, name: str, as_json: bool) -> int:
         return ExitCode.ANSWERED
     for one in found:
         run = runs.get(one.run)
-        print_card(f"{one.id}  {one.point}", _facts(one) | _environment(run.environment if run else {}, whole=len(found) == 1))
+        print_card(
+            f"{one.id}  {one.point}",
+            measurement_facts(one) | environment_facts(run.environment if run else {}, whole=len(found) == 1),
+        )
     return ExitCode.ANSWERED
 
 
@@ -161,7 +149,7 @@ def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: 
     if not names and not any(wanted.values()):
         raise click.UsageError("Name what to remove: an ID, or an option that chooses (--run, --device, --quarantined, …).")
     session = invocation.session()
-    found = [one for one in (named(session, names) if names else chosen(session, **wanted)) if _fits(one, **wanted)]
+    found = [one for one in (named(session, names) if names else chosen(session, **wanted)) if fits(one, **wanted)]
     shipped = [one for one in found if one.origin == "shipped"]
     if shipped and names:
         raise UserError([Problem(one.id, "", f"{one.point} of {one.device} came with the program.") for one in shipped])
@@ -181,52 +169,11 @@ def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: 
     return ExitCode.ANSWERED
 
 
-def chosen(session: Session, **wanted: Any) -> list[Measurement]:
-    """The measurements that the options choose: shipped ones first, then in the order they came."""
-    if (device := wanted.get("device")) is not None:
-        part = session.part_named(device)
-        wanted["device"] = part.name if part else device
-    return [one for one in (*session.shipped, *session.store.all()) if _fits(one, **wanted)]
-
-
-def _fits(one: Measurement, **wanted: Any) -> bool:
-    if wanted.get("quarantined") and not one.quarantine:
-        return False
-    names = ("device", "run", "suite", "kind", "origin")
-    return all(wanted.get(name) is None or getattr(one, name) == wanted[name] for name in names)
-
-
-def named(session: Session, names: Iterable[str]) -> list[Measurement]:
-    """The measurements of these ids, or of the runs of these ids; raises `UserError` with the nearest."""
-    every = [*session.shipped, *session.store.all()]
-    found: dict[str, Measurement] = {}
-    problems = []
-    for name in names:
-        those = [one for one in every if name in {one.id, one.run}]
-        if not those:
-            near = nearest_names(name, dict.fromkeys(word for one in every for word in (one.id, one.run)))
-            problems.append(Problem("", "ID", f"{name!r} is no measurement and no run.", near))
-        found |= {one.id: one for one in those}
-    if problems:
-        raise UserError(problems)
-    return list(found.values())
-
-
 def as_object(one: Measurement) -> dict[str, Any]:
     """A measurement with its id and unit."""
     import msgspec
 
     return {"id": one.id, **msgspec.to_builtins(one), "unit": UNITS[one.kind]}
-
-
-def state_of(one: Measurement) -> str:
-    """Its status, or that it is not believed."""
-    return "quarantined" if one.quarantine else one.status
-
-
-def note_of(one: Measurement) -> str:
-    """Why it is not believed, or what was odd about it."""
-    return one.quarantine or one.detail
 
 
 def counted(number: int) -> str:
@@ -246,31 +193,6 @@ def private_words() -> Sequence[str]:
     except (KeyError, OSError):  # a user id without a name
         user = ""
     return [host, host.partition(".")[0], os.uname().nodename if hasattr(os, "uname") else "", user, str(Path.home())]
-
-
-def _facts(one: Measurement) -> dict[str, str]:
-    low_high = f"{si_text(one.low, one.unit)} … {si_text(one.high, one.unit)}" if one.low and one.high else ""
-    return {
-        "device": one.device,
-        "value": value_text(one) if one.value is not None else UNKNOWN,
-        "95 % interval": low_high if one.kind != "memory" else "",
-        "spread": f"{percent_text(one.spread)} between the quartiles" if one.spread is not None else "",
-        "samples": f"{one.samples} in {one.rounds} rounds" if one.rounds > 1 else str(one.samples or ""),
-        "status": " ".join(filter(None, (one.status, one.detail))),
-        "quarantine": one.quarantine,
-        "origin": one.origin,
-        "suite": one.suite,
-        "run": one.run,
-        "taken": one.taken_at,
-        "fingerprint": one.fingerprint,
-        "peak memory": bytes_text(one.peak_memory_bytes) if one.peak_memory_bytes else "",
-        **{name: str(value) for name, value in one.parameters.items()},
-        **{name: str(value) for name, value in one.telemetry.items()},
-    }
-
-
-def _environment(facts: dict[str, Any], *, whole: bool) -> dict[str, str]:
-    return {f"env {name}": str(value) for name, value in facts.items() if value not in (None, [], {})} if whole else {}
 
 
 def _warn(session: Session) -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from planner.cli.emit.running import FORMS, Form, written
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.plan.settings import fields_of, name_sources, parse_settings
+from planner.cli.plan.asked import plan_command, ranked, workload_options
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
-from planner.errors import UserError
 from planner.present.command_line import PlanCommand
-from planner.workload.tasks import Objective, Workload
+from planner.workload.tasks import Workload
 
 if TYPE_CHECKING:
     from planner.session import Session
@@ -27,26 +26,10 @@ DEFAULT_ROWS = 20
 
 
 @click.command()
-@click.argument("preset", required=False)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Change one key of the workload (targets.p95_request_s=3); no value: choose for me.",
-)
-@click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Consider this GPU only (repeat for more).")
-@click.option("--objective", type=click.Choice(get_args(Objective)), help="What the ranking is by.")
+@workload_options
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="At most this many rows.")
-@click.option(
-    "--basis",
-    type=click.Choice(["measured", "spec"]),
-    default="measured",
-    show_default=True,
-    help="Use measurements, or vendor figures alone.",
-)
 @click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
-@click.option("--time", "operators", is_flag=True, help="Tell where the time goes, operator by operator: of the same rows.")
+@click.option("--time", "operators", is_flag=True, help="Itemise the time, operator by operator: of the same rows.")
 @click.option(
     "--emit", type=click.Choice(FORMS), help="Write what ranks first as a job: a SkyPilot task, an sbatch script, Kubernetes."
 )
@@ -55,17 +38,7 @@ DEFAULT_ROWS = 20
 @click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table.")
 @pass_invocation
 def plan(
-    invocation: Invocation,
-    preset: str | None,
-    settings: tuple[str, ...],
-    gpus: tuple[str, ...],
-    objective: str | None,
-    top: int | None,
-    basis: Literal["measured", "spec"],
-    memory: bool,
-    operators: bool,
-    emit: Form | None,
-    form: str | None,
+    invocation: Invocation, /, top: int | None, memory: bool, operators: bool, emit: Form | None, form: str | None, **given: Any
 ) -> int:
     """Rank GPUs, counts and layouts for the workload PRESET: a preset's name, or the path of a .toml file.
 
@@ -75,32 +48,21 @@ def plan(
         raise click.UsageError(f"--{'memory' if memory else 'time'} goes with the table or --json, not with --{form}.")
     if emit and (form or memory or operators):
         raise click.UsageError("--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory and --time out.")
-    changes = parse_settings(settings)
-    session = invocation.session()
-    from planner.paths import DEFAULT_PRESET
-
-    chosen = session.presets.load(preset or DEFAULT_PRESET)
-    if gpus:
-        changes["gpus_considered"] = list(gpus)
-    if objective:
-        changes["objective"] = objective
-    where = str(chosen.path)
-    try:
-        workload = session.workload(fields_of(chosen.workload, changes), where)
-        most = top or (None if form else DEFAULT_ROWS)
-        found = session.plan(workload, basis=basis, top=most, hints=True)
-    except UserError as wrong:
-        raise name_sources(wrong, settings, gpus, where) from wrong
+    session, command = invocation.session(), plan_command(invocation, **given)
+    preset, workload, found = ranked(session, command, top or (None if form else DEFAULT_ROWS))
     if emit:
-        return _emit(session, emit, chosen.name, workload, found)
+        return _emit(session, emit, preset, workload, found)
     if memory or operators:
 
         def details(row: PlanRow) -> dict[str, MemoryDetail | TimeDetail | None]:
-            time = session.time_detail(workload, row, basis=basis) if operators else None
-            return {"memory_detail": session.memory_detail(workload, row, basis=basis) if memory else None, "time_detail": time}
+            time = session.time_detail(workload, row, basis=command.basis) if operators else None
+            return {
+                "memory_detail": session.memory_detail(workload, row, basis=command.basis) if memory else None,
+                "time_detail": time,
+            }
 
         found = _detailed(found, workload, details, each=form == "json")
-    _write(found, form, PlanCommand(preset or DEFAULT_PRESET, settings, gpus, objective, invocation.config))
+    _write(found, form, command)
     return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
 
 
@@ -135,17 +97,17 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
 
 
 def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
-    """The plan on stdout in the form asked for, its notes on stderr."""
+    """Write the plan to stdout as `form`, its notes to stderr."""
     if form == "json":
         import msgspec
 
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     elif form == "csv":
-        from planner.present.as_csv import plan_csv
+        from planner.present.files.csv_text import plan_csv
 
         sys.stdout.write(plan_csv(found))
     elif form == "markdown":
-        from planner.present.document import markdown_table
+        from planner.present.files.document import markdown_table
         from planner.present.plan import plan_table
 
         sys.stdout.write(markdown_table(plan_table(found)) + "\n")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.cli.terminal.sections import STYLES, print_fitted, tell_left_out
+from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
 from planner.cli.terminal.text_table import TextTable, fitted
 from planner.present.cells import Table
 from planner.present.plan import legend, plan_table, reason, reasons
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
 
 MOST_COLUMNS_CUT = 2
-"""Where more would have to go, the reasons go below the table instead, and the columns return."""
+"""Where more columns would be left out, the reasons go below the table instead."""
 
 
 def print_plan(plan: Plan, out: Console) -> None:
@@ -32,7 +32,7 @@ def print_plan(plan: Plan, out: Console) -> None:
     if signs := legend(plan.rows):
         out.print(Text(signs, style="dim"))
     left_out = {column.id: column.title for column in fit.left_out}
-    tell_left_out([title for name, title in left_out.items() if name != "why"])
+    print_left_out([title for name, title in left_out.items() if name != "why"])
     if "why" in left_out:
         out.print(Text("\nWhy", style="bold"))
         for line in reasons(plan, limit_shown="limit" not in left_out):

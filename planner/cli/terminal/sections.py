@@ -107,7 +107,7 @@ def print_table(table: Table[Any], out: Console) -> None:
 
     fit = fitted(table, out.width)
     print_fitted(fit, [STYLES[table.style(item)] for item in table.items], out)
-    tell_left_out([column.title for column in fit.left_out])
+    print_left_out([column.title for column in fit.left_out])
 
 
 def print_fitted(table: TextTable, styles: Sequence[str], out: Console) -> None:
@@ -120,8 +120,8 @@ def print_fitted(table: TextTable, styles: Sequence[str], out: Console) -> None:
             out.print(Text(line, style=style), soft_wrap=True)
 
 
-def tell_left_out(titles: Sequence[str]) -> None:
-    """Say on stderr which columns a wider terminal would show."""
+def print_left_out(titles: Sequence[str]) -> None:
+    """Name the columns that a wider terminal would show, on stderr."""
     if titles:
         sys.stdout.flush()
         print(f"a wider terminal also shows: {', '.join(titles)}", file=sys.stderr)

@@ -58,7 +58,9 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
     elif form == "csv":
         validate_tables.write_csv(result, sys.stdout)
     elif form == "markdown":
-        validate_tables.write_markdown(result, sys.stdout)
+        from planner.present.files.document import as_markdown
+
+        sys.stdout.write(as_markdown(validate_tables.sections(result, on_terminal=False)))
     else:
         validate_tables.print_tables(result)
     if compared or own:

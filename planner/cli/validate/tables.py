@@ -1,8 +1,9 @@
-"""What `gpu-planner validate` found: as one structure, as text, as Markdown, as CSV."""
+"""Scores of predictions against measurements: as one structure, as tables, as CSV."""
 
 from __future__ import annotations
 
 import csv
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import msgspec
 
 import planner
 from planner.engine.validation import Comparison, Score, by_kind, by_source, worst
+from planner.present.cells import Points, Section, text_table
 from planner.schema import read_struct, read_toml
 from planner.units import UNKNOWN, digits, percent_text
 
@@ -84,13 +86,13 @@ def gathered(
 
 
 def known_reasons() -> tuple[Reason, ...]:
-    """Why sources are off, as far as somebody looked; the most telling first."""
+    """Reasons for the errors of sources, as far as they are known; the most specific first."""
     reasons = read_struct(_Reasons, read_toml(REASONS), REASONS.name).reason
     return tuple(sorted(reasons, key=lambda one: (one.framework is None) + (one.kind is None)))
 
 
 def reason_of(score: Score, reasons: Sequence[Reason]) -> str | None:
-    """The most telling reason that is about `score`; None where nobody looked."""
+    """The most specific reason that is about `score`; None where none is known."""
     return next((reason.text for reason in reasons if reason.fits(score)), None)
 
 
@@ -107,46 +109,43 @@ def cells(score: Score) -> list[str]:
     return [str(score.n), answered, *sizes, signed, inside, width]
 
 
-def tables(result: Validation) -> list[tuple[str, list[str], list[list[str]]]]:
-    """(title, heads, rows) of every table that has rows."""
-    named = [one.source or "" for one in result.worst]
+def sections(result: Validation, *, on_terminal: bool) -> list[Section]:
+    """The tables that have rows; the reasons of the worst scores in a column, on a terminal below their table."""
+    folder = f" ({result.folder}: {result.experiments} experiments)" if on_terminal else ""
+    worst = [[one.kind, one.source or "", one.framework or "not stated", *cells(one)] for one in result.worst]
+    reasons = [one.reason or "not looked into" for one in result.worst]
     found = [
-        ("By kind", ["kind", *HEADS], [[one.kind, *cells(one)] for one in result.kinds]),
-        ("By source", ["kind", "source", *HEADS], [[one.kind, one.source or "", *cells(one)] for one in result.sources]),
-        (
-            "Worst",
-            ["kind", "source", "framework", *HEADS, "why"],
-            [
-                [one.kind, source, one.framework or "not stated", *cells(one), one.reason or "not looked into"]
-                for one, source in zip(result.worst, named, strict=True)
-            ],
-        ),
-        ("Own measurements", ["kind", "device", *HEADS], [[one.kind, one.source or "", *cells(one)] for one in result.own]),
+        _section(f"By kind{folder}", ("kind",), [[one.kind, *cells(one)] for one in result.kinds]),
+        _section("By source", ("kind", "source"), [[one.kind, one.source or "", *cells(one)] for one in result.sources]),
+        _section("Worst", ("kind", "source", "framework"), worst, () if on_terminal else reasons),
+        _section("Own measurements", ("kind", "device"), [[one.kind, one.source or "", *cells(one)] for one in result.own]),
     ]
-    return [table for table in found if table[2]]
+    if on_terminal and worst:
+        lines = [f"{', '.join(row[:3])}: {reason}" for row, reason in zip(worst, reasons, strict=True)]
+        found[2] = Section("Worst", [*found[2].parts, Points(lines)], 3)
+    return [section for section, rows in zip(found, (result.kinds, result.sources, result.worst, result.own), strict=True) if rows]
+
+
+def _section(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], reasons: Sequence[str] = ()) -> Section:
+    if reasons:
+        return Section(
+            title, [text_table((*names, *HEADS, "why"), [[*r, why] for r, why in zip(rows, reasons, strict=True)], HEADS)], 3
+        )
+    return Section(title, [text_table((*names, *HEADS), rows, HEADS)], 3)
 
 
 def print_tables(result: Validation) -> None:
-    """Write the tables for a terminal, and on stderr what was not asked."""
-    import sys
+    """Write the tables to the terminal, and to stderr what was left out."""
+    from planner.cli.terminal.sections import console, print_sections
 
-    from planner.cli.terminal.sections import print_columns
-
-    for title, heads, rows in tables(result):
-        print(f"{title}{f' ({result.folder}: {result.experiments} experiments)' if title == 'By kind' else ''}")
-        bare = [row[:-1] if title == "Worst" else row for row in rows]
-        print_columns(heads[: len(bare[0])], bare, HEADS)
-        if title == "Worst":
-            for row in rows:
-                print(f"  {row[0]}, {row[1]}, {row[2]}: {row[-1]}")
-        print()
+    print_sections(sections(result, on_terminal=True), console())
     sys.stdout.flush()
     for line in remarks(result):
         print(line, file=sys.stderr)
 
 
 def remarks(result: Validation) -> list[str]:
-    """What was not asked or could not be answered, a line a kind."""
+    """What was left out or refused, a line a kind."""
     lines = []
     for words, counted in (
         ("rows not asked", result.not_asked),
@@ -154,21 +153,10 @@ def remarks(result: Validation) -> list[str]:
         ("own points left out", result.own_left_out),
     ):
         if counted:
-            told = [f"{reason} ({count})" for reason, count in list(counted.items())[:NOT_ASKED_SHOWN]]
-            more = len(counted) - len(told)
-            lines.append(f"{words}: {'; '.join(told)}{f'; {more} more reasons' if more > 0 else ''}.")
+            shown = [f"{reason} ({count})" for reason, count in list(counted.items())[:NOT_ASKED_SHOWN]]
+            more = len(counted) - len(shown)
+            lines.append(f"{words}: {'; '.join(shown)}{f'; {more} more reasons' if more > 0 else ''}.")
     return lines
-
-
-def write_markdown(result: Validation, out: TextIO) -> None:
-    """Write every table as a GitHub table under a heading."""
-    for title, heads, rows in tables(result):
-        right = {place for place, head in enumerate(heads) if head in HEADS}
-        out.write(f"### {title}\n\n")
-        out.write("| " + " | ".join(heads) + " |\n")
-        out.write("| " + " | ".join("---:" if place in right else "---" for place in range(len(heads))) + " |\n")
-        out.writelines("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
-        out.write("\n")
 
 
 def write_csv(result: Validation, out: TextIO) -> None:

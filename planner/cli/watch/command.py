@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import shutil
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +12,7 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import json_option
+from planner.cli.watch.readings import Readings
 from planner.cli.watch.source import Origin, origin_options
 from planner.errors import Problem, UserError
 from planner.units import MIB
@@ -21,12 +20,9 @@ from planner.units import MIB
 if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
     from planner.observe.telemetry.recording import Recorder
-    from planner.observe.telemetry.source import Telemetry
 
 UNBOUNDED_WIDTH = 200
 """Columns when stdout is no terminal."""
-WAIT_S = 0.5
-"""How often the wait for a snapshot looks for a source that stopped, and a table for one that went stale."""
 
 
 @click.command()
@@ -74,17 +70,17 @@ def watch(
     with ExitStack() as stack:
         recorder = stack.enter_context(_recorder(record, replay, limit_mib)) if record else None
         if once or prometheus:
-            snapshot = origin.once()
-            _keep(snapshot, recorder)
-            _print(snapshot, as_json=as_json, prometheus=prometheus)
+            reading = origin.once()
+            _keep(reading, recorder)
+            _print(reading, as_json=as_json, prometheus=prometheus)
             return ExitCode.ANSWERED
         if as_json or not sys.stdout.isatty():
-            for snapshot in _snapshots(stack, origin, interval_s):
+            for snapshot in filter(None, stack.enter_context(Readings(origin, interval_s))):
                 _keep(snapshot, recorder)
                 _print(snapshot, as_json=as_json)
                 sys.stdout.flush()
         else:
-            _show_live(stack, origin, interval_s, recorder)
+            _show_live(origin, interval_s, recorder)
     return ExitCode.ANSWERED
 
 
@@ -121,48 +117,19 @@ def _print(snapshot: Snapshot, *, as_json: bool, prometheus: bool = False) -> No
     Console(width=width, highlight=False).print(telemetry_text(snapshot, width))
 
 
-def _started(
-    stack: ExitStack, origin: Origin, interval_s: float, *, again: bool = False
-) -> tuple[Telemetry, queue.SimpleQueue[Snapshot]]:
-    arrived: queue.SimpleQueue[Snapshot] = queue.SimpleQueue()
-    telemetry = origin.stream(arrived.put, interval_s, again=again)
-    stack.callback(telemetry.stop)
-    telemetry.start()
-    return telemetry, arrived
-
-
-def _snapshots(stack: ExitStack, origin: Origin, interval_s: float) -> Iterator[Snapshot]:
-    """Readings to the end of the source; what ended it early is raised."""
-    telemetry, arrived = _started(stack, origin, interval_s)
-    while True:
-        try:
-            yield arrived.get(timeout=WAIT_S)
-        except queue.Empty:
-            if telemetry.failure is not None:
-                raise telemetry.failure from None
-            if telemetry.ended and arrived.empty():
-                return
-
-
-def _show_live(stack: ExitStack, origin: Origin, interval_s: float, recorder: Recorder | None) -> None:
+def _show_live(origin: Origin, interval_s: float, recorder: Recorder | None) -> None:
+    """A table that each reading replaces; how long it has been silent, where a reading is overdue."""
     from rich.console import Console
     from rich.live import Live
 
     from planner.cli.watch.table import telemetry_text
 
-    console = Console(highlight=False)
-    live = stack.enter_context(Live(console=console, auto_refresh=False))
-    telemetry, arrived = _started(stack, origin, interval_s, again=True)
-    while True:
-        try:
-            snapshot = arrived.get(timeout=WAIT_S)
-            _keep(snapshot, recorder)
-        except queue.Empty:
-            if telemetry.failure is not None:
-                raise telemetry.failure from None
-            if telemetry.ended and arrived.empty():
-                return
-            if telemetry.stale_for_s() is None or telemetry.latest is None:
-                continue
-            snapshot = telemetry.latest
-        live.update(telemetry_text(snapshot, console.width, stale_for_s=telemetry.stale_for_s()), refresh=True)
+    out = Console(highlight=False)
+    with Live(console=out, auto_refresh=False) as live, Readings(origin, interval_s, again=True) as readings:
+        for snapshot in readings:
+            stale_for_s = readings.telemetry.stale_for_s()
+            if snapshot is not None:
+                _keep(snapshot, recorder)
+            shown = snapshot or (readings.telemetry.latest if stale_for_s is not None else None)
+            if shown is not None:
+                live.update(telemetry_text(shown, out.width, stale_for_s), refresh=True)

@@ -12,6 +12,7 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, folder_options, json_option, pass_invocation
+from planner.cli.watch.readings import Readings
 from planner.cli.watch.source import Origin
 from planner.errors import Problem, UserError
 
@@ -24,7 +25,7 @@ DEFAULT_SECONDS = 30.0
 DEFAULT_FLEET_SECONDS = 3600.0
 INTERVAL_S = 1.0
 GRACE_S = 15.0
-"""Beyond the window, for a source that is slow to begin."""
+"""Waited for longer where a source is slow to begin."""
 
 
 @click.command()
@@ -138,26 +139,15 @@ def _window(session: Session, origin: Origin, seconds: float | None) -> tuple[li
 
 
 def _watched(origin: Origin, seconds: float) -> list[Snapshot]:
-    """Snapshots of `seconds`; a machine without a driver is not waited for."""
-    import queue
-
-    arrived: queue.SimpleQueue[Snapshot] = queue.SimpleQueue()
-    telemetry = origin.stream(arrived.put, INTERVAL_S)
-    telemetry.start()
+    """The readings of the next `seconds`; a machine without a driver is read once."""
     end_s = time.monotonic() + seconds
     snapshots: list[Snapshot] = []
     print(f"watching for {seconds:g} s …", file=sys.stderr)
-    try:
-        while time.monotonic() < end_s + (0 if snapshots else GRACE_S):
-            try:
-                snapshots.append(arrived.get(timeout=0.2))
-            except queue.Empty:
-                if telemetry.failure is not None:
-                    raise telemetry.failure from None
-            if snapshots and not snapshots[-1].devices:
+    with Readings(origin, INTERVAL_S) as readings:
+        for snapshot in readings:
+            snapshots += [snapshot] if snapshot is not None else []
+            if (snapshots and not snapshots[-1].devices) or time.monotonic() >= end_s + (0 if snapshots else GRACE_S):
                 break
-    finally:
-        telemetry.stop()
     if not snapshots:
         raise UserError(Problem("", "", f"nothing answered within {seconds + GRACE_S:g} s."))
     return snapshots

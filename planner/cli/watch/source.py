@@ -1,4 +1,4 @@
-"""Where a command's telemetry comes from: this machine, a recording, the demonstration, or an exporter."""
+"""The source of a command's telemetry: this machine, a recording, the demonstration, or an exporter."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What the command line asked for; nothing: this machine."""
+    """The source that the options name; without one, this machine."""
 
     replay: Path | None = None
     demo: bool = False
     source: str | None = None
     speed: float = 1.0
     processes: bool = False
-    """Tell who uses each GPU, which only this machine's driver does."""
+    """List who uses each GPU, which only this machine's driver knows."""
 
     def __post_init__(self) -> None:
-        """Raise `UserError` when more than one is asked for."""
+        """Raise `UserError` when more than one source is named."""
         given = [name for name, value in (("--replay", self.replay), ("--demo", self.demo), ("--source", self.source)) if value]
         if len(given) > 1:
             raise UserError(Problem("", "", f"{' and '.join(given)} exclude each other; give one."))
@@ -41,7 +41,7 @@ class Origin:
             raise UserError(Problem("--processes", "", f"only this machine's driver tells who uses a GPU; leave {given[0]} out."))
 
     def recording(self) -> Recording | None:
-        """The recording, where it is one; lines of it that cannot be read are told on stderr."""
+        """The recording, where it is one; lines that cannot be read are reported on stderr."""
         from planner.observe.telemetry.recording import read_demo, read_recording
 
         if not self.demo and self.replay is None:

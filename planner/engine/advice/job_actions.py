@@ -10,7 +10,7 @@ from planner.engine.advice.cheaper_gpu import changed
 from planner.engine.advice.diagnosis import SM_HIGH
 from planner.engine.answers.answer import Answer
 from planner.units import bytes_text, percent_text
-from planner.workload.tasks import Workload
+from planner.workload.tasks import Workload, trains
 
 EIGHT_BIT = ("fp8", "int8")
 CODE_AHEAD = "Larger batches, more workers that load data, CUDA graphs or torch.compile"
@@ -50,7 +50,7 @@ def quantise(case: Case) -> Iterator[Action]:
     workload = case.inputs.workload
     full = case.judgement.limiter == "memory capacity"
     if workload is not None and case.gpu is not None and case.here is not None:
-        if workload.task in {"train", "finetune"} or (workload.weight_dtype or "bf16") not in {"bf16", "fp16", "fp32"}:
+        if trains(workload.task) or (workload.weight_dtype or "bf16") not in {"bf16", "fp16", "fp32"}:
             return
         for stored in EIGHT_BIT:
             answer = changed(workload, case.gpu.name, case.inputs.estimate, weight_dtype=stored)
@@ -95,7 +95,7 @@ def checkpoint(case: Case) -> Iterator[Action]:
         text = "In training: activation checkpointing, about 40 % less memory for 20 to 30 % more time. In serving: fewer sequences at once."
         yield Action(kind="checkpoint", text=text, note="It keeps the job alive; it saves nothing by itself.")
         return
-    if workload.task not in {"train", "finetune"} or workload.checkpointing == "full" or case.gpu is None or case.here is None:
+    if not trains(workload.task) or workload.checkpointing == "full" or case.gpu is None or case.here is None:
         return
     answer = changed(workload, case.gpu.name, case.inputs.estimate, checkpointing="full")
     if answer is None or answer.memory_bytes is None or case.here.memory_bytes is None or not answer.step_s or not case.here.step_s:

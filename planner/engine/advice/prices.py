@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from planner.engine.evaluate.supply import cheapest_single_gpus
+from planner.engine.evaluate.offer_prices import cheapest_single_gpus
 from planner.hardware.prices.offers import Offer
 from planner.workload.tasks import Market
 

@@ -20,7 +20,7 @@ from planner.engine.advice.observation import Observed
 from planner.engine.advice.ownership import BreakEven, break_even
 from planner.engine.advice.prices import Quote, quotes
 from planner.engine.answers.answer import Answer
-from planner.engine.evaluate.supply import PRICE_FIELDS
+from planner.engine.evaluate.offer_prices import PRICE_FIELDS
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import HOURS_PER_MONTH
 from planner.workload.tasks import Market

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from planner.engine.answers.figure import Figure
-from planner.units import percent_text
 
 
 class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,17 +65,3 @@ class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
     def left_bytes(self) -> float:
         """Usable bytes that are left; below 0 where the candidate does not fit."""
         return self.usable_bytes - self.total_bytes
-
-    def ledger(self) -> list[tuple[str, float, str]]:
-        """(what, bytes, why) from the data sheet to what is left; steps that take nothing are left out."""
-        steps = [("on the data sheet", self.label_bytes, ""), ("for programs", self.capacity_bytes, self.capacity_source)]
-        if self.memory_fraction < 1:
-            share = self.capacity_bytes * self.memory_fraction
-            steps.append(("for the engine", share, f"its {percent_text(self.memory_fraction)} (memory_fraction)"))
-        if self.headroom > 0:
-            steps.append(("to be used", self.usable_bytes, f"{percent_text(self.headroom)} kept free (targets.headroom)"))
-        steps.append(("needed", self.total_bytes, f"{percent_text(self.total_bytes / self.usable_bytes)} of that"))
-        steps.append(("left" if self.left_bytes >= 0 else "too little by", abs(self.left_bytes), ""))
-        if self.host_bytes:
-            steps.append(("on the host", self.host_bytes, "for each GPU, what is offloaded"))
-        return steps

@@ -56,6 +56,17 @@ class ModelColumns(Columns):
     active_matrix: Floats
     final_vector: Floats
 
+    @property
+    def moe_share(self) -> Floats:
+        """Share of the layers that have routed experts."""
+        return self.moe_layers / self.layers
+
+    @property
+    def mean_ffn(self) -> Floats:
+        """Feed-forward width that a token passes in a layer, the mean over dense layers and those with experts."""
+        routed = self.experts_per_token * self.expert_ffn + self.shared_ffn
+        return self.ffn * (1 - self.moe_share) + routed * self.moe_share
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChipColumns(ChipNumbers[Floats], Columns):

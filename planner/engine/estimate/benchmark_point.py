@@ -17,9 +17,9 @@ from planner.engine.performance.operators.chip import Chip, chip_of
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.ceilings.ceilings import Ceilings
-from planner.hardware.ceilings.measured import Product, spread_of
+from planner.hardware.ceilings.products import products_of
 from planner.hardware.measurements.measurement import Measurement, Prediction
-from planner.workload.architecture import Architecture
+from planner.workload.architecture import Architecture, Models
 from planner.workload.study_models import model_of_point
 from planner.workload.tasks import Request
 
@@ -67,7 +67,7 @@ def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architect
         chip = chip_of(part, ceilings, dtype, stored)
         return with_measured_steps(chip, ceilings.train_points, architecture) if chip and ceilings.train_points else chip
 
-    (answer,) = estimate([request], lambda _: gpu, lambda given: architecture(given.model), find_chip)
+    (answer,) = estimate([request], lambda _: gpu, lambda given: Models(architecture(given.model)), find_chip)
     return _figure(point, answer) if isinstance(answer, Answer) else None
 
 
@@ -118,7 +118,7 @@ def _product(point: Measurement, ceilings: Ceilings) -> Figure | None:
     if reached is None or not point.flop or not point.value:
         return None
     memory = ceilings.bandwidth_bytes_per_s
-    product = Product(point.flop, point.bytes or 0.0, point.flop / point.value, spread_of(point))
+    (product,) = products_of([point])
     error = product.error(reached.value, ceilings.kernel_latency_s.value, memory.value, ceilings.knee)
     flop_s, bytes_s = product.flop / reached.value, product.moved_bytes / memory.value
     share = flop_s / (flop_s + bytes_s)

@@ -20,11 +20,11 @@ from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
 from planner.engine.job.resolve import resolve
-from planner.engine.performance.operators.chip import Chip, FindChip, joined_by
+from planner.engine.performance.operators.chip import Chip, FindChip, with_fabric
 from planner.engine.records.layout import Layout
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
-from planner.workload.architecture import Architecture
+from planner.workload.architecture import Models
 from planner.workload.tasks import Request
 
 
@@ -49,7 +49,7 @@ class _Prepared:
 def estimate(
     requests: Sequence[Request],
     find_gpu: Callable[[str], Gpu],
-    find_architecture: Callable[[Request], Architecture],
+    find_models: Callable[[Request], Models],
     chip: FindChip,
 ) -> list[Answer | UserError]:
     """One answer a request, in order; a request that cannot be used gets the `UserError` that says why."""
@@ -57,7 +57,7 @@ def estimate(
     by_kind: dict[str, dict[int, _Prepared]] = defaultdict(dict)
     for position, request in enumerate(requests):
         try:
-            prepared = _prepared(request, find_gpu(request.gpu), find_architecture(request), chip)
+            prepared = _prepared(request, find_gpu(request.gpu), find_models(request), chip)
         except UserError as error:
             answers[position] = error
             continue
@@ -71,9 +71,9 @@ def estimate(
     return answers
 
 
-def _prepared(request: Request, gpu: Gpu, architecture: Architecture, find_chip: FindChip) -> _Prepared | Answer:
+def _prepared(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> _Prepared | Answer:
     """`request` ready to be evaluated, or the answer that the GPU cannot run it; raises `UserError`."""
-    job = resolve(request, architecture, headroom=0.0)
+    job = resolve(request, models, headroom=0.0)
     reason = unsupported_reason(gpu, job)
     chip = None if reason else find_chip(gpu, job.dtype, job.stored)
     if chip is None:
@@ -81,7 +81,7 @@ def _prepared(request: Request, gpu: Gpu, architecture: Architecture, find_chip:
         reason = reason or f"{gpu.name} has no known {job.dtype} rate; it has {known}"
         return Answer(id=request.id, fits=False, reason=reason, bottleneck=None, assumed=dict(job.assumed))
     layout, assumed = layout_of_request(request, gpu, job)
-    return _Prepared(request, job, chip if request.fabric is None else joined_by(chip, request.fabric), layout, assumed)
+    return _Prepared(request, job, chip if request.fabric is None else with_fabric(chip, request.fabric), layout, assumed)
 
 
 def _answers(kind: str, prepared: Sequence[_Prepared]) -> list[Answer]:

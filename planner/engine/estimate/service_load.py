@@ -9,10 +9,10 @@ import numpy as np
 from planner.engine.columns import Floats, LayoutColumns
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.evaluate.request_rate import LATENCY_COLUMNS, latencies
+from planner.engine.evaluate.request_rate import with_simulated
 from planner.engine.job.job import Job
 from planner.engine.memory import memory_of
-from planner.engine.performance.disaggregated import asked_of, settled
+from planner.engine.performance.disaggregated import pool_demand, steady_layout
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.simulation.batching_rules import batching_rules
 from planner.engine.performance.simulation.iteration_time import iteration_time
@@ -25,8 +25,6 @@ SETTLING_STEPS = 12
 """Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
 SEEDS, MEASURED = 4, 100
 """Runs simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.evaluate.request_rate`."""
-WAITED = tuple(name for name in LATENCY_COLUMNS if not name.startswith("tpot"))
-"""Latencies that a request's wait for its admission is part of."""
 MOST_SEQUENCES = 65536.0
 """Sequences in flight on a replica that keeps no cache."""
 
@@ -44,14 +42,14 @@ def in_flight(candidates: Candidates) -> Candidates:
     sequences = np.where(rate > 0, 1.0, layout.sequences)
     for _ in range(SETTLING_STEPS):
         now = replace(table, layout=replace(layout, sequences=sequences))
-        seconds = serve_of(now, continuous=True).request_s
+        seconds = serve_of(now, continuous=True).request_s.mean
         sequences = np.where(rate > 0, np.clip(rate * seconds, 1.0, most), layout.sequences)
     return replace(candidates, layout=replace(layout, sequences=sequences))
 
 
 def in_flight_in_pools(candidates: Candidates) -> Candidates:
     """Disaggregated `candidates` with the sequences in flight on a decoding replica, and the pools that were left open."""
-    layout = settled(candidates.table(), _cached_sequences(candidates), asked_of(candidates.jobs, candidates.job_index))
+    layout = steady_layout(candidates.table(), _cached_sequences(candidates), pool_demand(candidates.jobs, candidates.job_index))
     return replace(candidates, layout=layout)
 
 
@@ -78,7 +76,8 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     admitted = e.candidates.layout.sequences * np.where(reserves > 0, 1.0, length / (length - job.output_tokens / 2))
     waiting = np.where(np.isfinite(wanted.sequences), np.maximum(wanted.sequences - admitted, 0.0), 0.0)
     wait_s = waiting / e.serve.requests_per_s
-    serve = replace(e.serve, **{name: getattr(e.serve, name) + wait_s for name in WAITED})
+    ttft_s, request_s = (latency.map(lambda seconds: seconds + wait_s) for latency in (e.serve.ttft_s, e.serve.request_s))
+    serve = replace(e.serve, ttft_s=ttft_s, request_s=request_s)
     jobs = [e.candidates.jobs[int(number)] for number in e.candidates.job_index]
     varied = np.array([not job.uniform_loop and _varies(job) for job in jobs])
     rows = np.flatnonzero(varied & e.memory.fits)
@@ -88,11 +87,8 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     load = replica_load(simulated, replicas, surge=np.array([job.workload.targets.burst for job in simulated]))
     table, most = e.table.take(rows), np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows]
     found = simulate(iteration_time(table), batching_rules(table, most), load, seeds=SEEDS, measured=MEASURED)
-    columns = {name: np.array(getattr(serve, name)) for name in LATENCY_COLUMNS}
-    for name, seconds in latencies(found).items():
-        known = ~found.saturated & np.isfinite(seconds)
-        columns[name][rows[known]] = seconds[known]
-    return replace(e, queue=queue_of(found, load.rate_per_s * replicas, rows, e.table.rows), serve=replace(serve, **columns))  # type: ignore[arg-type]  # the names are those of such columns
+    queue = queue_of(found, load.rate_per_s * replicas, rows, e.table.rows)
+    return replace(e, queue=queue, serve=with_simulated(serve, found, rows))
 
 
 def _varies(job: Job) -> bool:

@@ -8,7 +8,7 @@ from planner.engine.columns import Floats, LayoutColumns, Rows, Table
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.ranges import time_spread
 from planner.engine.memory import MemoryColumns, memory_of
-from planner.engine.performance.disaggregated import asked_of, pooled
+from planner.engine.performance.disaggregated import pool_demand, pool_times
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
 from planner.engine.performance.simulation.summary import Queue
 from planner.engine.performance.training import StepColumns, step_of
@@ -50,5 +50,5 @@ def evaluate(candidates: Candidates, memory: MemoryColumns | None = None, pass_g
         return Evaluated(candidates, table, memory, step, None, time_spread(candidates, table, step))
     serve, queue = serve_of(table, continuous=first.task == "serve"), None
     if first.workload.disaggregated and table.layout.prefill.any():
-        serve, queue = pooled(table, serve, asked_of(candidates.jobs, candidates.job_index))
+        serve, queue = pool_times(table, serve, pool_demand(candidates.jobs, candidates.job_index))
     return Evaluated(candidates, table, memory, None, serve, time_spread(candidates, table, serve), queue)

@@ -14,7 +14,7 @@ from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.training import step_of
 from planner.errors import UserError
 from planner.hardware.ceilings.ceilings import TrainPoint
-from planner.workload.architecture import Architecture
+from planner.workload.architecture import Architecture, Models
 from planner.workload.study_models import model_of_point
 from planner.workload.tasks import Recipe, Workload
 
@@ -53,6 +53,6 @@ def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str
     workload = Workload(
         model=str(given["model"]), task="train", engine="torch", recipe=recipe, dtype=None, micro_batch=batch, sequence=sequence
     )
-    job = replace(resolve(workload, model), dtype=chip.dtype)
+    job = replace(resolve(workload, Models(model)), dtype=chip.dtype)
     candidate = candidate_of(job, replace(chip, train_factor=1.0), LayoutAnswer(gpus=1, micro_batch=batch))
     return point.step_s / float(step_of(candidate.table()).step_s[0])

@@ -33,7 +33,7 @@ def formulas_share(chip: Chip) -> float:
 
 def seconds_of(timed: StepColumns | ServeColumns) -> Floats:
     """Seconds of one step, or of one request."""
-    return timed.step_s if isinstance(timed, StepColumns) else timed.request_s
+    return timed.step_s if isinstance(timed, StepColumns) else timed.request_s.mean
 
 
 def time_spread(candidates: Candidates, t: Table, timed: StepColumns | ServeColumns) -> Floats:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import product
 
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, LayoutColumns, Rows
+from planner.engine.columns.rows import joined
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.memory import memory_of
+from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.simulation.batching_rules import BatchingRules, batching_rules
 from planner.engine.performance.simulation.iteration_time import IterationTime, iteration_time
 from planner.engine.performance.simulation.load import Load, replica_load
 from planner.engine.performance.simulation.replicas import simulate, steady_state
-from planner.engine.performance.simulation.rows import joined
 from planner.engine.performance.simulation.summary import Summary, queue_of
 from planner.workload.tasks import Targets
 
@@ -41,9 +41,8 @@ HOPELESS = 1.5
 """Above this ratio to a limit with the most replicas asked of Little's law, no more replicas are simulated."""
 FEW_REPLICAS = 8
 """Up to this many, one less and one more are simulated instead."""
-LATENCIES, SHARES = ("ttft", "tpot", "request"), ("", "p50", "p95", "p99")
-LATENCY_COLUMNS = tuple("_".join(filter(None, (of, share, "s"))) for of, share in product(LATENCIES, SHARES))
-"""Names of the columns of `ServeColumns` that are latencies; without a share, the mean."""
+LATENCIES = ("ttft_s", "tpot_s", "request_s")
+"""What `ServeColumns` and `Summary` both tell of requests."""
 
 
 def served(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows]:
@@ -148,7 +147,7 @@ def _overshoot(summary: Summary, targets: Targets) -> Floats:
     """Largest ratio of a latency to its limit; infinite where the queue grows, 0 without limits."""
     over = np.where(summary.saturated, np.inf, 0.0)
     for limit in targets.latency_limits():
-        seconds = np.nan_to_num(getattr(getattr(summary, f"{limit.latency}_s"), limit.share), nan=0.0, posinf=np.inf)
+        seconds = np.nan_to_num(limit.of(summary), nan=0.0, posinf=np.inf)
         over = np.maximum(over, seconds / limit.seconds)  # one token has no time between tokens
     return over
 
@@ -181,14 +180,13 @@ def _with(e: Evaluated, row: Rows, replicas: Floats, summary: Summary, burst: fl
     again = evaluate(replace(candidates, layout=layout))
     assert again.serve is not None
     served_at = np.nextafter(rate, np.inf)  # so that all replicas together are not a rounding below the rate asked for
-    known = {name: np.where(np.isfinite(value), value, getattr(again.serve, name)) for name, value in latencies(summary).items()}
-    serve = replace(again.serve, requests_per_s=served_at, **known)  # type: ignore[arg-type]  # the names are those of such columns
-    return replace(again, serve=serve, queue=queue_of(summary, rate * replicas, np.arange(row.size), row.size))
+    every = np.arange(row.size)
+    serve = replace(with_simulated(again.serve, summary, every), requests_per_s=served_at)
+    return replace(again, serve=serve, queue=queue_of(summary, rate * replicas, every, row.size))
 
 
-def latencies(summary: Summary) -> dict[str, Floats]:
-    """The columns of `ServeColumns` that `summary` knows."""
-    return {
-        name: getattr(getattr(summary, f"{of}_s"), share or "mean")
-        for name, (of, share) in zip(LATENCY_COLUMNS, product(LATENCIES, SHARES), strict=True)
-    }
+def with_simulated(serve: ServeColumns, summary: Summary, index: Rows) -> ServeColumns:
+    """`serve` with the latencies of `summary`, where they are known, in its rows `index`."""
+    rows = serve.requests_per_s.size
+    known = {name: getattr(summary, name).spread(index, rows, np.nan).known_or(getattr(serve, name)) for name in LATENCIES}
+    return replace(serve, **known)

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from planner.engine.answers.plan import PlanRow
 from planner.engine.performance.operators.chip import FindChip
-from planner.errors import Problems, nearest_names
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
-from planner.workload.tasks import Market
-
-PRICE_FIELDS: Mapping[Market, str] = {
-    "on-demand": "on_demand_usd_per_h",
-    "spot": "spot_usd_per_h",
-    "reserved-1y": "reserved_1y_usd_per_h",
-    "reserved-3y": "reserved_3y_usd_per_h",
-}
-
-PricedOffer = tuple[float, Offer]
-"""(USD/h, the offer it is of)."""
 
 
 @dataclass(frozen=True)
@@ -55,39 +43,3 @@ class Supply:
     def _nvlink(self) -> dict[tuple[str, str, str, str], bool | None]:
         """NVLink of an offer by provider, instance, region and GPU; the first of several such offers counts."""
         return {(one.provider, one.instance, one.region, one.gpu): one.nvlink for one in reversed(self.offers)}
-
-
-def priced_offers(offers: Sequence[Offer], market: Market, providers: Collection[str] = ()) -> list[PricedOffer]:
-    """(USD/h of the instance, offer) of every offer that has a price in `market`.
-
-    `providers` restricts the offers (empty: all); raises `UserError` for one that has none.
-    """
-    if providers:
-        _check_providers(providers, {offer.provider for offer in offers})
-    field = PRICE_FIELDS[market]
-    return [
-        (price, offer)
-        for offer in offers
-        if (price := getattr(offer, field)) is not None and (not providers or offer.provider in providers)
-    ]
-
-
-def cheapest_single_gpus(offers: Sequence[Offer], market: Market, providers: Collection[str] = ()) -> dict[str, PricedOffer]:
-    """GPU -> (USD/h of one, offer): its cheapest offer of a single GPU, or where there is none the cheapest share of a larger."""
-    cheapest: dict[str, PricedOffer] = {}
-    for price, offer in priced_offers(offers, market, providers):
-        share = price / offer.gpus
-        known = cheapest.get(offer.gpu)
-        if known is None or (offer.gpus > 1, share) < (known[1].gpus > 1, known[0]):
-            cheapest[offer.gpu] = share, offer
-    return cheapest
-
-
-def _check_providers(names: Collection[str], known: set[str]) -> None:
-    problems = Problems()
-    for name in names:
-        if name not in known:
-            problems.add(
-                "providers", f"{name!r} is not a known provider; known: {', '.join(sorted(known))}.", nearest_names(name, known)
-            )
-    problems.raise_if_any()

@@ -1,4 +1,4 @@
-"""A workload with the architecture of its model, resolved once for each compute dtype."""
+"""A workload with the architectures of its models, resolved once for each compute dtype."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from planner.engine.answers.plan import PlanRow
 from planner.engine.job.job import Job
 from planner.engine.job.resolve import resolve
-from planner.workload.architecture import Architecture
+from planner.workload.architecture import Models
 from planner.workload.tasks import Dtype, Workload
 
 PLAN_HEADROOM = 0.1
@@ -21,8 +21,7 @@ class Task:
     """A workload that a plan is made for."""
 
     workload: Workload
-    architecture: Architecture
-    """Architecture of the workload's model, with those of its companions."""
+    models: Models
     _jobs: dict[str | None, Job] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def job(self, dtype: Dtype | None = None, where: str = "") -> Job:
@@ -33,7 +32,7 @@ class Task:
         chosen = self.workload.dtype or dtype
         if chosen not in self._jobs:
             workload = msgspec.structs.replace(self.workload, dtype=chosen)
-            self._jobs[chosen] = resolve(workload, self.architecture, where, headroom=PLAN_HEADROOM)
+            self._jobs[chosen] = resolve(workload, self.models, where, headroom=PLAN_HEADROOM)
         return self._jobs[chosen]
 
     def job_of(self, row: PlanRow) -> Job:

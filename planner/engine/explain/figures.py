@@ -12,7 +12,7 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.evaluate.ranges import FIRST_TOKEN_SPREAD, MODEL_SPREAD, STREAM_SPREAD, formulas_share
 from planner.engine.explain.row import Row
 from planner.engine.performance.prefill_decode.generation import ServeColumns
-from planner.engine.performance.simulation.summary import Queue
+from planner.engine.performance.prefill_decode.request_latency import Latency
 from planner.engine.performance.training import StepColumns
 
 ENERGY_FACTOR = 1.3
@@ -76,7 +76,7 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
         "bottleneck": _bottleneck(by_class, row(s.compute_bound)),
         "flop_per_token": row(s.flop_per_token),
         "prefill_s": figure(row(s.prefill_s)),
-        "ttft_s": _percentiles(row, s, "ttft", first),
+        "ttft_s": _percentiles(row, s.ttft_s, first),
         "requests_per_s": figure(requests),
         "tokens_per_s": figure(tokens),
         "tokens_per_s_per_gpu": figure(tokens / layout.gpus),
@@ -86,23 +86,22 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
     }
     if job.task == "prefill":
         return fields
-    tpot = row(s.tpot_s) if job.output_tokens > 1 else 0.0
+    tpot = row(s.tpot_s.mean) if job.output_tokens > 1 else 0.0
     if tpot > 0:
         stream = _stream_range(row, figure)
-        fields |= {"tpot_s": _percentiles(row, s, "tpot", stream), "decode_tokens_per_s": stream(1 / tpot)}
+        fields |= {"tpot_s": _percentiles(row, s.tpot_s, stream), "decode_tokens_per_s": stream(1 / tpot)}
     if queue is not None and queue.endless(row.number):
         del fields["ttft_s"]
     else:
-        fields["request_s"] = _percentiles(row, s, "request", figure)
+        fields["request_s"] = _percentiles(row, s.request_s, figure)
         if queue is not None and queue.measured(row.number):
-            fields["wait_s"] = _percentiles(row, queue, "wait", first)
+            fields["wait_s"] = _percentiles(row, queue.wait_s, first)
             fields["utilisation"] = figure(row(queue.utilisation)).capped(1.0)
     return fields | {"output_tokens_per_s": figure(tokens)}
 
 
-def _percentiles(row: Row, columns: ServeColumns | Queue, latency: str, figure: _Range) -> Percentiles:
-    mean, p50, p95, p99 = (figure(row(getattr(columns, f"{latency}{share}_s"))) for share in ("", "_p50", "_p95", "_p99"))
-    return Percentiles(mean=mean, p50=p50, p95=p95, p99=p99)
+def _percentiles(row: Row, latency: Latency, figure: _Range) -> Percentiles:
+    return Percentiles(**{share: figure(row(seconds)) for share, seconds in vars(latency).items()})
 
 
 def _stream_range(row: Row, figure: _Range) -> _Range:

@@ -1,6 +1,6 @@
 """Operators of one candidate: each with its shape, FLOPs, bytes and seconds, phase by phase.
 
-The seconds are those of `training.step_of` and `serving.serve_of`: products that are timed together (`operators.layer_products`)
+The seconds are those of `training.step_of` and `generation.serve_of`: products that are timed together (`forward_pass.layer_products`)
 share their time by what each would take alone, and the operators of a class in a phase add up to that class.
 """
 
@@ -14,24 +14,13 @@ import numpy as np
 from planner.engine.answers.time import Bound, Operator
 from planner.engine.columns import Floats, Table
 from planner.engine.job.job import Job
-from planner.engine.performance.operators.communication import hand_over_s, tensor_parallel_s
-from planner.engine.performance.operators.forward_pass import (
-    BETWEEN,
-    SCORE_BYTES,
-    Pass,
-    attended_tokens,
-    attention_s,
-    between_bytes,
-    cache_bytes,
-    distinct_experts,
-    head_product,
-    head_share,
-    latencies_s,
-    layer_products,
-    product_s,
-    quantise_s,
-)
+from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens, attention_s, cache_bytes
+from planner.engine.performance.operators.communication import layer_collectives_s, stage_handover_s
+from planner.engine.performance.operators.elementwise import ELEMENTWISE, elementwise_bytes, quantise_s
+from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass
+from planner.engine.performance.operators.launches import kernel_latencies_s
 from planner.engine.performance.operators.matrix_products import BACKWARD, FUSED_ATTENTION_BACKWARD, Gemm, pass_products
+from planner.engine.performance.operators.products import distinct_experts, head_products, head_share, layer_products, products_s
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting
@@ -39,7 +28,6 @@ from planner.engine.performance.training import LOSS_TRAFFIC_BYTES, StepColumns,
 
 LOSS_FORWARD = 10 / 24
 """Share of `LOSS_TRAFFIC_BYTES` that the forward pass moves: 16-bit logits read, FP32 copy and log-softmax written."""
-CLASSES = ("matmul", "attention", "elementwise", "head", "communication", "latency")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +64,13 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
     """The operators of one optimizer step; the table has one row."""
     factor, count = number(t.chip.train_factor), number(step.count)
     parts = list(_parts(t, job, step.one))
-    busy = {name: number(getattr(step.one, name)) * factor * count for name in CLASSES}
+    busy = {name: number(getattr(step.one, name)) * factor * count for name in DEVICE_CLASSES}
     exposed = number(step.by_class["launch"])
     factors = {name: {of: number(value) for of, value in by.items()} for name, by in phase_factors(t).items()}
     launches = sum(by["launch"] for by in factors.values())
     found: list[Operator] = []
     for name, by in factors.items():
-        seconds = {of: busy[of] * by[of] for of in CLASSES} | {"launch": exposed * by["launch"] / launches}
+        seconds = {of: busy[of] * by[of] for of in DEVICE_CLASSES} | {"launch": exposed * by["launch"] / launches}
         phase = _Phase(name, seconds, count, by | {"attention": _attention_work(name, by["attention"], job)})
         found += _operators(phase, parts, job)
         found += _loss(t, name, count, factor)
@@ -212,9 +200,9 @@ def _group_seconds(t: Table, rows: Floats, head_rows: Floats) -> dict[str, float
     layers = {"attention": np.ones(1), "mlp": 1 - moe, "experts": moe, "shared": moe}
     products = layer_products(t, rows)
     found = {
-        name: number(product_s(t, product)[0] * layers[name] * t.model.layers / t.layout.pp) for name, product in products.items()
+        name: number(products_s(t, product)[0] * layers[name] * t.model.layers / t.layout.pp) for name, product in products.items()
     }
-    return found | {"head": number(product_s(t, head_product(t, head_rows))[0] * head_share(t, head_rows))}
+    return found | {"head": number(products_s(t, head_products(t, head_rows))[0] * head_share(t, head_rows))}
 
 
 def _alone(t: Table, job: Job, gemm: Gemm) -> tuple[float, Bound, float]:
@@ -230,8 +218,8 @@ def _alone(t: Table, job: Job, gemm: Gemm) -> tuple[float, Bound, float]:
 def _between(t: Table, one: Pass) -> Iterator[_Part]:
     """Elementwise kernels between the products."""
     rows, layers = one.shape[0], number(t.model.layers / t.layout.pp)
-    for name in BETWEEN:
-        moved = number(between_bytes(t, rows, name)) * layers
+    for name in ELEMENTWISE:
+        moved = number(elementwise_bytes(t, rows, name)) * layers
         yield _Part("elementwise", name, moved / number(t.chip.bandwidth_bytes_per_s), "bandwidth", layers, bytes=moved)
     rounding = number(quantise_s(t, rows)) * layers
     moved = rounding * number(t.chip.quantise_bytes_per_s)
@@ -243,7 +231,7 @@ def _latencies(t: Table, one: Pass) -> Iterator[_Part]:
     products = 4 + 3 * number(t.model.moe_layers / t.model.layers)
     small = max(0.0, number(t.engine.kernels_per_layer) - 5)
     names = {"starting and ending products": products, "starting and ending attention": 1.0, "small kernels": small}
-    for (name, count), seconds in zip(names.items(), latencies_s(t, one.shape[2]), strict=True):
+    for (name, count), seconds in zip(names.items(), kernel_latencies_s(t, one.shape[2]), strict=True):
         yield _Part("latency", name, number(seconds) * layers, "latency", count * layers)
 
 
@@ -251,14 +239,14 @@ def _collectives(t: Table, one: Pass) -> Iterator[_Part]:
     m, s = t.model, t.layout
     layers = number(m.layers / s.pp)
     size = number(one.shape[0] * m.width * t.job.activation_bytes)
-    reduce_s, exchange_s = tensor_parallel_s(t, one.shape[0])
+    reduce_s, exchange_s = layer_collectives_s(t, one.shape[0])
     reduced = 2 * 2 * number((s.tp - 1) / s.tp) * size * layers
     yield _Part("communication", "all-reduce of activations", number(reduce_s) * layers, "link", 2 * layers, bytes=reduced)
     stages = number((s.pp - 1) / s.pp)
     yield _Part(
         "communication",
         "hand-over to the next stage",
-        number(hand_over_s(t, one.shape[0])) * stages,
+        number(stage_handover_s(t, one.shape[0])) * stages,
         "link",
         stages,
         bytes=size * stages / number(s.tp),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.errors import Problems, nearest_names
-from planner.workload.architecture import Architecture
+from planner.workload.architecture import Architecture, Models
 from planner.workload.matrices import adapter_parameters
 from planner.workload.tasks import Companion, Workload, trains
 from planner.workload.weights import FORMATS
@@ -12,13 +12,13 @@ SERVED_ADAPTER_BYTES = 2.0
 """Bytes of one adapter parameter while serving: adapters are kept in 16 bit."""
 
 
-def companion_numbers(workload: Workload, architecture: Architecture, problems: Problems) -> dict[str, float]:
+def companion_numbers(workload: Workload, models: Models, problems: Problems) -> dict[str, float]:
     """Totals over all companions before they are divided among GPUs, by the names of `JobNumbers`.
 
     Every companion or adapter that cannot be is added to `problems`.
     """
     frozen_bytes = trained = cached = 0.0
-    for number, (companion, other) in enumerate(zip(workload.companions, architecture.companions, strict=True)):
+    for number, (companion, other) in enumerate(zip(workload.companions, models.companions, strict=True)):
         _check(companion, f"companions[{number}]", problems, train=trains(workload.task))
         if companion.role == "critic":
             trained += other.total
@@ -30,7 +30,7 @@ def companion_numbers(workload: Workload, architecture: Architecture, problems: 
         "frozen_bytes": frozen_bytes,
         "trained_beside": trained,
         "draft_cached": cached,
-        "adapter_bytes": _adapter_bytes(workload, architecture, problems),
+        "adapter_bytes": _adapter_bytes(workload, models.main, problems),
     }
 
 

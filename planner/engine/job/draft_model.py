@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.engine.job.defaults import Defaults
@@ -26,10 +27,10 @@ class Draft(StoredWeights[float]):
     acceptance: float
 
 
-def draft_of(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> Draft | None:
+def draft_of(workload: Workload, companions: Sequence[Architecture], defaults: Defaults, problems: Problems) -> Draft | None:
     """The draft whose acceptance is given; None where there is none. Contradictions are added to `problems`."""
     timed = None
-    for number, (companion, model) in enumerate(zip(workload.companions, architecture.companions, strict=True)):
+    for number, (companion, model) in enumerate(zip(workload.companions, companions, strict=True)):
         key = f"companions[{number}]"
         if not _checked(companion, key, problems):
             continue

@@ -15,17 +15,17 @@ from planner.engine.job.training import footprint_of, training_numbers
 from planner.engine.job.weight_storage import UNPACK_HOST_S
 from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
-from planner.workload.architecture import Architecture
+from planner.workload.architecture import Models
 from planner.workload.tasks import Workload, trains
 from planner.workload.weights import DTYPE_BYTES
 
 
-def resolve(workload: Workload, architecture: Architecture, where: str = "", *, headroom: float = 0.0) -> Job:
+def resolve(workload: Workload, models: Models, where: str = "", *, headroom: float = 0.0) -> Job:
     """Fill in every default; `headroom` is that of a workload without one.
 
     Raises `UserError` naming each value that is missing, out of range or contradictory.
     """
-    problems, defaults = Problems(where), Defaults(workload)
+    problems, defaults, architecture = Problems(where), Defaults(workload), models.main
     train = trains(workload.task)
     check_ranges(workload, problems)
     if architecture.encoder and workload.task in {"generate", "serve"}:
@@ -38,8 +38,8 @@ def resolve(workload: Workload, architecture: Architecture, where: str = "", *, 
     else:
         numbers = inference_numbers(architecture, defaults, problems, dtype, fp8_cache=engine.fp8_cache)
         numbers |= request_numbers(workload, defaults, problems)
-    numbers |= companion_numbers(workload, architecture, problems)
-    draft = draft_of(workload, architecture, defaults, problems)
+    numbers |= companion_numbers(workload, models, problems)
+    draft = draft_of(workload, models.companions, defaults, problems)
     problems.raise_if_any()
     defaults.assumed |= positions_assumed(workload, architecture)
     memory_fraction = 1.0 if train else _memory_fraction(workload, defaults, engine)

@@ -37,7 +37,7 @@ class ChangedPlans:
         """The task with `keys` changed."""
         name = _name(keys)
         if name not in self._tasks:
-            self._tasks[name] = Task(changed(self.task.workload, keys), self.task.architecture)
+            self._tasks[name] = Task(changed(self.task.workload, keys), self.task.models)
         return self._tasks[name]
 
     def plan(self, keys: Keys) -> Plan | None:

@@ -9,9 +9,9 @@ from typing import Any, get_args
 import msgspec
 
 from planner.engine.answers.lever import LeverCost
-from planner.engine.search.node_types import DEFAULT_MOST_GPUS
+from planner.engine.search.node_types import most_gpus
 from planner.units import percent_text
-from planner.workload.tasks import Lengths, Lora, Sharding, Workload
+from planner.workload.tasks import Lengths, Lora, Sharding, Workload, trains
 
 SIXTEEN_BIT = {None, "bf16", "fp16"}
 LEAST_CONTEXT, LEAST_SEQUENCE = 256, 256
@@ -49,7 +49,7 @@ def combined(changes: Sequence[Change]) -> Change:
 
 def changes_of(workload: Workload) -> list[Change]:
     """Every single change there is for `workload`; those of one group in growing strength."""
-    found = _of_training(workload) if workload.task in {"train", "finetune"} else _of_inference(workload)
+    found = _of_training(workload) if trains(workload.task) else _of_inference(workload)
     return sorted([*found, *_of_both(workload)], key=lambda change: change.worth)
 
 
@@ -68,7 +68,7 @@ def _of_training(w: Workload) -> Iterator[Change]:
         yield Change({"checkpointing": "full"}, "recomputed activations (full checkpointing)", "time", 0.0)
     if w.optimizer in {None, "adamw"}:
         yield Change({"optimizer": "adamw-8bit"}, "8-bit AdamW", "precision", 0.1)
-    few = (w.max_gpus or DEFAULT_MOST_GPUS[w.task]) <= OFFLOADING_GPUS
+    few = most_gpus(w) <= OFFLOADING_GPUS
     if few and w.offload in {None, "none"} and w.optimizer != "none":
         yield Change({"offload": "optimizer"}, "optimizer states in host memory", "time", 0.2)
     if few and w.offload in {None, "none", "optimizer"}:
@@ -126,8 +126,7 @@ def _of_both(w: Workload) -> Iterator[Change]:
         yield Change(
             {"targets": msgspec.structs.replace(w.targets, headroom=0.02)}, f"headroom of {percent_text(0.02)}", "margin", 0.7
         )
-    most = w.max_gpus or DEFAULT_MOST_GPUS[w.task]
-    if most < MOST_GPUS:
+    if most_gpus(w) < MOST_GPUS:
         yield Change({"max_gpus": MOST_GPUS}, f"up to {MOST_GPUS:,} GPUs", "hardware", 1.0)
     if w.gpus_considered:
         yield Change({"gpus_considered": []}, "any GPU of the catalogue", "hardware", 1.5)

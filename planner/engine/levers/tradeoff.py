@@ -90,4 +90,4 @@ def _seconds(one: Evaluated) -> float:
 
 def _request_s(one: Evaluated) -> float:
     assert one.serve is not None
-    return float(one.serve.request_s[0])
+    return float(one.serve.request_s.mean[0])

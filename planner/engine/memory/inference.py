@@ -60,11 +60,9 @@ def prompt_pass(t: Table) -> PromptPass:
     j, s, m = t.job, t.layout, t.model
     whole = s.sequences * (j.input_tokens - j.prefix_tokens)
     tokens = np.where(t.engine.prefill_chunk > 0, np.minimum(whole, t.engine.prefill_chunk), whole) / s.cp
-    moe = m.moe_layers / m.layers
-    ffn = m.ffn * (1 - moe) + (m.experts_per_token * m.expert_ffn + m.shared_ffn) * moe
     wide = np.where(j.activation_bytes > 2, 2.0, 1.0)
     scores = SCORE_BYTES * m.heads * j.input_tokens * j.eager_attention
-    return PromptPass(tokens, (MLP_COPIES * ffn + RESIDUAL_COPIES * m.width + scores) / s.tp * wide)
+    return PromptPass(tokens, (MLP_COPIES * m.mean_ffn + RESIDUAL_COPIES * m.width + scores) / s.tp * wide)
 
 
 def inference_terms(t: Table) -> list[Term]:

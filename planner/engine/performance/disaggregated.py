@@ -1,22 +1,22 @@
-"""Disaggregated serving: some replicas only read prompts, the others only decode, and the cache of each prompt travels between them.
+"""Disaggregated serving: some replicas only read prompts, the others only decode, and the cache of each prompt is sent between them.
 
-Both pools have the same part and layout. Symbols: x replicas that read prompts, y that decode · S seconds of a prompt alone ·
-K seconds its cache travels · D seconds of a step of B sequences with no prompt between · o output tokens · λ requests a second.
+Both pools have the same GPU and layout. Symbols: x replicas that read prompts, y that decode · S seconds of a prompt alone ·
+K seconds to send its cache · D seconds of a step of B sequences with no prompt between · o output tokens · λ requests a second.
 
     prompts a second       x ÷ max(S, K)
     answers a second       y · min(B ÷ ((o - 1)·D), 1 ÷ K)
-    requests a second      the smaller of both, or what is asked
+    requests a second      the smaller of both, or the rate of requests
     time to first token    wait + S + K
     time per token         D
 
 The first token is made by the pass over the prompt, the other o - 1 by decoding (DistServe, Zhong et al., OSDI 2024: TTFT is of
 the prefill phase, TPOT of the decoding phase). K = bytes of the prompt's cache on one GPU ÷ its rate to its peer counts in the
-first token, because the decoding replica is who answers, and it can only then (vLLM's and Dynamo's disaggregated serving). It runs
-beside the passes of other prompts (Mooncake, Qin et al. 2024), so it limits the rate of a replica only where K exceeds S. Requests
-are dealt to replicas at random; their wait is that of M/D/1, ρS ÷ 2(1 - ρ) at ρ = λ·max(S, K)/x (DistServe, section 3.1), times
-(c² + s²) for arrivals of variation c and prompts of variation s (Allen and Cunneen; c = 1 and s = 0 is M/D/1), and its tail is
-taken as exponential: of the share ρ that waits, on average W ÷ ρ (of M/D/1 the 95th and 99th percentiles are met or up to a third
-too high at ρ = 0.3, a tenth at 0.85).
+first token, because it is the decoding replica that answers (vLLM's and Dynamo's disaggregated serving). Caches are sent beside
+the passes of other prompts (Mooncake, Qin et al. 2024), so that sending limits the rate of a replica only where K exceeds S.
+Requests are dealt to replicas at random; their wait is that of M/D/1, ρS ÷ 2(1 - ρ) at ρ = λ·max(S, K)/x (DistServe, section
+3.1), times (c² + s²) for arrivals of variation c and prompts of variation s (Allen and Cunneen; c = 1 and s = 0 is M/D/1), and
+its tail is taken as exponential: of the share ρ that waits, on average W ÷ ρ (of M/D/1 the 95th and 99th percentiles are met or
+up to a third too high at ρ = 0.3, a tenth at 0.85).
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ import numpy as np
 from planner.engine.columns import Floats, LayoutColumns, Rows, Table
 from planner.engine.job.job import Job
 from planner.engine.memory.inference import kv_bytes_per_sequence
-from planner.engine.performance.operators.communication import between_two
+from planner.engine.performance.operators.communication import peer_bytes_per_s
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
-from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS
+from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS, Latency
 from planner.engine.performance.simulation.load import sigma_of, thinned_variation
 from planner.engine.performance.simulation.summary import Queue
 
-SHARES = {"p50": (0.5, 0.0), "p95": (0.95, NORMAL_TAILS[0]), "p99": (0.99, NORMAL_TAILS[1])}
-"""Percentile: its share, and the standard deviations to it."""
-SETTLING_STEPS, SETTLED = 40, 1e-3
-"""Iterations of Little's law at most, and the relative change at which it has settled."""
+SHARES = ((0.5, 0.0), (0.95, NORMAL_TAILS[0]), (0.99, NORMAL_TAILS[1]))
+"""Percentiles as shares, and the standard deviations to each."""
+MOST_ITERATIONS, CONVERGED = 40, 1e-3
+"""Most iterations of Little's law, and the relative change at which it has converged."""
 KEEPS_UP = 0.98
-"""Of what decoding replicas are asked, what they have to answer to count as keeping up: as near as Little's law settles."""
+"""Share of the requests that decoding replicas have to answer to count as keeping up: as near as Little's law converges."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Of the whole deployment; shape [rows]."""
+class PoolDemand:
+    """Requests to the whole deployment, shape [rows]."""
 
     rate_per_s: Floats
-    """With its burst; 0: a closed loop."""
+    """Burst included; 0: a closed loop."""
     concurrency: Floats
-    """Requests at once of a closed loop; infinite: as many as keep the slower pool busy, coming evenly."""
+    """Concurrent requests of a closed loop; infinite: as many as keep the slower pool busy, arriving evenly."""
     variation: Floats
     """Standard deviation ÷ mean of the time between requests."""
     input_sigma: Floats
-    """Of the logarithm of prompt lengths, as the next of answers; 0: all of one length."""
+    """Standard deviation of the logarithm of prompt lengths; 0: all of one length. `output_sigma`: of answers."""
     output_sigma: Floats
 
 
 @dataclass(frozen=True)
 class PoolRates:
-    """Shape [rows]; of one request, or of one replica."""
+    """Seconds of one request and rates of one replica, shape [rows]."""
 
     prompt_s: Floats
     transfer_s: Floats
@@ -72,12 +72,12 @@ class PoolRates:
 
     @property
     def alone_s(self) -> Floats:
-        """Of a request that waits for nothing."""
+        """Seconds of a request that waits for nothing."""
         return self.prompt_s + self.transfer_s + self.decode_s
 
 
-def asked_of(jobs: Sequence[Job], job_index: Rows) -> Asked:
-    """What each row is asked."""
+def pool_demand(jobs: Sequence[Job], job_index: Rows) -> PoolDemand:
+    """The demand of each row."""
     variation = [1.0 if job.workload.arrival_variation is None else job.workload.arrival_variation for job in jobs]
     columns = {
         "rate_per_s": [job.request_rate_per_s * (1 + job.workload.targets.burst) for job in jobs],
@@ -86,13 +86,13 @@ def asked_of(jobs: Sequence[Job], job_index: Rows) -> Asked:
         "input_sigma": [sigma_of(job.workload.input_tokens) for job in jobs],
         "output_sigma": [sigma_of(job.workload.output_tokens) for job in jobs],
     }
-    return Asked(**{name: np.array(values, dtype=np.float64)[job_index] for name, values in columns.items()})
+    return PoolDemand(**{name: np.array(values, dtype=np.float64)[job_index] for name, values in columns.items()})
 
 
 def rates_of(t: Table, s: ServeColumns) -> PoolRates:
-    """Of replicas with `t.layout.sequences` in flight; the cache goes over the node's link if the deployment is one node."""
+    """Times and rates with `t.layout.sequences` in flight; the cache goes over the node's link if the deployment is one node."""
     layout = t.layout
-    link = between_two(t, layout.gpus > layout.gpus_per_node)
+    link = peer_bytes_per_s(t, layout.gpus > layout.gpus_per_node)
     transfer_s = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens) / link, (t.rows,))
     decode_s = np.maximum(t.job.output_tokens - 1, 0.0) * s.step_s
     with np.errstate(divide="ignore"):
@@ -100,97 +100,89 @@ def rates_of(t: Table, s: ServeColumns) -> PoolRates:
     return PoolRates(s.prefill_s, transfer_s, decode_s, 1 / np.maximum(s.prefill_s, transfer_s), answers)
 
 
-def pooled(t: Table, s: ServeColumns, asked: Asked) -> tuple[ServeColumns, Queue]:
-    """`s`, of replicas that do both, as of `t.layout.prefill` replicas that read prompts while the others of dp decode."""
+def pool_times(t: Table, s: ServeColumns, demand: PoolDemand) -> tuple[ServeColumns, Queue]:
+    """Times and queue where `t.layout.prefill` of the dp replicas read prompts and the others decode; `s`: of replicas that do both."""
     prefill, replicas = t.layout.prefill, t.layout.dp
     r = rates_of(t, s)
     prompts, answers = prefill * r.prompts_per_s, (replicas - prefill) * r.answers_per_s
-    open_, closed = asked.rate_per_s > 0, np.isfinite(asked.concurrency) & (asked.rate_per_s <= 0)
-    late = open_ & ((asked.rate_per_s >= prompts) | (KEEPS_UP * asked.rate_per_s > answers))
+    open_loop, closed = demand.rate_per_s > 0, np.isfinite(demand.concurrency) & (demand.rate_per_s <= 0)
+    late = open_loop & ((demand.rate_per_s >= prompts) | (KEEPS_UP * demand.rate_per_s > answers))
     capacity = np.minimum(prompts, answers)
-    served = np.where(open_ & ~late, asked.rate_per_s, capacity)
-    served = np.where(closed, np.minimum(answers, of_clients(asked, prefill, r)), served)
+    served = np.where(open_loop & ~late, demand.rate_per_s, capacity)
+    served = np.where(closed, np.minimum(answers, _closed_loop_prompts_per_s(demand, prefill, r)), served)
     busy = np.minimum(served / prompts, 1 - 1e-9)
-    dealt = np.where(open_ | closed, busy / (1 - busy) * spread_of(asked, prefill) / r.prompts_per_s, 0.0)
-    for_room = np.where(closed, np.maximum(0.0, np.where(closed, asked.concurrency, 0.0) / served - r.alone_s - dealt), 0.0)
+    dealt = np.where(open_loop | closed, busy / (1 - busy) * _queue_factor(demand, prefill) / r.prompts_per_s, 0.0)
+    for_room = np.where(closed, np.maximum(0.0, np.where(closed, demand.concurrency, 0.0) / served - r.alone_s - dealt), 0.0)
     wait = dealt + for_room
     per_sequence = s.phases["decode"].one.attention * t.layout.pp / np.maximum(t.layout.sequences, 1.0)
     first = r.prompt_s + r.transfer_s + wait
-    times = {"ttft_s": first, "tpot_s": s.step_s, "request_s": first + r.decode_s}
-    for name, (share, tail) in SHARES.items():
+    times = [(first, s.step_s, first + r.decode_s)]
+    for share, tail in SHARES:
         waits = np.maximum(0.0, dealt / busy * np.log(busy / (1 - share))) + for_room
-        ttft = r.prompt_s * _quantile(asked.input_sigma, tail) + r.transfer_s + waits
+        ttft = r.prompt_s * _quantile(demand.input_sigma, tail) + r.transfer_s + waits
         tpot = s.step_s + tail * np.sqrt(t.layout.sequences) * per_sequence
-        request = ttft + r.decode_s * (tpot / s.step_s) * _quantile(asked.output_sigma, tail)
-        times |= {f"ttft_{name}_s": ttft, f"tpot_{name}_s": tpot, f"request_{name}_s": request}
+        request = ttft + r.decode_s * (tpot / s.step_s) * _quantile(demand.output_sigma, tail)
+        times.append((ttft, tpot, request))
     by_class = s.by_class | {"communication": s.by_class["communication"] + r.transfer_s}
-    columns = {name: np.broadcast_to(value, (t.rows,)) for name, value in (times | {"requests_per_s": served / replicas}).items()}
-    serve = replace(s, by_class=by_class, **columns)  # type: ignore[arg-type]  # the names are those of such columns
-    return serve, _queue(t.rows, late, asked)
+
+    def full(value: Floats) -> Floats:
+        return np.broadcast_to(value, (t.rows,))
+
+    ttft_s, tpot_s, request_s = (Latency(*map(full, figures)) for figures in zip(*times, strict=True))
+    serve = replace(s, ttft_s=ttft_s, tpot_s=tpot_s, request_s=request_s, requests_per_s=full(served / replicas), by_class=by_class)
+    none = np.zeros(t.rows)  # nothing was simulated
+    return serve, Queue(Latency(none, none, none, none), none, full(demand.rate_per_s), none, np.broadcast_to(late, (t.rows,)))
 
 
-def spread_of(asked: Asked, prefill: Floats) -> Floats:
-    """(c² + s²) ÷ 2 of what comes to one of so many replicas: 0.5 of equal prompts that come at random."""
-    found: Floats = (thinned_variation(asked.variation, prefill) ** 2 + np.expm1(asked.input_sigma**2)) / 2
-    return found
+def _queue_factor(demand: PoolDemand, prefill: Floats) -> Floats:
+    """(c² + s²) ÷ 2 at one of `prefill` replicas: 0.5 for equal prompts that arrive at random."""
+    result: Floats = (thinned_variation(demand.variation, prefill) ** 2 + np.expm1(demand.input_sigma**2)) / 2
+    return result
 
 
-def of_clients(asked: Asked, prefill: Floats, r: PoolRates) -> Floats:
-    """Prompts a second of a closed loop of c clients: λ·(alone + wait(λ)) = c, a quadratic in ρ; all that can be read for c = ∞."""
+def _closed_loop_prompts_per_s(demand: PoolDemand, prefill: Floats, r: PoolRates) -> Floats:
+    """Prompts a second of a closed loop of c clients: λ·(alone + wait(λ)) = c, a quadratic in ρ; the most there can be for c = ∞."""
     prompts = prefill * r.prompts_per_s
-    clients = np.where(np.isfinite(asked.concurrency), asked.concurrency, 1.0)
+    clients = np.where(np.isfinite(demand.concurrency), demand.concurrency, 1.0)
     reading = prompts * r.alone_s
     both = reading + clients
-    busy = 2 * clients / (both + np.sqrt(both**2 + 4 * clients * (prefill * spread_of(asked, prefill) - reading)))
-    return np.where(np.isfinite(asked.concurrency), busy, 1.0) * prompts
+    busy = 2 * clients / (both + np.sqrt(both**2 + 4 * clients * (prefill * _queue_factor(demand, prefill) - reading)))
+    return np.where(np.isfinite(demand.concurrency), busy, 1.0) * prompts
 
 
 def _quantile(sigma: Floats, tail: float) -> Floats:
-    """Of a log-normal length ÷ its mean, so many standard deviations out."""
-    found: Floats = np.exp(tail * sigma - sigma**2 / 2)
-    return found
-
-
-def _queue(rows: int, late: np.ndarray, asked: Asked) -> Queue:
-    """Nothing but which rows do not keep up: nothing was simulated."""
-    nothing = np.zeros(rows)
-    return Queue(
-        wait_s=nothing,
-        wait_p50_s=nothing,
-        wait_p95_s=nothing,
-        wait_p99_s=nothing,
-        utilisation=nothing,
-        rate_per_s=np.broadcast_to(asked.rate_per_s, (rows,)),
-        samples=nothing,
-        saturated=np.broadcast_to(late, (rows,)),
-    )
+    """A log-normal length ÷ its mean, `tail` standard deviations above its median."""
+    result: Floats = np.exp(tail * sigma - sigma**2 / 2)
+    return result
 
 
 def best_split(replicas: Floats, r: PoolRates) -> Floats:
-    """Of so many replicas those that read prompts, at least one and not all, for the most requests a second."""
+    """How many of `replicas` should read prompts for the most requests a second: at least one and not all."""
     even = replicas / (1 + r.prompts_per_s / r.answers_per_s)
     fewer, more = (np.clip(whole, 1.0, replicas - 1) for whole in (np.floor(even), np.ceil(even)))
     rate = [np.minimum(prefill * r.prompts_per_s, (replicas - prefill) * r.answers_per_s) for prefill in (fewer, more)]
     return np.where(rate[1] > rate[0], more, fewer)
 
 
-def settled(t: Table, most: Floats, asked: Asked) -> LayoutColumns:
-    """The layouts with the sequences that are in flight on a decoding replica, at most `most`, and its pools where they are open.
+def steady_layout(t: Table, most: Floats, demand: PoolDemand) -> LayoutColumns:
+    """The layouts with the sequences in flight on a decoding replica, at most `most`, and with the pools that were left open.
 
-    Pools that are not given (`prefill` is 0) are those that serve the most with full caches. Little's law: as many are decoded
-    as requests arrive, or clients ask, or prompts are read, times the seconds they decode.
+    Pools that are left open (`prefill` is 0) are those that serve the most with full caches. By Little's law the sequences in flight
+    are the requests that arrive in a second, or the prompts that are read in it, times the seconds of decoding one.
     """
-    layout = replace(t.layout, sequences=np.where(np.isfinite(asked.concurrency), np.minimum(most, asked.concurrency), most))
+    layout = replace(t.layout, sequences=np.where(np.isfinite(demand.concurrency), np.minimum(most, demand.concurrency), most))
     given = replace(t, layout=layout)
     split = best_split(layout.dp, rates_of(given, serve_of(given, continuous=True)))
     prefill = np.where(layout.prefill > 0, layout.prefill, split)
     sequences = np.ones(t.rows)
-    for _ in range(SETTLING_STEPS):
+    for _ in range(MOST_ITERATIONS):
         now = replace(t, layout=replace(layout, prefill=prefill, sequences=sequences))
         r = rates_of(now, serve_of(now, continuous=True))
         most_prompts = prefill * r.prompts_per_s
-        arriving = np.where(asked.rate_per_s > 0, np.minimum(asked.rate_per_s, most_prompts), of_clients(asked, prefill, r))
+        arriving = np.where(
+            demand.rate_per_s > 0, np.minimum(demand.rate_per_s, most_prompts), _closed_loop_prompts_per_s(demand, prefill, r)
+        )
         before, sequences = sequences, np.clip(arriving * r.decode_s / (layout.dp - prefill), 1.0, most)
-        if np.all(np.abs(sequences - before) <= SETTLED * before):
+        if np.all(np.abs(sequences - before) <= CONVERGED * before):
             break
     return replace(layout, prefill=prefill, sequences=sequences)

@@ -1,4 +1,4 @@
-"""Seconds of one optimizer step: micro batches through the pipeline, gradients over the ranks, the update.
+"""Seconds of one optimizer step: micro batches through the pipeline, exchange of gradients, the update.
 
 Symbols: M micro batches a step · v virtual stages · n ranks that hold the same parameters.
 """
@@ -11,8 +11,9 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.stages import Stage, micro_batches, stage_parameters
-from planner.engine.performance.operators.communication import between_two, collective_s
-from planner.engine.performance.operators.forward_pass import Pass, attended_tokens, forward
+from planner.engine.performance.operators.attention import attended_tokens
+from planner.engine.performance.operators.communication import collective_s, peer_bytes_per_s
+from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 
 BACKWARD_LAUNCHES = 113 / 64
 """ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
@@ -20,18 +21,18 @@ ATTENTION_BACKWARD = 2.5 / 0.8
 """Backward over forward of fused attention: five products for two, at four fifths of the rate (FlashAttention-2,
 arXiv:2307.08691: up to 63 % of the A100's peak backward, 73 % forward; FlashAttention-3, arXiv:2407.08608: 550 to 740 TFLOP/s)."""
 HOST_LINK_BYTES_PER_S = 20e9
-"""Between GPU and host memory over PCIe 4 x16: 26 GB/s with pinned memory (nvbandwidth), less for pageable copies."""
+"""Rate between GPU and host memory over PCIe 4 x16: 26 GB/s with pinned memory (nvbandwidth), less for pageable copies."""
 LOSS_TRAFFIC_BYTES = 24
-"""Per token and vocabulary entry: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two FP32 gradients and
+"""Bytes per token and vocabulary entry: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two FP32 gradients and
 a 16-bit one written backward."""
 OVERLAP = 0.7
-"""Share of the computation beside it that hides gradient and parameter traffic; DDP's and FSDP's buckets leave the first
-and last exposed."""
+"""Share of the computation that can hide gradient and parameter traffic beside it: DDP's and FSDP's buckets leave the first and the
+last exposed."""
 
 
 @dataclass(frozen=True)
 class StepColumns:
-    """Shape [rows], seconds of a step by class; they add up to `step_s`."""
+    """Seconds of a step by class, which add up to `step_s`; shape [rows]."""
 
     step_s: Floats
     tokens: Floats
@@ -39,15 +40,15 @@ class StepColumns:
     by_class: dict[str, Floats]
     compute_bound: Floats
     model_flop: Floats
-    """6·N·tokens + causal attention, N the parameters of the products (`flops.flop_per_token`); nothing recomputed counts."""
+    """6·N·tokens + causal attention, N the parameters of the products (`matrix_products.flop_per_token`); nothing recomputed counts."""
     one: Pass
     """Forward pass of one micro batch."""
     count: Floats
     """Micro batches."""
     exposed: dict[str, Floats]
-    """What of the communication is outside forward and backward passes."""
+    """Communication outside forward and backward passes, by its purpose."""
     update: dict[str, Floats]
-    """What the optimizer's step takes."""
+    """The optimizer's update, by its parts."""
 
 
 def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
@@ -62,14 +63,8 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
-    device = {
-        "matmul": one.matmul * passes["matmul"],
-        "attention": one.attention * passes["attention"],
-        "elementwise": one.elementwise * passes["elementwise"] + losses,
-        "head": one.head * passes["head"],
-        "communication": one.communication * passes["communication"],
-        "latency": one.latency * passes["latency"],
-    }
+    device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
+    device["elementwise"] = device["elementwise"] + losses
     device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
     busy = added(device.values())
     host = one.host * passes["launch"]
@@ -113,7 +108,7 @@ def _pass(t: Table) -> Pass:
 
 
 def _pass_once(t: Table, alike: Rows) -> Pass:
-    """`_pass` of one row of each number, for all rows of that number."""
+    """`_pass` computed once for all rows with the same number in `alike`."""
     row = np.empty(alike.max(initial=-1) + 1, dtype=np.int64)
     row[alike] = np.arange(alike.size)
     there = np.zeros(row.size, dtype=bool)
@@ -129,10 +124,10 @@ def _pass_once(t: Table, alike: Rows) -> Pass:
 
 
 def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
-    """Phase -> operator class -> what it takes of a forward pass's time; "launch" is that of the host's launches.
+    """Phase -> operator class -> its time over that of a forward pass; "launch": the host's launches.
 
-    Full checkpointing runs the layers again, selective the attention's scores; the base under adapters gets no gradients of
-    its weights.
+    Full checkpointing runs the layers again, selective checkpointing the attention's scores. Frozen weights under adapters get no
+    gradients.
     """
     again = (t.layout.checkpointing > 1) * 1.0
     products = np.where(t.job.adapters > 0, 1.0, 2.0)
@@ -159,7 +154,7 @@ def _trained(t: Table, stage: Stage) -> Floats:
 
 
 def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
-    """The optimizer moves its states, the gradients and the weights once; sharded states divide the work."""
+    """Seconds of the update by its parts: states, gradients and weights are moved once, divided among the ranks that share states."""
     j, s, c = t.job, t.layout, t.chip
     parameters = trained / np.where(s.zero >= 1, s.shard, 1.0)
     moved = parameters * (j.state_traffic + j.cast_bytes)
@@ -174,10 +169,11 @@ def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
 
 
 def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, compute_s: Floats) -> Floats:
-    """Exposed seconds of data-parallel traffic beside `compute_s` of `count` micro batches.
+    """Exposed seconds of data-parallel traffic over n ranks beside `compute_s` of `count` micro batches.
 
-    Without sharding an all-reduce of the gradients (2(n-1)/n of their bytes); ZeRO 1 and 2 a reduce-scatter and an
-    all-gather (the same volume), which waits for the update and hides behind nothing; ZeRO 3 gathers the 16-bit weights twice and scatters the gradients once, every micro batch.
+    Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 and 2 have a reduce-scatter and an
+    all-gather of the same volume; the all-gather waits for the update and hides behind nothing. ZeRO 3 gathers the 16-bit weights
+    twice and scatters the gradients once in every micro batch.
     """
     j, s = t.job, t.layout
     ranks = s.dp * s.cp
@@ -195,8 +191,8 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
 
 
 def _stage_traffic(t: Table, tokens: Floats) -> Floats:
-    """Activations handed to the next pipeline stage and gradients handed back, a micro batch."""
+    """Seconds of activations handed to the next pipeline stage and gradients handed back, for one micro batch."""
     s = t.layout
     size = 2 * tokens * t.model.width * 2 / s.tp
-    bandwidth = between_two(t, s.tp * s.pp > s.gpus_per_node)
+    bandwidth = peer_bytes_per_s(t, s.tp * s.pp > s.gpus_per_node)
     return np.where(s.pp > 1, size / np.where(bandwidth > 0, bandwidth, np.inf), 0.0)

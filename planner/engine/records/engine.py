@@ -72,9 +72,9 @@ class EngineNumbers(Generic[N]):
     """Most prompt tokens in one forward pass; 0: the whole prompt of the whole batch."""
     prompts_first: N = default(1.0)
     """Running sequences wait while prompts are computed; else both share an iteration."""
-    prompts_together: N = default(3.5)
-    """Where prompts share iterations: those that end up waiting for each other, one's own included, in a closed loop of requests of
-    one length after its first round. Of 486 published loops of two engines, whose own are 3 and 3.75 (scripts/calibration/fit_first_token.py)."""
+    waiting_prompts: N = default(3.5)
+    """Prompts that end up waiting for each other in a closed loop of requests of one length after its first round, one's own included,
+    where prompts share iterations. Of 486 published loops of two engines, whose own are 3 and 3.75 (scripts/calibration/fit_first_token.py)."""
     reserves_output: N = default(1.0)
     """A request is admitted only if the cache has room for its whole output."""
     fused_elementwise: N = default(0.0)

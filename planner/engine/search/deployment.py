@@ -124,7 +124,7 @@ def _score(e: Evaluated, workload: Workload, tokens_per_s: Floats, usd_per_h: Fl
     """The objective as a column; unknown prices come after known ones, among themselves the faster first."""
     unpriced = 1e18 / np.maximum(tokens_per_s, 1e-30)
     if workload.objective == "fastest":
-        return e.serve.request_p95_s if e.serve and workload.request_rate_per_s else 1 / tokens_per_s
+        return e.serve.request_s.p95 if e.serve and workload.request_rate_per_s else 1 / tokens_per_s
     if workload.objective == "fewest-gpus":
         return gpus * 1e6 + np.where(np.isfinite(usd_per_h), usd_per_h, 9e5)
     by_token = workload.objective == "flop-per-usd" or not workload.request_rate_per_s or e.serve is None

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from planner.engine.evaluate.supply import PricedOffer, Supply, priced_offers
+from planner.engine.evaluate.offer_prices import PricedOffer, priced_offers
+from planner.engine.evaluate.supply import Supply
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
 from planner.workload.tasks import Workload
@@ -48,13 +49,18 @@ class NodeType:
         return HOST_SHARE * self.offer.memory_bytes / self.offer.gpus
 
 
+def most_gpus(workload: Workload) -> int:
+    """Where the search over counts ends."""
+    return workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
+
+
 def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     """One node type a GPU and node size, at its cheapest offer in the workload's market; then the devices of this machine.
 
     Raises `UserError` for a GPU or a provider of the workload that nobody knows.
     """
     considered = {supply.find_gpu(name).name for name in workload.gpus_considered}
-    most = workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
+    most = most_gpus(workload)
     by_node: dict[tuple[str, int], list[PricedOffer]] = defaultdict(list)
     for price, offer in priced_offers(supply.offers, workload.market, workload.providers):
         for size in _sizes(offer):

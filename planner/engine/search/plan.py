@@ -39,7 +39,7 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
     `simulated`: serve requests that come at a rate by the best candidates, one by one, instead of by closed formulas alone.
     """
     workload = task.workload
-    check_context(workload, task.architecture)
+    check_context(workload, task.models.main)
     jobs = _jobs(task)
     supported = _supported(jobs, node_types_for(workload, supply), supply)
     scored: list[tuple[PlanRow, float]] = []

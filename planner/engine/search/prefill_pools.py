@@ -8,9 +8,9 @@ import numpy as np
 
 from planner.engine.columns import Flags, Floats
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.performance.disaggregated import PoolRates, asked_of, pooled, rates_of
+from planner.engine.performance.disaggregated import PoolRates, pool_demand, pool_times, rates_of
 from planner.engine.performance.prefill_decode.generation import ServeColumns
-from planner.engine.search.node_types import DEFAULT_MOST_GPUS
+from planner.engine.search.node_types import most_gpus
 from planner.workload.tasks import Workload
 
 BUSY = (0.95, 0.85, 0.75, 0.65, 0.5, 0.35, 0.2, 0.1)
@@ -26,7 +26,7 @@ def with_pools(e: Evaluated, workload: Workload, needed_per_s: float) -> Evaluat
     apart = replace(e.table, layout=replace(e.table.layout, gpus=np.full(e.table.rows, np.inf)))
     r = rates_of(apart, e.serve)
     sequences = e.table.layout.sequences
-    clients = asked_of(e.candidates.jobs, e.candidates.job_index).concurrency
+    clients = pool_demand(e.candidates.jobs, e.candidates.job_index).concurrency
     if needed_per_s:
         decode = np.ceil(needed_per_s / r.answers_per_s)
         wanted = np.full(e.table.rows, needed_per_s)
@@ -52,7 +52,7 @@ def with_pools(e: Evaluated, workload: Workload, needed_per_s: float) -> Evaluat
 def _balanced(e: Evaluated, workload: Workload, r: PoolRates) -> tuple[Floats, Floats]:
     """The smallest pools of which neither waits for the other: one replica in the slower, and what it needs in the other."""
     layout = e.table.layout
-    most = (workload.max_gpus or DEFAULT_MOST_GPUS["serve"]) / (layout.tp * layout.pp) - 1
+    most = most_gpus(workload) / (layout.tp * layout.pp) - 1
     ratio = r.answers_per_s / r.prompts_per_s
     prefill = np.where(np.isfinite(ratio), np.ceil(ratio), most)
     decode = np.floor(1 / np.maximum(ratio, 1e-9))
@@ -66,14 +66,14 @@ def _pooled(e: Evaluated, prefill: Floats, decode: Floats) -> Evaluated:
     layout = replace(layout, dp=replicas, prefill=prefill, gpus=layout.tp * layout.pp * replicas)
     e = e.with_layout(layout)
     assert e.serve is not None
-    serve, queue = pooled(e.table, e.serve, asked_of(e.candidates.jobs, e.candidates.job_index))
+    serve, queue = pool_times(e.table, e.serve, pool_demand(e.candidates.jobs, e.candidates.job_index))
     return replace(e, serve=serve, queue=queue)
 
 
 def _meets(serve: ServeColumns, workload: Workload) -> Flags:
     """Whether the targets hold that depend on the wait for a first token."""
-    good = np.ones(serve.ttft_s.shape, dtype=bool)
+    good = np.ones(serve.requests_per_s.shape, dtype=bool)
     for limit in workload.targets.latency_limits():
         if limit.latency != "tpot":
-            good &= getattr(serve, limit.column) <= limit.seconds
+            good &= limit.of(serve) <= limit.seconds
     return good

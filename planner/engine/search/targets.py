@@ -20,7 +20,7 @@ def target_columns(
     if targets.budget_usd is not None:
         found.append(("budget_usd", job_usd if e.step or workload.requests else usd_per_h * HOURS_PER_MONTH, targets.budget_usd))
     if e.serve is not None:
-        found += [(limit.name, getattr(e.serve, limit.column), limit.seconds) for limit in targets.latency_limits()]
+        found += [(limit.name, limit.of(e.serve), limit.seconds) for limit in targets.latency_limits()]
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planner.engine.evaluate.supply import cheapest_single_gpus
+from planner.engine.evaluate.offer_prices import cheapest_single_gpus
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer

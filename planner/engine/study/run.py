@@ -26,7 +26,7 @@ from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.ceilings.ceilings import TrainPoint
 from planner.units import SECONDS_PER_HOUR
-from planner.workload.architecture import Architecture
+from planner.workload.architecture import Architecture, Models
 from planner.workload.study_models import study_config
 from planner.workload.tasks import Request
 
@@ -45,7 +45,7 @@ def run_study(
     models = {size: inputs.architecture(study_config(size.width, size.depth, study.vocabulary)) for size in sizes}
     sizes = [size for size in sizes if models[size].total <= MOST_PARAMETERS] or sizes[:1]
     requests = [_request(study, size, gpu) for gpu in by_name.values() for size in sizes]
-    answers = iter(estimate(requests, by_name.__getitem__, lambda request: inputs.architecture(request.model), inputs.chip))
+    answers = iter(estimate(requests, by_name.__getitem__, lambda request: Models(inputs.architecture(request.model)), inputs.chip))
     here = {device.name for device in inputs.machine}
     curves, other_shapes = [], 0
     for gpu in by_name.values():

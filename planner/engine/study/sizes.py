@@ -61,8 +61,8 @@ def depth_of(width: int, law: str) -> int:
 
 def sizes_of(study: Study) -> list[Size]:
     """The places along the axis; raises `UserError` for what cannot be studied."""
-    asked = study.widths if study.axis == "width" else (study.width,)
-    wrong = [width for width in asked if width <= 0 or width % 256]
+    widths = study.widths if study.axis == "width" else (study.width,)
+    wrong = [width for width in widths if width <= 0 or width % 256]
     if wrong:
         raise UserError(Problem("", "width", f"{wrong[0]} is not accepted; a multiple of 256 is."))
     if study.axis == "width":

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.hardware.ceilings.measured import ceiling_from, products_of, rate_of_products, source_of
+from planner.hardware.ceilings.evidence import ceiling_from, source_of
+from planner.hardware.ceilings.products import products_of, rate_of_products
 
 if TYPE_CHECKING:
     from planner.hardware.ceilings.ceilings import Ceiling, Ceilings

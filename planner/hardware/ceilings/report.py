@@ -10,7 +10,7 @@ import msgspec
 
 from planner.hardware.catalogue.interconnects import FABRIC_EFFICIENCY, FABRIC_LATENCY, usual_link
 from planner.hardware.ceilings.ceilings import Ceiling
-from planner.hardware.ceilings.measured import products_of
+from planner.hardware.ceilings.products import products_of
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu

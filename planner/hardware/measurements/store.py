@@ -161,12 +161,12 @@ class Store:
         if replaced:
             self._clear()
         lines, problems = decoded(text)
-        if problems:
-            self.warnings.append(f"{self.path}: {unreadable_text(problems)}")
         layout = max((line.layout for line in lines if line.layout is not None), default=LAYOUT)
         if layout > LAYOUT:
             self._keep_in_memory(f"was written by a later version: layout {layout}, this one knows {LAYOUT}")
             return
+        if problems:
+            self.warnings.append(f"{self.path}: {unreadable_text(problems)}")
         for line in lines:
             self._apply(line)
         self._import_database()

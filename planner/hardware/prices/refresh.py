@@ -1,9 +1,9 @@
-"""Today's rental prices, fetched from a public catalogue into the user's folder of offers. The only module that fetches prices."""
+"""Today's rental prices, fetched from a public catalogue into the user's folder of offers."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -13,6 +13,7 @@ from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.prices.catalogue import CataloguedProvider, PriceCatalogue, catalogued_offers
 from planner.hardware.prices.catalogue_rows import UnusablePrices
 from planner.hardware.prices.changes import Change, changes
+from planner.hardware.prices.fetch import TIMEOUT_S, Fetched, fetch_first, reason_of
 from planner.hardware.prices.offers import Offer
 from planner.hardware.prices.offers_file import is_refreshed, write_offers
 
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
 
     from planner.hardware.catalogue.gpus import GpuCatalogue
 
-TIMEOUT_S = 20.0
-"""Limit of connecting, and of each wait for more bytes."""
-DEADLINE_S = 240.0
-"""Limit of fetching one file as a whole."""
-LARGEST_BYTES = 128 * 2**20
-"""The largest file of the catalogue has 4 MB."""
 AT_ONCE = 8
 """How many files are fetched at once."""
 
@@ -53,16 +48,6 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
     """Accelerator without a known part -> number of instances left out."""
     unusable: tuple[str, ...] = ()
     """Lines that could not be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """A file as it was served."""
-
-    url: str
-    text: str
-    modified: dt.date | None
-    """None: the server does not state it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +115,7 @@ def refresh(
     bases = [base, *([catalogue.mirror] if catalogue.mirror and base == catalogue.base else [])]
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="prices") as pool:
         waiting = [
-            pool.submit(_first_of, [f"{one}/{provider.cloud}/vms.csv" for one in bases], timeout_s) for provider in providers
+            pool.submit(fetch_first, [f"{one}/{provider.cloud}/vms.csv" for one in bases], timeout_s) for provider in providers
         ]
         for provider, answer in zip(providers, waiting, strict=True):
             url = f"{base}/{provider.cloud}/vms.csv"
@@ -139,77 +124,6 @@ def refresh(
             except UnusablePrices as wrong:
                 in_use = [offer for offer in destination.current if offer.provider == provider.provider]
                 yield Refreshed(provider=provider.provider, url=url, state="failed", detail=f"{wrong}; {_stays(in_use)}")
-
-
-def _first_of(urls: Sequence[str], timeout_s: float) -> Fetched:
-    """The file at the first of `urls` that answers; raises the `UnusablePrices` of the first URL where none does."""
-    wrong: UnusablePrices | None = None
-    for url in urls:
-        try:
-            return fetch(url, timeout_s)
-        except UnusablePrices as error:
-            wrong = wrong or error
-    raise wrong or UnusablePrices("has no address")
-
-
-def fetch(url: str, timeout_s: float = TIMEOUT_S) -> Fetched:
-    """The text at `url` (http, https, file); raises `UnusablePrices` whatever goes wrong on the way."""
-    import urllib.error
-    from http.client import HTTPException
-    from urllib.request import Request, urlopen
-
-    import planner
-
-    request = Request(url, headers={"User-Agent": f"gpu-planner/{planner.__version__}"})  # noqa: S310  # the scheme was checked
-    try:
-        with urlopen(request, timeout=timeout_s) as answer:  # noqa: S310  # the same
-            data = _read_whole(answer.read1, answer.headers.get("Content-Length"))
-            modified = _date(answer.headers.get("Last-Modified"))
-    except urllib.error.HTTPError as error:
-        with error:
-            raise UnusablePrices(f"was refused with HTTP {error.code} {error.reason}") from None
-    except TimeoutError:
-        raise UnusablePrices(f"gave no answer within {timeout_s:g} s") from None
-    except urllib.error.URLError as error:
-        if isinstance(error.reason, TimeoutError):
-            raise UnusablePrices(f"gave no answer within {timeout_s:g} s") from None
-        raise UnusablePrices(f"cannot be reached: {_words(error.reason)}") from None
-    except (OSError, HTTPException) as error:
-        raise UnusablePrices(f"broke off: {_words(error)}") from None
-    try:
-        return Fetched(url, data.decode("utf-8-sig"), modified)
-    except UnicodeDecodeError:
-        raise UnusablePrices("is no table of prices: it is not UTF-8 text") from None
-
-
-def _read_whole(read: Callable[[int], bytes], promised: str | None) -> bytes:
-    """All bytes of an answer; raises `UnusablePrices` where there are fewer than promised, too many, or they come too slowly."""
-    import time
-
-    until = time.monotonic() + DEADLINE_S
-    parts = bytearray()
-    while part := read(1 << 18):
-        parts += part
-        if len(parts) > LARGEST_BYTES:
-            raise UnusablePrices(f"is larger than {LARGEST_BYTES >> 20} MiB")
-        if time.monotonic() > until:
-            raise UnusablePrices(f"was not through after {DEADLINE_S:g} s")
-    if promised is not None and promised.isdigit() and len(parts) < int(promised):
-        raise UnusablePrices(f"broke off after {len(parts):,} of {int(promised):,} bytes")
-    return bytes(parts)
-
-
-def _date(stamp: str | None) -> dt.date | None:
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return parsedate_to_datetime(stamp).astimezone(dt.UTC).date() if stamp else None
-    except ValueError:
-        return None
-
-
-def _words(error: object) -> str:
-    return str(getattr(error, "strerror", None) or error or type(error).__name__)
 
 
 def _refreshed(
@@ -258,7 +172,7 @@ def _refreshed(
         try:
             write_offers(path, [*read.offers, *kept], destination.gpus)
         except (OSError, UserError) as error:
-            detail = f"{path} cannot be written: {_words(error)}; {_stays(in_use)}"
+            detail = f"{path} cannot be written: {reason_of(error)}; {_stays(in_use)}"
             return msgspec.structs.replace(outcome, state="failed", detail=detail)
     return outcome
 

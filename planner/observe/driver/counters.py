@@ -34,6 +34,13 @@ class Query(NamedTuple):
     """Function, arguments and conversion for drivers without `function`."""
 
 
+def single(
+    counter: str, function: str, field: str, convert: Callable[[Any], Any] | None = None, arguments: tuple[Any, ...] = ()
+) -> Query:
+    """A query of one field; without `convert` the answer is its value."""
+    return Query(counter, function, arguments, (field,), lambda answer: (convert(answer) if convert else answer,))
+
+
 class Field(NamedTuple):
     """One field value (nvmlDeviceGetFieldValues)."""
 
@@ -92,9 +99,9 @@ FAST_QUERIES = (
         lambda rates: (rates.gpu / 100, rates.memory / 100),
     ),
     MEMORY,
-    Query("energy", "nvmlDeviceGetTotalEnergyConsumption", (), ("energy_j",), lambda millijoules: (millijoules / 1e3,)),
-    Query("SM clock", "nvmlDeviceGetClockInfo", (CLOCK_SM,), ("sm_clock_hz",), lambda megahertz: (megahertz * MEGA,)),
-    Query("memory clock", "nvmlDeviceGetClockInfo", (CLOCK_MEMORY,), ("memory_clock_hz",), lambda megahertz: (megahertz * MEGA,)),
+    single("energy", "nvmlDeviceGetTotalEnergyConsumption", "energy_j", lambda millijoules: millijoules / 1e3),
+    single("SM clock", "nvmlDeviceGetClockInfo", "sm_clock_hz", lambda megahertz: megahertz * MEGA, (CLOCK_SM,)),
+    single("memory clock", "nvmlDeviceGetClockInfo", "memory_clock_hz", lambda megahertz: megahertz * MEGA, (CLOCK_MEMORY,)),
     Query(
         "event reasons",
         "nvmlDeviceGetCurrentClocksEventReasons",
@@ -106,16 +113,14 @@ FAST_QUERIES = (
 )
 
 SLOW_QUERIES = (
-    Query("temperature", "nvmlDeviceGetTemperature", (TEMPERATURE_GPU,), ("temperature_c",), lambda celsius: (float(celsius),)),
-    Query("power limit", "nvmlDeviceGetEnforcedPowerLimit", (), ("power_limit_w",), lambda milliwatts: (milliwatts / 1e3,)),
-    Query("max SM clock", "nvmlDeviceGetMaxClockInfo", (CLOCK_SM,), ("max_sm_clock_hz",), lambda megahertz: (megahertz * MEGA,)),
-    Query("PCIe generation", "nvmlDeviceGetCurrPcieLinkGeneration", (), ("pcie_generation",), lambda generation: (generation,)),
-    Query("PCIe width", "nvmlDeviceGetCurrPcieLinkWidth", (), ("pcie_width",), lambda lanes: (lanes,)),
-    Query(
-        "max PCIe generation", "nvmlDeviceGetMaxPcieLinkGeneration", (), ("pcie_max_generation",), lambda generation: (generation,)
-    ),
-    Query("max PCIe width", "nvmlDeviceGetMaxPcieLinkWidth", (), ("pcie_max_width",), lambda lanes: (lanes,)),
-    Query("persistence mode", "nvmlDeviceGetPersistenceMode", (), ("persistence_mode",), lambda state: (bool(state),)),
+    single("temperature", "nvmlDeviceGetTemperature", "temperature_c", float, (TEMPERATURE_GPU,)),
+    single("power limit", "nvmlDeviceGetEnforcedPowerLimit", "power_limit_w", lambda milliwatts: milliwatts / 1e3),
+    single("max SM clock", "nvmlDeviceGetMaxClockInfo", "max_sm_clock_hz", lambda megahertz: megahertz * MEGA, (CLOCK_SM,)),
+    single("PCIe generation", "nvmlDeviceGetCurrPcieLinkGeneration", "pcie_generation"),
+    single("PCIe width", "nvmlDeviceGetCurrPcieLinkWidth", "pcie_width"),
+    single("max PCIe generation", "nvmlDeviceGetMaxPcieLinkGeneration", "pcie_max_generation"),
+    single("max PCIe width", "nvmlDeviceGetMaxPcieLinkWidth", "pcie_max_width"),
+    single("persistence mode", "nvmlDeviceGetPersistenceMode", "persistence_mode", bool),
 )
 
 CORRECTED, UNCORRECTED, VOLATILE, AGGREGATE = 0, 1, 0, 1
@@ -123,16 +128,12 @@ CORRECTED, UNCORRECTED, VOLATILE, AGGREGATE = 0, 1, 0, 1
 SINGLE_BIT, DOUBLE_BIT = 0, 1
 """nvmlPageRetirementCause_t."""
 
+_ECC, _PAGES = "nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRetiredPages_v2"
 HEALTH_QUERIES = (
-    *(
-        Query(f"ECC {name.replace('_', ' ')}", "nvmlDeviceGetTotalEccErrors", arguments, (f"ecc_{name}",), lambda count: (count,))
-        for name, arguments in (
-            ("corrected_volatile", (CORRECTED, VOLATILE)),
-            ("uncorrected_volatile", (UNCORRECTED, VOLATILE)),
-            ("corrected_aggregate", (CORRECTED, AGGREGATE)),
-            ("uncorrected_aggregate", (UNCORRECTED, AGGREGATE)),
-        )
-    ),
+    single("ECC corrected volatile", _ECC, "ecc_corrected_volatile", None, (CORRECTED, VOLATILE)),
+    single("ECC uncorrected volatile", _ECC, "ecc_uncorrected_volatile", None, (UNCORRECTED, VOLATILE)),
+    single("ECC corrected aggregate", _ECC, "ecc_corrected_aggregate", None, (CORRECTED, AGGREGATE)),
+    single("ECC uncorrected aggregate", _ECC, "ecc_uncorrected_aggregate", None, (UNCORRECTED, AGGREGATE)),
     Query(
         "remapped rows",
         "nvmlDeviceGetRemappedRows",
@@ -140,31 +141,13 @@ HEALTH_QUERIES = (
         ("remapped_rows_correctable", "remapped_rows_uncorrectable", "row_remap_pending", "row_remap_failed"),
         lambda rows: (rows[0], rows[1], bool(rows[2]), bool(rows[3])),
     ),
-    Query(
-        "pages retired, single bit",
-        "nvmlDeviceGetRetiredPages_v2",
-        (SINGLE_BIT,),
-        ("retired_pages_single_bit",),
-        lambda pages: (len(pages),),
-    ),
-    Query(
-        "pages retired, double bit",
-        "nvmlDeviceGetRetiredPages_v2",
-        (DOUBLE_BIT,),
-        ("retired_pages_double_bit",),
-        lambda pages: (len(pages),),
-    ),
-    Query(
-        "page retirement",
-        "nvmlDeviceGetRetiredPagesPendingStatus",
-        (),
-        ("page_retirement_pending",),
-        lambda pending: (bool(pending),),
-    ),
+    single("pages retired, single bit", _PAGES, "retired_pages_single_bit", len, (SINGLE_BIT,)),
+    single("pages retired, double bit", _PAGES, "retired_pages_double_bit", len, (DOUBLE_BIT,)),
+    single("page retirement", "nvmlDeviceGetRetiredPagesPendingStatus", "page_retirement_pending", bool),
 )
 """Counters of failing memory, read with the slow ones."""
 
-POWER_USAGE = Query("power", "nvmlDeviceGetPowerUsage", (), ("power_w",), lambda milliwatts: (milliwatts / 1e3,))
+POWER_USAGE = single("power", "nvmlDeviceGetPowerUsage", "power_w", lambda milliwatts: milliwatts / 1e3)
 """The older power call: instantaneous up to compute capability 8.0 (GA100), an average over one second after it."""
 
 FAST_FIELDS = (Field(186, "power_w", 1e-3), Field(185, "power_average_w", 1e-3))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from planner.observe.driver.counters import (
@@ -27,33 +27,9 @@ from planner.observe.driver.gpm import GpmRing, split_states
 from planner.observe.driver.mig import MigSlices
 from planner.observe.driver.nvml import Nvml, NvmlError
 from planner.observe.driver.processes import NONE_VISIBLE, ProcessTable, processes_of
+from planner.observe.driver.reading import Reading
 from planner.observe.health import health_warnings
 from planner.observe.snapshot import REASON_TEXTS, CapabilityState, DeviceSnapshot, ListedKind
-
-
-@dataclass(slots=True)
-class Reading:
-    """Values of snapshot fields, and the reason of each field that has none."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def absent(cls, names: Iterable[str], reason: str) -> Reading:
-        """No value of any of these fields, all for one reason."""
-        return cls({}, dict.fromkeys(names, reason))
-
-    def set(self, name: str, value: Any, reason: str = "no value") -> None:
-        """Note one field: its value, or the reason when it is None."""
-        if value is None:
-            self.reasons[name] = reason
-        else:
-            self.values[name] = value
-
-    def take(self, part: Reading) -> None:
-        """Add the values and reasons of `part`."""
-        self.values.update(part.values)
-        self.reasons.update(part.reasons)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,62 +30,59 @@ class Meaning(NamedTuple):
     scale: float = 1.0
 
 
-DCGM = {
-    "PROF_SM_ACTIVE": Meaning("sm_active_fraction"),
-    "PROF_SM_UTIL_RATIO": Meaning("sm_active_fraction"),
-    "PROF_SM_OCCUPANCY": Meaning("sm_occupancy_fraction"),
-    "PROF_SM_OCCUPANCY_RATIO": Meaning("sm_occupancy_fraction"),
-    "PROF_PIPE_TENSOR_ACTIVE": Meaning("tensor_active_fraction"),
-    "PROF_TENSOR_UTIL_RATIO": Meaning("tensor_active_fraction"),
-    "PROF_DRAM_ACTIVE": Meaning("dram_bandwidth_fraction"),
-    "PROF_DRAM_UTIL_RATIO": Meaning("dram_bandwidth_fraction"),
-    "PROF_GR_ENGINE_ACTIVE": Meaning("graphics_active_fraction"),
-    "PROF_GR_ENGINE_UTIL_RATIO": Meaning("graphics_active_fraction"),
-    "PROF_PIPE_INT_ACTIVE": Meaning("integer_active_fraction"),
-    "PROF_INT_UTIL_RATIO": Meaning("integer_active_fraction"),
-    "PROF_PIPE_FP64_ACTIVE": Meaning("fp64_active_fraction"),
-    "PROF_FP64_UTIL_RATIO": Meaning("fp64_active_fraction"),
-    "PROF_PIPE_FP32_ACTIVE": Meaning("fp32_active_fraction"),
-    "PROF_FP32_UTIL_RATIO": Meaning("fp32_active_fraction"),
-    "PROF_PIPE_FP16_ACTIVE": Meaning("fp16_active_fraction"),
-    "PROF_FP16_UTIL_RATIO": Meaning("fp16_active_fraction"),
-    "PROF_PCIE_TX_BYTES": Meaning("pcie_tx_bytes_per_s"),
-    "PROF_PCIE_RX_BYTES": Meaning("pcie_rx_bytes_per_s"),
-    "PROF_NVLINK_TX_BYTES": Meaning("nvlink_tx_bytes_per_s"),
-    "PROF_NVLINK_RX_BYTES": Meaning("nvlink_rx_bytes_per_s"),
-    "DEV_GPU_UTIL": Meaning("kernel_resident_fraction", 0.01),
-    "DEV_MEM_COPY_UTIL": Meaning("memory_active_fraction", 0.01),
-    "DEV_FB_TOTAL": Meaning("memory_total_bytes", MIB),
-    "DEV_FB_RESERVED": Meaning("memory_reserved_bytes", MIB),
-    "DEV_FB_USED": Meaning("memory_used_bytes", MIB),
-    "DEV_FB_FREE": Meaning("memory_free_bytes", MIB),
-    "DEV_POWER_USAGE_INSTANT": Meaning("power_w"),
-    "DEV_BOARD_POWER_RAW_WATTS": Meaning("power_w"),
-    "DEV_POWER_USAGE": Meaning("power_average_w"),
-    "DEV_BOARD_POWER_WATTS": Meaning("power_average_w"),
-    "DEV_POWER_MGMT_LIMIT": Meaning("power_limit_w"),
-    "DEV_ENFORCED_POWER_LIMIT": Meaning("power_limit_w"),
-    "DEV_TOTAL_ENERGY_CONSUMPTION": Meaning("energy_j", 1e-3),
-    "DEV_SM_CLOCK": Meaning("sm_clock_hz", MEGA),
-    "DEV_MAX_SM_CLOCK": Meaning("max_sm_clock_hz", MEGA),
-    "DEV_MEM_CLOCK": Meaning("memory_clock_hz", MEGA),
-    "DEV_GPU_TEMP": Meaning("temperature_c"),
-    "DEV_MEMORY_TEMP": Meaning("memory_temperature_c"),
-}
+def _meanings(table: Mapping[str, tuple[Any, ...]]) -> dict[str, Meaning]:
+    """Metric -> meaning, from a table of field -> (factor into SI units, the metric's names)."""
+    return {name: Meaning(field, scale) for field, (scale, *names) in table.items() for name in names}
+
+
+DCGM = _meanings(
+    {
+        "sm_active_fraction": (1.0, "PROF_SM_ACTIVE", "PROF_SM_UTIL_RATIO"),
+        "sm_occupancy_fraction": (1.0, "PROF_SM_OCCUPANCY", "PROF_SM_OCCUPANCY_RATIO"),
+        "tensor_active_fraction": (1.0, "PROF_PIPE_TENSOR_ACTIVE", "PROF_TENSOR_UTIL_RATIO"),
+        "dram_bandwidth_fraction": (1.0, "PROF_DRAM_ACTIVE", "PROF_DRAM_UTIL_RATIO"),
+        "graphics_active_fraction": (1.0, "PROF_GR_ENGINE_ACTIVE", "PROF_GR_ENGINE_UTIL_RATIO"),
+        "integer_active_fraction": (1.0, "PROF_PIPE_INT_ACTIVE", "PROF_INT_UTIL_RATIO"),
+        "fp64_active_fraction": (1.0, "PROF_PIPE_FP64_ACTIVE", "PROF_FP64_UTIL_RATIO"),
+        "fp32_active_fraction": (1.0, "PROF_PIPE_FP32_ACTIVE", "PROF_FP32_UTIL_RATIO"),
+        "fp16_active_fraction": (1.0, "PROF_PIPE_FP16_ACTIVE", "PROF_FP16_UTIL_RATIO"),
+        "pcie_tx_bytes_per_s": (1.0, "PROF_PCIE_TX_BYTES"),
+        "pcie_rx_bytes_per_s": (1.0, "PROF_PCIE_RX_BYTES"),
+        "nvlink_tx_bytes_per_s": (1.0, "PROF_NVLINK_TX_BYTES"),
+        "nvlink_rx_bytes_per_s": (1.0, "PROF_NVLINK_RX_BYTES"),
+        "kernel_resident_fraction": (0.01, "DEV_GPU_UTIL"),
+        "memory_active_fraction": (0.01, "DEV_MEM_COPY_UTIL"),
+        "memory_total_bytes": (MIB, "DEV_FB_TOTAL"),
+        "memory_reserved_bytes": (MIB, "DEV_FB_RESERVED"),
+        "memory_used_bytes": (MIB, "DEV_FB_USED"),
+        "memory_free_bytes": (MIB, "DEV_FB_FREE"),
+        "power_w": (1.0, "DEV_POWER_USAGE_INSTANT", "DEV_BOARD_POWER_RAW_WATTS"),
+        "power_average_w": (1.0, "DEV_POWER_USAGE", "DEV_BOARD_POWER_WATTS"),
+        "power_limit_w": (1.0, "DEV_POWER_MGMT_LIMIT", "DEV_ENFORCED_POWER_LIMIT"),
+        "energy_j": (1e-3, "DEV_TOTAL_ENERGY_CONSUMPTION"),
+        "sm_clock_hz": (MEGA, "DEV_SM_CLOCK"),
+        "max_sm_clock_hz": (MEGA, "DEV_MAX_SM_CLOCK"),
+        "memory_clock_hz": (MEGA, "DEV_MEM_CLOCK"),
+        "temperature_c": (1.0, "DEV_GPU_TEMP"),
+        "memory_temperature_c": (1.0, "DEV_MEMORY_TEMP"),
+    }
+)
 """Name after 'DCGM_FI_' -> field. DCGM 4.6 renamed some; both names are listed."""
-DCGM_HEALTH = {
-    "DEV_ECC_SBE_VOL_TOTAL": Meaning("ecc_corrected_volatile"),
-    "DEV_ECC_DBE_VOL_TOTAL": Meaning("ecc_uncorrected_volatile"),
-    "DEV_ECC_SBE_AGG_TOTAL": Meaning("ecc_corrected_aggregate"),
-    "DEV_ECC_DBE_AGG_TOTAL": Meaning("ecc_uncorrected_aggregate"),
-    "DEV_CORRECTABLE_REMAPPED_ROWS": Meaning("remapped_rows_correctable"),
-    "DEV_UNCORRECTABLE_REMAPPED_ROWS": Meaning("remapped_rows_uncorrectable"),
-    "DEV_ROW_REMAP_PENDING": Meaning("row_remap_pending"),
-    "DEV_ROW_REMAP_FAILURE": Meaning("row_remap_failed"),
-    "DEV_RETIRED_SBE": Meaning("retired_pages_single_bit"),
-    "DEV_RETIRED_DBE": Meaning("retired_pages_double_bit"),
-    "DEV_RETIRED_PENDING": Meaning("page_retirement_pending"),
-}
+DCGM_HEALTH = _meanings(
+    {
+        "ecc_corrected_volatile": (1.0, "DEV_ECC_SBE_VOL_TOTAL"),
+        "ecc_uncorrected_volatile": (1.0, "DEV_ECC_DBE_VOL_TOTAL"),
+        "ecc_corrected_aggregate": (1.0, "DEV_ECC_SBE_AGG_TOTAL"),
+        "ecc_uncorrected_aggregate": (1.0, "DEV_ECC_DBE_AGG_TOTAL"),
+        "remapped_rows_correctable": (1.0, "DEV_CORRECTABLE_REMAPPED_ROWS"),
+        "remapped_rows_uncorrectable": (1.0, "DEV_UNCORRECTABLE_REMAPPED_ROWS"),
+        "row_remap_pending": (1.0, "DEV_ROW_REMAP_PENDING"),
+        "row_remap_failed": (1.0, "DEV_ROW_REMAP_FAILURE"),
+        "retired_pages_single_bit": (1.0, "DEV_RETIRED_SBE"),
+        "retired_pages_double_bit": (1.0, "DEV_RETIRED_DBE"),
+        "page_retirement_pending": (1.0, "DEV_RETIRED_PENDING"),
+    }
+)
 """The same for metrics of failing memory, which `read_fleet` does not query."""
 DCGM_REASONS = ("DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCK_THROTTLE_REASONS")
 OWN = {name: Meaning(field) for field, name, _ in DEVICE_METRICS}

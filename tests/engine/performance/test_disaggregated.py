@@ -67,16 +67,16 @@ def test_a_worked_example() -> None:
     assert rates.answers_per_s[0] == pytest.approx(32 / (200 * step_s))
     slower = min(2 / prompt_s, 3 * 32 / (200 * step_s))
     assert times(found).requests_per_s[0] * 5 == pytest.approx(slower)
-    assert times(found).ttft_s[0] == pytest.approx(prompt_s + transfer_s)
-    assert times(found).tpot_s[0] == pytest.approx(step_s)
-    assert times(found).request_s[0] == pytest.approx(prompt_s + transfer_s + 200 * step_s)
-    assert sum(value[0] for value in times(found).by_class.values()) == pytest.approx(times(found).request_s[0], rel=0.02)
+    assert times(found).ttft_s.mean[0] == pytest.approx(prompt_s + transfer_s)
+    assert times(found).tpot_s.mean[0] == pytest.approx(step_s)
+    assert times(found).request_s.mean[0] == pytest.approx(prompt_s + transfer_s + 200 * step_s)
+    assert sum(value[0] for value in times(found).by_class.values()) == pytest.approx(times(found).request_s.mean[0], rel=0.02)
 
 
 def test_over_several_nodes_the_cache_goes_over_the_fabric() -> None:
     near, far = times(of_pools(2, 3)), times(of_pools(2, 3, per_node=4.0))
-    assert far.ttft_s[0] - near.ttft_s[0] == pytest.approx(CACHE_BYTES / (0.8 * 50e9) - CACHE_BYTES / 450e9)
-    assert far.tpot_s[0] == near.tpot_s[0]
+    assert far.ttft_s.mean[0] - near.ttft_s.mean[0] == pytest.approx(CACHE_BYTES / (0.8 * 50e9) - CACHE_BYTES / 450e9)
+    assert far.tpot_s.mean[0] == near.tpot_s.mean[0]
 
 
 def test_a_link_slower_than_the_pass_is_what_limits_a_replica() -> None:
@@ -94,7 +94,7 @@ def test_requests_wait_as_in_a_queue_with_equal_service() -> None:
         rate = 2 * share / prompt_s
         found = times(of_pools(2, 6, batch=512, concurrency=None, request_rate_per_s=rate))
         waited = share * prompt_s / (2 * (1 - share))  # M/D/1
-        assert found.ttft_s[0] == pytest.approx(prompt_s + transfer_s + waited)
+        assert found.ttft_s.mean[0] == pytest.approx(prompt_s + transfer_s + waited)
         assert found.requests_per_s[0] * 8 == pytest.approx(rate)
 
 
@@ -104,7 +104,7 @@ def test_a_closed_loop_waits_for_the_slower_pool(prefill: int, decode: int) -> N
     r = rates_of(of_pools(prefill, decode).table, found[0])
     rates = [float(one.requests_per_s[0] * 8) for one in found]
     for clients, one, rate in zip((1, 8, 64, 512, 4096), found, rates, strict=True):
-        assert rate * one.request_s[0] == pytest.approx(clients)  # Little's law
+        assert rate * one.request_s.mean[0] == pytest.approx(clients)  # Little's law
     assert rates == sorted(rates)
     assert rates[0] == pytest.approx(1 / r.alone_s[0], rel=0.02)
     assert rates[-1] == pytest.approx(min(prefill * r.prompts_per_s[0], decode * r.answers_per_s[0]), rel=0.02)
@@ -125,11 +125,11 @@ def test_the_wait_agrees_with_requests_served_one_by_one(share: float) -> None:
     found = times(of_pools(1, 7, batch=512, concurrency=None, request_rate_per_s=share / prompt_s))
     waits = served_one_by_one(share)
     unloaded = prompt_s + CACHE_BYTES / 450e9
-    assert (found.ttft_s[0] - unloaded) / prompt_s == pytest.approx(waits.mean(), rel=0.05)
+    assert (found.ttft_s.mean[0] - unloaded) / prompt_s == pytest.approx(waits.mean(), rel=0.05)
     for name, percent in (("p95", 95), ("p99", 99)):
-        told = (getattr(found, f"ttft_{name}_s")[0] - unloaded) / prompt_s
-        assert told == pytest.approx(np.percentile(waits, percent), rel=0.35 if share < 0.5 else 0.2)
-        assert told >= 0.95 * np.percentile(waits, percent)
+        waited = (getattr(found.ttft_s, name)[0] - unloaded) / prompt_s
+        assert waited == pytest.approx(np.percentile(waits, percent), rel=0.35 if share < 0.5 else 0.2)
+        assert waited >= 0.95 * np.percentile(waits, percent)
 
 
 def test_bursts_and_long_prompts_wait_longer() -> None:
@@ -138,9 +138,9 @@ def test_bursts_and_long_prompts_wait_longer() -> None:
     even = times(of_pools(1, 7, **asked, arrival_variation=0.0))
     poisson, bursts = times(of_pools(1, 7, **asked)), times(of_pools(1, 7, **asked, arrival_variation=3.0))
     spread = times(of_pools(1, 7, **asked, input_tokens={"mean": 2000, "p50": 1500, "p95": 5200}))
-    assert even.ttft_s[0] < poisson.ttft_s[0] < bursts.ttft_s[0]
-    assert poisson.ttft_s[0] < spread.ttft_s[0]
-    assert poisson.ttft_p95_s[0] < spread.ttft_p95_s[0]
+    assert even.ttft_s.mean[0] < poisson.ttft_s.mean[0] < bursts.ttft_s.mean[0]
+    assert poisson.ttft_s.mean[0] < spread.ttft_s.mean[0]
+    assert poisson.ttft_s.p95[0] < spread.ttft_s.p95[0]
 
 
 COUNTS = st.integers(min_value=1, max_value=12)
@@ -166,9 +166,9 @@ def test_the_slower_pool_sets_the_rate_and_more_replicas_never_lower_it(prefill:
 @given(batch=BATCHES, rate=st.floats(min_value=0.1, max_value=4.0))
 def test_tokens_come_no_later_than_from_replicas_that_do_both(batch: int, rate: float) -> None:
     together, apart = both(batch), of_pools(3, 5, batch=batch)
-    assert times(apart).tpot_s[0] <= together.tpot_s[0]
+    assert times(apart).tpot_s.mean[0] <= together.tpot_s.mean[0]
     loaded = of_pools(3, 5, batch=batch, concurrency=None, request_rate_per_s=rate)
-    assert times(loaded).tpot_s[0] == times(apart).tpot_s[0]  # prompts do not come between
+    assert times(loaded).tpot_s.mean[0] == times(apart).tpot_s.mean[0]  # prompts do not come between
 
 
 @settings(max_examples=20, deadline=None)

@@ -12,7 +12,7 @@ from engine_sample import ask, candidate, chip
 from planner.engine.columns import Table
 from planner.engine.performance.operators.forward_pass import forward
 from planner.engine.performance.prefill_decode.generation import serve_of
-from planner.engine.performance.prefill_decode.passes import at_a_time
+from planner.engine.performance.prefill_decode.passes import mean_if_any
 
 H100 = "H100 SXM5 80GB"
 LOOP = {"model": "llama-3.1-8b", "task": "serve", "input_tokens": 1024, "output_tokens": 128}
@@ -50,7 +50,7 @@ def test_prompts_beside_running_sequences_wait_for_the_host() -> None:
     waited_s = (launch_s - step.device[0]) / together - prompt.device[0]
     none, some = (serve_of(with_engine(table, mixed_launches_per_layer=launches), continuous=True) for launches in (0.0, 180.0))
     assert some.prefill_s[0] - none.prefill_s[0] == pytest.approx(waited_s, rel=1e-9)
-    assert some.request_s[0] - none.request_s[0] == pytest.approx(16 * waited_s, rel=1e-9)
+    assert some.request_s.mean[0] - none.request_s.mean[0] == pytest.approx(16 * waited_s, rel=1e-9)
     assert some.by_class["launch"][0] == pytest.approx(waited_s, rel=1e-9)
 
 
@@ -71,7 +71,7 @@ def test_a_mixed_iteration_takes_prompts_longer_but_not_a_batch_that_is_fixed() 
 
 
 def test_arrivals_by_chance_come_together() -> None:
-    assert at_a_time(np.array([0.0, 1e-6, 1.0, 50.0])) == pytest.approx([1.0, 1.0, 1 / (1 - np.exp(-1)), 50.0], rel=1e-5)
+    assert mean_if_any(np.array([0.0, 1e-6, 1.0, 50.0])) == pytest.approx([1.0, 1.0, 1 / (1 - np.exp(-1)), 50.0], rel=1e-5)
 
 
 @pytest.mark.parametrize(

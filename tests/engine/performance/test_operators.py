@@ -12,7 +12,7 @@ from engine_sample import ask, candidate, chip, session
 from planner.engine.answers.answer import Answer
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES
 from planner.engine.memory.total import terms_of
-from planner.engine.performance.operators.forward_pass import between_bytes
+from planner.engine.performance.operators.elementwise import elementwise_bytes
 from planner.engine.records.layout import CHECKPOINTING
 from planner.workload.tasks import Lora
 
@@ -32,7 +32,7 @@ def test_bytes_between_products_are_those_of_pytorch(torch: ModuleType, width: i
     counted = bytes_between_products(built, 3, tokens) - bytes_between_products(built, 2, tokens)
     described = {"model_type": "llama", **sizes, "vocab_size": 1000, "num_hidden_layers": 2}
     one = candidate(chip("A100 80GB SXM"), model=described, task="prefill", engine="transformers")
-    assert float(between_bytes(one.table(), np.array([float(tokens)]))[0]) == pytest.approx(counted, rel=0.03)
+    assert float(elementwise_bytes(one.table(), np.array([float(tokens)]))[0]) == pytest.approx(counted, rel=0.03)
 
 
 def prefill_s(**fields: Any) -> float:

@@ -15,9 +15,10 @@ from planned_sample import PRESETS, TASKS, asked
 from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.time import Operator, TimeDetail
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.explain.operator_times import CLASSES, _parts, number
+from planner.engine.explain.operator_times import _parts, number
 from planner.engine.explain.time_detail import detail_of
-from planner.engine.performance.operators.forward_pass import Pass, attended_tokens
+from planner.engine.performance.operators.attention import attended_tokens
+from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass
 from planner.engine.performance.operators.matrix_products import flop_per_token, pass_products
 from planner.units import duration_text
 from planner.workload.tasks import Workload
@@ -74,7 +75,7 @@ def test_parts_are_the_pass_before_anything_is_shared_out(model: str, layout: st
         weights: dict[str, float] = defaultdict(float)
         for part in _parts(e.table, e.candidates.jobs[0], one):
             weights[part.kind] += part.weight
-        for name in CLASSES:
+        for name in DEVICE_CLASSES:
             factor = number(e.table.engine.device_factor) if name not in {"communication", "latency"} else 1.0
             assert weights[name] * factor == pytest.approx(number(getattr(one, name)), rel=1e-9), name
 

@@ -32,7 +32,7 @@ from planner.workload.tasks import Workload
 def prepared(asked: Workload) -> tuple[Any, ...]:
     """Job, node types and chips of every part that can run it."""
     s, find_chip = session(), session().ceilings_cache.chips("spec")
-    job = Task(asked, s.architecture_of(asked)).job()
+    job = Task(asked, s.models_of(asked)).job()
     nodes = node_types_for(asked, Supply(s.gpus.all, s.gpus.find, s.offers, s.machine.devices, {}, find_chip, find_chip))
     found = [(node, find_chip(node.gpu, job.dtype, job.stored)) for node in nodes]
     return job, [node for node, chip in found if chip], [chip for _, chip in found if chip]

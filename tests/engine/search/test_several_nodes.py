@@ -12,7 +12,7 @@ from engine_sample import ask, candidate, chip, evaluated, session
 
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.ranges import network_spread
-from planner.engine.performance.operators.communication import hand_over_s
+from planner.engine.performance.operators.communication import stage_handover_s
 from planner.engine.performance.operators.forward_pass import forward
 from planner.workload.presets import read_workload
 
@@ -104,11 +104,11 @@ def test_what_is_handed_over_by_hand() -> None:
     rows = np.full(1, 8192.0)
     transfer = 8192 * 7168 * 2 / 8 / (50e9 * 0.8)
     assert transfer == pytest.approx(367e-6, rel=1e-3)
-    assert transfer < hand_over_s(row, rows)[0] < 1.6 * transfer  # the latency of the network is added
+    assert transfer < stage_handover_s(row, rows)[0] < 1.6 * transfer  # the latency of the network is added
     near = candidate(chip(H100, "fp8", "fp8"), layout | {"gpus_per_node": 16.0}, **LARGE, concurrency=8).table()
-    assert hand_over_s(near, rows)[0] < hand_over_s(row, rows)[0] / 3
+    assert stage_handover_s(near, rows)[0] < stage_handover_s(row, rows)[0] / 3
     passed = [forward(table, rows, rows, rows, head_rows=np.ones(1)).communication[0] for table in (row, near)]
-    assert passed[0] - passed[1] == pytest.approx((hand_over_s(row, rows)[0] - hand_over_s(near, rows)[0]) / 2)
+    assert passed[0] - passed[1] == pytest.approx((stage_handover_s(row, rows)[0] - stage_handover_s(near, rows)[0]) / 2)
 
 
 def test_an_assumed_network_widens_ranges_by_the_time_spent_in_it() -> None:

@@ -158,7 +158,7 @@ def table_of(*, sequences: float = 16.0, companions: list[Companion] | None = No
     one = candidate(chip("H100-SXM-80GB"), {"sequences": sequences}, **asked)
     beside = drafted()["companions"] if companions is None else companions
     workload = msgspec.structs.replace(one.jobs[0].workload, companions=tuple(beside))
-    return replace(one, jobs=[resolve(workload, session().architecture_of(workload))]).table()
+    return replace(one, jobs=[resolve(workload, session().models_of(workload))]).table()
 
 
 def test_a_round_takes_what_its_passes_take() -> None:

@@ -20,13 +20,13 @@ from simulation_sample import (
 )
 
 from planner.engine.columns import Floats
+from planner.engine.columns.rows import joined
 from planner.engine.performance.operators.forward_pass import forward
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.simulation import replicas as replica
 from planner.engine.performance.simulation.iteration_time import between, constant_time, iteration_time
 from planner.engine.performance.simulation.load import thinned_variation, token_lengths
 from planner.engine.performance.simulation.replicas import steady_state
-from planner.engine.performance.simulation.rows import joined
 from planner.engine.performance.simulation.summary import Summary, summarise
 from planner.engine.performance.simulation.traffic import batch_arrivals, traffic_of
 from planner.workload.tasks import Lengths

@@ -29,7 +29,7 @@ from planner.engine.study.upper_envelope import crossing_range, highest
 from planner.errors import UserError
 from planner.hardware.ceilings.ceilings import Ceiling, TrainPoint
 from planner.hardware.measurements.measurement import Measurement
-from planner.present.study_svg import study_svg
+from planner.present.files.study_svg import study_svg
 from planner.session import Session
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.study_models import study_config

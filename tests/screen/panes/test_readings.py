@@ -25,11 +25,13 @@ from widgets.app import PlannerApp
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE
 from widgets.panes.frame import Frame
-from widgets.panes.lines import KeyLine, Tabs
+from widgets.panes.key_line import KeyLine
 from widgets.panes.machine.gpu import Drawing, block, history_values, short_head, short_line
 from widgets.panes.machine.history import History, Marks
-from widgets.panes.ranking.columns import ORDER_WORDS, columns_for, fit_columns
-from widgets.panes.ranking.pane import headroom_of, latencies
+from widgets.panes.memory import headroom_of
+from widgets.panes.ranking.columns import columns_for, fit_columns
+from widgets.panes.ranking.pane import latencies
+from widgets.panes.tabs import Tabs
 from widgets.panes.workload.choice import Choice
 from widgets.panes.workload.fields import SERVERS, TRAINERS, fields_for
 from widgets.screens.picker import Item
@@ -141,8 +143,8 @@ def test_providers_are_named_whole_where_there_is_room(width: int, whole: bool) 
         msgspec.structs.replace(row, offer=row.offer and msgspec.structs.replace(row.offer, provider="digitalocean"))
         for row in plan.rows[:3]
     ]
-    fitted = fit_columns(columns_for("serve"), width, rows)
-    shown = {column.id: "".join(text for text, _ in column.cells(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
+    fitted = fit_columns(columns_for(msgspec.structs.replace(plan, rows=rows)), width, rows)
+    shown = {column.id: "".join(text for text, _ in column.pieces(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
     assert ("digitalocean" in shown.get("provider", "")) is whole
     assert sum(cells for _, cells in fitted.columns) + fitted.gap * (len(fitted.columns) - 1) <= width
 
@@ -151,8 +153,8 @@ def test_a_long_layout_is_whole_where_there_is_room() -> None:
     plan = planned()
     layout = LayoutAnswer(gpus=96, nodes=12, gpus_per_node=8, tp=8, pp=2, dp=6, prefill_replicas=2)
     rows = [msgspec.structs.replace(row, answer=msgspec.structs.replace(row.answer, layout=layout)) for row in plan.rows[:3]]
-    fitted = fit_columns(columns_for("serve"), 150, rows)
-    shown = {column.id: "".join(text for text, _ in column.cells(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
+    fitted = fit_columns(columns_for(msgspec.structs.replace(plan, rows=rows)), 151, rows)
+    shown = {column.id: "".join(text for text, _ in column.pieces(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
     assert shown["layout"] == "tp8·pp2·dp6 2P:4D"
 
 
@@ -246,7 +248,9 @@ async def test_the_tabs_are_whole_on_the_smallest_screen(tmp_path: Path, note: s
 
 @pytest.mark.parametrize("task", ["train", "finetune", "generate", "serve", "prefill"])
 def test_every_order_has_words(task: str) -> None:
-    assert {column.id for column in columns_for(task)} <= ORDER_WORDS.keys()
+    columns = columns_for(planned(task=task))
+    assert "rate" in [one.id for one in columns]
+    assert all(one.column.sorts_by for one in columns)
 
 
 async def test_a_refusal_is_said_once_while_it_is_on_screen(tmp_path: Path) -> None:
@@ -287,7 +291,7 @@ async def test_help_is_folded_beside_its_keys_and_scrolls_by_them(tmp_path: Path
         await settle(pilot)
         await pilot.press("question_mark")
         await pilot.pause()
-        box = app.screen.query_one("#help")
+        box = app.screen.query_one("#text")
         lines = str(app.screen.query_one(Static).content).splitlines()
         assert max(cell_len(line.rstrip()) for line in lines) <= box.scrollable_content_region.width
         assert any(line.startswith("  ×÷2.4   the same as a factor") for line in lines)
@@ -323,7 +327,8 @@ async def test_every_column_can_be_brought_into_sight_whole(tmp_path: Path) -> N
         await pilot.press("W")
         await pilot.pause()
         assert "h l shift" in str(app.main.query_one("#ranking", Frame).border_title)
-        titles = {column.title.strip() for column in columns_for("serve")} - {""}
+        assert app.plan is not None
+        titles = {one.column.title for one in columns_for(app.plan)} - {"#"}
         seen: set[str] = set()
         before = ""
         for _ in range(len(titles)):

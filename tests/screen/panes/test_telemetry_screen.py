@@ -128,8 +128,8 @@ def test_every_figure_has_its_history_and_no_line_is_too_long(width: int) -> Non
     assert by_label["tensor"].split() == ["60", "%", "▅" * 10]
     assert by_label["memory"].split()[-1] == "▅" * 10  # half
     assert by_label["power"].split() == ["350/700", "W", "▅" * 10]
-    assert by_label["held back by"] == "power cap; of the last 5 s: power cap 12 %"
-    assert by_label["links, energy"].startswith("PCIe 5.0 ×16, 1,000.0 kWh since the driver")
+    assert by_label["held back by"] == "power cap 12 %"
+    assert by_label["links, energy"].startswith("PCIe 5.0 ×16, energy 1,000.0 kWh since the")
     assert by_label["memory errors"].startswith("0 not corrected, 12 corrected ever")
 
 
@@ -229,17 +229,17 @@ async def test_while_a_benchmark_times_its_points_this_machine_is_read_seldom_an
         await pilot.press("b")
         await until(app, "running")
         for _ in range(3000):
-            if app.measuring is None or not app.measuring.running or app.measuring.marks.open:
+            if app.benchmark is None or not app.benchmark.running or app.benchmark.marks.open:
                 break
             await pilot.pause(0.01)
         await pilot.pause(0.1)
-        assert app.measuring is not None
-        assert poller() or not app.measuring.running
+        assert app.benchmark is not None
+        assert poller() or not app.benchmark.running
         await until(app, "finished")
         await pilot.pause(0.2)
         assert not poller()
-        marks = list(app.measuring.marks)
-        measured = [point.label for point in app.measuring.run.points if point.state == "done"]
+        marks = list(app.benchmark.marks)
+        measured = [point.label for point in app.benchmark.run.points if point.state == "done"]
         assert {mark.label for mark in marks} >= set(measured) > set()
         assert all(mark.ended_s is not None and mark.ended_s >= mark.began_s and mark.device == "cpu" for mark in marks)
         text = ""
@@ -254,7 +254,7 @@ async def test_while_a_benchmark_times_its_points_this_machine_is_read_seldom_an
 async def polling(pilot: Pilot[None], app: PlannerApp) -> Callable[[], bool]:
     """Whether the poller is thinned, once it reads."""
     for _ in range(200):
-        poller = app.watching._poller
+        poller = app.telemetry._poller
         if poller is not None and poller.latest is not None and app.main.query_one(MachineView).snapshot is not None:
             return lambda: poller.thinned
         await pilot.pause(0.05)
@@ -321,7 +321,7 @@ async def test_p_lists_who_uses_the_gpus_from_any_pane_and_says_why_where_there_
         await settle(pilot)
         for _ in range(300):
             await pilot.pause(0.05)
-            if app.watching.sees_gpus:
+            if app.telemetry.sees_gpus:
                 break
         assert app.focused is app.table
         await pilot.press("P")

@@ -33,7 +33,7 @@ async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path:
         await pilot.press("b")
         await until(app, "finished")
         await pilot.pause()
-        run = app.measuring and app.measuring.run
+        run = app.benchmark and app.benchmark.run
         assert run
         assert run.done == len(run.points) > 0
         assert all(point.value for point in run.points if point.state == "done")

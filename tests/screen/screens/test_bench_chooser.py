@@ -54,8 +54,8 @@ async def test_the_chooser_names_the_suites_and_what_they_take(tmp_path: Path) -
         assert "llama-3.1-70b" not in lines[2]
         await pilot.press("escape")
         await pilot.pause()
-        assert app.measuring is not None
-        assert app.measuring.run.state == "idle"
+        assert app.benchmark is not None
+        assert app.benchmark.run.state == "idle"
 
 
 def test_the_chooser_says_no_model_where_the_form_has_none() -> None:
@@ -72,7 +72,7 @@ async def test_the_suite_chosen_is_measured_with_the_products_of_the_form(tmp_pa
         await pilot.pause()
         await pilot.press(*"standard", "enter")
         await until(app, "running")
-        measuring = app.measuring
+        measuring = app.benchmark
         assert measuring is not None
         for _ in range(600):
             if measuring.run.points:

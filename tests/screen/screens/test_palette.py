@@ -13,7 +13,6 @@ from textual.widgets import OptionList
 from tui_sample import sample_options, settle
 
 from widgets import plain_output
-from widgets.actions import doing
 from widgets.app import PlannerApp
 from widgets.plain_output import plain
 from widgets.screens.memory import ItemsScreen
@@ -73,7 +72,7 @@ async def test_a_theme_of_the_palette_is_kept_for_the_next_start(tmp_path: Path)
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        command = next(command for command in doing.palette(app) if command.title == "Theme: high-contrast")
+        command = next(command for command in app.get_system_commands(app.screen) if command.title == "Theme: high-contrast")
         command.callback()
         await pilot.pause()
         assert app.theme == "high-contrast"

@@ -66,22 +66,22 @@ async def test_a_replay_is_never_taken_for_this_machine(tmp_path: Path) -> None:
 async def test_the_demonstration_is_judged_on_screen(tmp_path: Path, size: tuple[int, int]) -> None:
     app = PlannerApp(options(tmp_path, demo=True))
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: bool(app.watching.window) and app.plan is not None)
+        await until(pilot, lambda: bool(app.telemetry.window) and app.plan is not None)
         await pilot.pause(1.2)
         await pilot.press("R")
-        text = await seen(pilot, "#advice-text", "Prices as of")
+        text = await seen(pilot, "#text Static", "Prices as of")
         assert "GPU 0 · H100 SXM5 80GB" in text
         assert "bound by arithmetic" in text
         assert "$/month" in text
-        assert "DEMO" in str(app.screen.query_one("#advice").border_title)
-        room = app.screen.query_one("#advice-text").content_size.width
+        assert "DEMO" in str(app.screen.query_one("#box").border_title)
+        room = app.screen.query_one("#text Static").content_size.width
         assert max(map(len, text.splitlines())) <= room
         await pilot.press("w")
         for _ in range(100):
             await pilot.pause(0.05)
-            if "as if the workload ran there" in str(app.screen.query_one("#advice").border_title):
+            if "as if the workload ran there" in str(app.screen.query_one("#box").border_title):
                 break
-        assert "w without the workload" in str(app.screen.query_one("#advice").border_subtitle)
+        assert "w without the workload" in str(app.screen.query_one("#box").border_subtitle)
         await pilot.press("escape")
         assert not isinstance(app.screen, RightSizeScreen)
 
@@ -120,9 +120,9 @@ async def test_without_a_gpu_the_screen_says_where_to_see_one(tmp_path: Path) ->
         pytest.skip("this machine has a GPU")
     app = PlannerApp(options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: bool(app.watching.window) and app.plan is not None)
+        await until(pilot, lambda: bool(app.telemetry.window) and app.plan is not None)
         await pilot.press("R")
-        assert "--demo" in await seen(pilot, "#advice-text", "No GPU was seen")
+        assert "--demo" in await seen(pilot, "#text Static", "No GPU was seen")
         await asyncio.sleep(0)
 
 

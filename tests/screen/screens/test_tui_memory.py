@@ -15,7 +15,7 @@ from planner.engine.answers.lever import Lever
 from planner.units import bytes_text
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE
-from widgets.panes.lines import KeyLine
+from widgets.panes.key_line import KeyLine
 from widgets.panes.ranking.pane import RankingView
 from widgets.screens.help import HelpScreen
 from widgets.screens.memory import ItemsScreen, lever_lines
@@ -55,7 +55,7 @@ async def test_no_line_is_wider_than_the_screen(tmp_path: Path, size: tuple[int,
     app = app_in(tmp_path)
     async with app.run_test(size=size) as pilot:
         await opened(pilot, ItemsScreen, *keys)
-        box = app.screen.query_one("#items-text", VerticalScroll)
+        box = app.screen.query_one("#text", VerticalScroll)
         lines = str(app.screen.query_one(Static).content).splitlines()
         assert max(map(len, lines)) <= box.scrollable_content_region.width
         assert app.screen.query_one(Static).size.height == len(lines), "nothing is folded a second time"
@@ -65,7 +65,7 @@ async def test_keys_scroll_and_escape_closes(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, ItemsScreen, "M")
-        box = app.screen.query_one("#items-text", VerticalScroll)
+        box = app.screen.query_one("#text", VerticalScroll)
         assert box.max_scroll_y > 0
         await pilot.press("j", "j", "down")
         await pilot.pause()

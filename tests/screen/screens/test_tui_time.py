@@ -16,7 +16,7 @@ from planner.engine.answers.time import TimeDetail
 from planner.units import duration_text
 from widgets.drawing.roofline import chart, rate
 from widgets.drawing.symbols import ASCII, UNICODE
-from widgets.panes.lines import KeyLine
+from widgets.panes.key_line import KeyLine
 from widgets.screens.help import HelpScreen
 from widgets.screens.time import TimeScreen, time_lines
 from widgets.screens.why import WhyScreen
@@ -59,7 +59,7 @@ def test_no_line_is_wider_than_its_room(told: TimeDetail, width: int, symbols: A
     assert all(line.cell_length <= width for line in lines)
     (head,) = (line.plain for line in lines if line.plain.startswith("decode ") and "bound by" in line.plain)
     table = [line.plain for line in lines[lines.index(next(line for line in lines if line.plain == head)) + 1 :]]
-    end = head.index("share") + len("share")
+    end = head.index("of phase") + len("of phase")
     assert all(row[end - 1] == "%" for row in table if row[:1].strip() and len(row) >= end), "the columns stand below each other"
 
 
@@ -68,7 +68,7 @@ async def test_chart_and_phases_are_seen_without_scrolling(tmp_path: Path, size:
     app = app_in(tmp_path)
     async with app.run_test(size=size) as pilot:
         await opened(pilot, TimeScreen, "T")
-        box = app.screen.query_one("#times-text", VerticalScroll)
+        box = app.screen.query_one("#text", VerticalScroll)
         lines = str(app.screen.query_one(Static).content).splitlines()
         axis = next(number for number, line in enumerate(lines) if "└" in line)
         assert axis + 1 < box.size.height, "the labels of the axis too"
@@ -112,7 +112,7 @@ async def test_keys_scroll_and_escape_closes(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, TimeScreen, "T")
-        box = app.screen.query_one("#times-text", VerticalScroll)
+        box = app.screen.query_one("#text", VerticalScroll)
         await pilot.press("j", "j", "down", "k")
         await pilot.pause()
         assert box.scroll_y == 2

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from planner.units import MEGA, UNKNOWN, bytes_text, percent_text, si_text
-from widgets.drawing.formatting import device_name, shorten_end
+from planner.present.names import device_name
+from planner.present.telemetry import ProcessLine, device_facts, number_text
+from planner.units import MEGA, UNKNOWN, bytes_text, percent_text
 from widgets.drawing.symbols import Symbols
+from widgets.drawing.text import labelled, shorten_end, styled_lines
 from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ BUSY_COUNTERS = (
 )
 FALLBACK_COUNTERS = (("kernel resident", "kernel_resident_fraction"), ("memory active", "memory_active_fraction"))
 """What GPUs without hardware counters give: shares of time, not of the GPU."""
-HELD_BACK_LEAST = 0.005
-JOULES_PER_KWH = 3.6e6
 PID, MEMORY, KIND, USER = 8, 9, 8, 10
 """Cells of the columns of the list of processes."""
 KINDS = {"compute": "compute", "graphics": "graphics", "compute and graphics": "both"}
@@ -97,8 +96,8 @@ def short_line(device: DeviceSnapshot, history: History, drawing: Drawing) -> Co
     _, value = activities(device)[0]
     sizes = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
     share = percent_text(_share(device.memory_used_bytes, device.memory_total_bytes))
-    power, drawn = power_text(device), f"{number_text(device.drawn_power_w)} W"
-    degrees = f"{with_unit(device.temperature_c, '°C'):>6}"
+    power, drawn = power_text(device), number_text(device.drawn_power_w, "W")
+    degrees = f"{number_text(device.temperature_c, '°C'):>6}"
     options = (
         f"  {sizes:>15}  {power:>11}  {degrees}",
         f"  {share:>5}  {power:>11}  {degrees}",
@@ -129,7 +128,7 @@ def block(device: DeviceSnapshot, history: History, drawing: Drawing, *, several
     else:
         rows = _paired(device, history, drawing, several=several)
     if device.event_reasons:
-        rows += _folded("held back by", ", ".join(device.event_reasons), drawing.width, "$text-warning", LABEL)
+        rows += labelled("held back by", LABEL, ", ".join(device.event_reasons), drawing.width, "$text-warning")
     return rows + _warnings(device, drawing) + _missing(device, drawing)
 
 
@@ -138,8 +137,8 @@ def _figures(device: DeviceSnapshot) -> list[tuple[str, str]]:
     return [
         ("memory", f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"),
         ("power", power_text(device)),
-        ("SM clock", with_unit(device.sm_clock_hz and device.sm_clock_hz / MEGA, "MHz")),
-        ("temperature", with_unit(device.temperature_c, "°C")),
+        ("SM clock", number_text(device.sm_clock_hz, "MHz", MEGA)),
+        ("temperature", number_text(device.temperature_c, "°C")),
     ]
 
 
@@ -197,7 +196,10 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
         rows += [Content.assemble(" " * left, line) for line in above]
         rows.append(Content.assemble((f"{label:<{ROOMY_LABEL}}", "$quiet"), f"{text:<{ROOMY_VALUE}}", base))
     rows += _marks(history, drawing, device_of(device), left, room)
-    rows += [line for label, text, style in _facts(device, drawing) for line in _folded(label, text, drawing.width, style)]
+    held = "$text-warning" if device.event_reasons else ""
+    for fact in device_facts(device, drawing.why(device, "ecc_uncorrected_aggregate")):
+        style = held if fact.label == "held back by" else ""
+        rows += labelled(fact.label, ROOMY_LABEL, str(fact.value), drawing.width, style)
     return [head, *rows, *_warnings(device, drawing), *_missing(device, drawing)]
 
 
@@ -236,16 +238,6 @@ def ram_text(host: HostSnapshot) -> str:
     return f"{bytes_text(host.memory_used_bytes, unit=False)} of {bytes_text(host.memory_total_bytes)} used"
 
 
-def number_text(value: float | None) -> str:
-    """A whole number."""
-    return UNKNOWN if value is None else f"{value:,.0f}"
-
-
-def with_unit(value: float | None, unit: str) -> str:
-    """A whole number with its unit; what is not known has none."""
-    return UNKNOWN if value is None else f"{value:,.0f} {unit}"
-
-
 def device_of(device: DeviceSnapshot) -> str:
     """What a benchmark calls the GPU; where CUDA's order is not known, NVML's is taken for it."""
     return f"cuda:{device.index if device.cuda_ordinal is None else device.cuda_ordinal}"
@@ -272,62 +264,6 @@ def _marks(history: History, drawing: Drawing, device: str, indent: int, room: i
     return [line, *(Content.styled(f"{'':{LABEL}}{text}", "$quiet") for text in told)]
 
 
-def _facts(device: DeviceSnapshot, drawing: Drawing) -> list[tuple[str, str, str]]:
-    """(label, text, style) of what has no history."""
-    clock, most = (number_text(hertz and hertz / MEGA) for hertz in (device.sm_clock_hz, device.max_sm_clock_hz))
-    degrees = f"{number_text(device.temperature_c)} °C, memory {number_text(device.memory_temperature_c)} °C"
-    clocks = f"SM {clock} of {most} MHz, memory {number_text(device.memory_clock_hz and device.memory_clock_hz / MEGA)} MHz"
-    held = [
-        f"{reason} {percent_text(share)}" for reason, share in (device.throttled_fraction or {}).items() if share >= HELD_BACK_LEAST
-    ]
-    now = ", ".join(device.event_reasons or ()) or ("nothing" if device.event_reasons is not None else UNKNOWN)
-    style = "$text-warning" if device.event_reasons else ""
-    facts = [("clocks", clocks, ""), ("temperature", degrees, "")]
-    facts.append(("held back by", f"{now}; of the last 5 s: {', '.join(held)}" if held else now, style))
-    facts.append(("links, energy", f"{_links(device)}, {_energy(device)}", ""))
-    facts.append(("memory errors", _errors(device, drawing), ""))
-    return facts
-
-
-def _links(device: DeviceSnapshot) -> str:
-    known = device.pcie_generation is not None and device.pcie_width is not None
-    generation = f"PCIe {device.pcie_generation}.0 ×{device.pcie_width}" if known else f"PCIe {UNKNOWN}"
-    rates = [
-        f"{name} {si_text(received + sent, 'B/s')}"
-        for name, received, sent in (
-            ("", device.pcie_rx_bytes_per_s, device.pcie_tx_bytes_per_s),
-            (", NVLink", device.nvlink_rx_bytes_per_s, device.nvlink_tx_bytes_per_s),
-        )
-        if received is not None and sent is not None
-    ]
-    return f"{generation}{''.join(rates)}"
-
-
-def _energy(device: DeviceSnapshot) -> str:
-    if device.energy_j is None:
-        return f"energy {UNKNOWN}"
-    return f"{device.energy_j / JOULES_PER_KWH:,.1f} kWh since the driver was loaded"
-
-
-def _errors(device: DeviceSnapshot, drawing: Drawing) -> str:
-    """What ECC counted, and rows and pages that were replaced."""
-    ever, since = (
-        (device.ecc_uncorrected_aggregate, device.ecc_corrected_aggregate),
-        (device.ecc_uncorrected_volatile, device.ecc_corrected_volatile),
-    )
-    if None in ever:
-        return f"{UNKNOWN} {drawing.why(device, 'ecc_uncorrected_aggregate')}"
-    text = f"{number_text(ever[0])} not corrected, {number_text(ever[1])} corrected ever"
-    if None not in since:
-        text += f"; {number_text(since[0])} and {number_text(since[1])} since the driver was loaded"
-    rows = [device.remapped_rows_uncorrectable, device.remapped_rows_correctable]
-    pages = [device.retired_pages_double_bit, device.retired_pages_single_bit]
-    for name, counts in (("rows replaced", rows), ("pages retired", pages)):
-        if None not in counts:
-            text += f"; {name} {sum(count or 0 for count in counts):,}"
-    return text
-
-
 def warnings_of_many(devices: Sequence[DeviceSnapshot], drawing: Drawing) -> list[Content]:
     """What is wrong with the memory of each of them."""
     return [line for device in devices for line in _warnings(device, drawing, f"GPU {device.index}: ")]
@@ -340,30 +276,27 @@ def _warnings(device: DeviceSnapshot, drawing: Drawing, before: str = "") -> lis
     from planner.observe.health import COUNTS_OF_UNCORRECTED, warning_text
 
     counts = {name: getattr(device, name) for name in COUNTS_OF_UNCORRECTED}
-    texts = [textwrap.wrap(before + warning_text(name, counts), max(20, drawing.width - 2)) for name in device.health_warnings]
-    return [
-        Content.styled(f"{'  ' if number else f'{drawing.symbols.warning} '}{line}", "$text-error")
-        for lines in texts
-        for number, line in enumerate(lines)
-    ]
+    sign, style = drawing.symbols.warning, "$text-error"
+    texts = [before + warning_text(name, counts) for name in device.health_warnings]
+    return [line for text in texts for line in labelled(sign, 2, text, drawing.width, style, style)]
 
 
 def _missing(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
     if device.sm_active_fraction is not None:
         return []
-    return [Content.styled(line, "$quiet") for line in textwrap.wrap(device.why("sm_active_fraction"), drawing.width)]
+    return styled_lines(device.why("sm_active_fraction"), drawing.width, "$quiet")
 
 
 def _processes(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
     if device.processes:
         head = f"{f'GPU {device.index}':<{PID}}{'memory':>{MEMORY}}  {'kind':<{KIND}}  {'user':<{USER}}command"
-        return [Content.styled(head, "$quiet"), *(_process(one, drawing) for one in device.processes)]
+        return [Content.styled(head, "$quiet"), *(_process(device, one, drawing) for one in device.processes)]
     return [_labelled(f"GPU {device.index}", f"{UNKNOWN} {device.why('processes')}", LABEL, "$quiet")]
 
 
-def _process(one: ProcessSnapshot, drawing: Drawing) -> Content:
+def _process(device: DeviceSnapshot, one: ProcessSnapshot, drawing: Drawing) -> Content:
     slice_of = f" on slice {one.gpu_instance}" if one.gpu_instance is not None else ""
-    command = one.command or f"{UNKNOWN} {one.reasons.get('command', '')}".rstrip()
+    command = ProcessLine(device, one).command
     text = f"{one.pid:<{PID}}{bytes_text(one.memory_bytes):>{MEMORY}}  {KINDS[one.kind]:<{KIND}}  {(one.user or UNKNOWN)[:USER]:<{USER}}"
     return Content(text + shorten_end(command + slice_of, max(10, drawing.width - len(text)), drawing.symbols.ellipsis))
 
@@ -374,12 +307,6 @@ def _lost(device: DeviceSnapshot) -> Content:
 
 def _labelled(label: str, text: str, width: int, style: str = "") -> Content:
     return Content.assemble((f"{label:<{width}}", "$quiet"), (text, style))
-
-
-def _folded(label: str, text: str, width: int, style: str, label_width: int = ROOMY_LABEL) -> list[Content]:
-    """A label and its text, in as many lines as that takes."""
-    lines = textwrap.wrap(text, max(20, width - label_width))
-    return [_labelled("" if number else label, line, label_width, style) for number, line in enumerate(lines)]
 
 
 def _cell(label: str, value: str, width: int, label_width: int) -> tuple[tuple[str, str], str]:

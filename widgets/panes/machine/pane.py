@@ -93,7 +93,7 @@ class MachineView(VerticalScroll, can_focus=True):
         """Show from now on where these began and ended; they are drawn with the next reading."""
         self._marks = marks
 
-    def mind(self, trouble_of: Callable[[], str], list_processes: Callable[[bool], None]) -> None:
+    def follow(self, trouble_of: Callable[[], str], list_processes: Callable[[bool], None]) -> None:
         """Say from now on what keeps readings away, as `trouble_of` tells it; nothing is drawn while it is the same.
 
         `list_processes` is told when somebody wants to see who uses the GPUs, and when nobody does any more.
@@ -234,6 +234,13 @@ class MachineView(VerticalScroll, can_focus=True):
         frame_of(self).entitle(" · ".join(filter(None, parts)), aside, name="Telemetry" if snapshot.badge else "")
 
 
+class MachineLine(Static):
+    """This machine in one row, for screens that show one pane at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(id="machine-line")
+
+
 def _no_lines(*, roomy: bool = False) -> list[Content]:
     """Of a host that nothing is told of."""
     del roomy
@@ -241,7 +248,7 @@ def _no_lines(*, roomy: bool = False) -> list[Content]:
 
 
 def _to_nobody(_: bool) -> None:
-    """Before the pane is minded nobody lists processes."""
+    """Before anything is followed nobody lists processes."""
 
 
 def driver_text(snapshot: Snapshot) -> str:

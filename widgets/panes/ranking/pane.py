@@ -1,40 +1,29 @@
-"""The panes that only frame and feed another widget."""
+"""Pane 2: filter, table, and the reason of the highlighted row."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from planner.units import count_text, duration_text, usd_text
-from widgets.drawing.formatting import (
-    BASIS_WORDS,
-    SHORT_BASIS_WORDS,
-    TRAINING,
-    device_name,
-    figure_text,
-    memory_heading,
-    rate_text,
-    shorten_end,
-    throughput,
-)
-from widgets.drawing.memory_bar import MemoryBar
+from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS, figure_text
+from planner.present.levers import lever_text
+from planner.present.names import device_name
+from planner.present.plan import rate_text, throughput
+from planner.units import duration_text, usd_text
 from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.drawing.text import shorten_end
 from widgets.drawing.text_field import Entry
 from widgets.panes.frame import frame_of
-from widgets.panes.ranking.columns import ORDER_WORDS
 from widgets.panes.ranking.table import Ranking
 
 if TYPE_CHECKING:
-    from planner.engine.answers.lever import Lever
     from planner.engine.answers.plan import OfferAnswer, Plan, PlanRow
 
-DEFAULT_HEADROOM = 0.1
 MOST_LEVERS = 5
 """Named below the table where nothing fits; enter shows all."""
 OBJECTIVE_WORDS = {
@@ -43,15 +32,6 @@ OBJECTIVE_WORDS = {
     "flop-per-usd": "most FLOP per $ first",
     "fewest-gpus": "fewest GPUs first",
 }
-
-
-def headroom_of(plan: Plan | None) -> float:
-    """The fraction of memory that stays free: what the workload asks for, and what an engine that serves leaves to others."""
-    task = plan.task if plan else {}
-    value = task.get("targets", {}).get("headroom", DEFAULT_HEADROOM)
-    headroom = float(value) if isinstance(value, int | float) else DEFAULT_HEADROOM
-    engines = task.get("memory_fraction") if task.get("task") not in TRAINING else None
-    return 1 - (float(engines) if isinstance(engines, int | float) else 1.0) * (1 - headroom)
 
 
 LATENCIES = (("request", "request"), ("first", "ttft"), ("next", "tpot"), ("wait", "wait"))
@@ -92,10 +72,15 @@ class RankingView(Vertical):
         yield Static(Content("planning …"), id="reason")
         yield Static(id="here")
 
+    @property
+    def table(self) -> Ranking:
+        """The rows."""
+        return self.query_one(Ranking)
+
     def show(self, plan: Plan, basis: str) -> None:
         """A new plan."""
         self._problems = ()
-        self.query_one(Ranking).show(plan)
+        self.table.show(plan)
         here = self.query_one("#here", Static)
         here.display = any(row.here for row in plan.rows)
         here.update(self._here(plan), layout=False)
@@ -106,7 +91,7 @@ class RankingView(Vertical):
         row = next((row for row in plan.rows if row.here), None)
         if row is None:
             return Content("")
-        figure = throughput(str(plan.task.get("task")), row.answer)
+        figure = throughput(row.answer)
         speed = (
             f"{figure_text(figure, rate_text)} tok/s {self._symbols.basis[row.basis]} {SHORT_BASIS_WORDS[row.basis]}"
             if figure and row.answer.fits
@@ -119,21 +104,21 @@ class RankingView(Vertical):
     def title(self, plan: Plan, basis: str) -> None:
         """Say how much is shown, by what order, on what basis."""
         self._shown = plan, basis
-        table = self.query_one(Ranking)
+        table = self.table
         counts = plan.counts
         shown = f"{len(table.rows)} of {counts.shown:,} shown" if table.filter_words else f"{counts.shown:,} shown"
-        order = table.order
-        by = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
-        if order.column is not None:
-            by = f"by {ORDER_WORDS[order.column]}{', high first' if order.descending else ''}"
+        by = table.order_words or OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
         spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
         marked = f" · {len(table.marked)} marked, c compares" if table.marked else ""
         wide = " · h l shift" if table.wide else ""
         title = f"{counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}{marked}{wide}"
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows}
-        words = SHORT_BASIS_WORDS if self.size.width < 80 else BASIS_WORDS
-        legend = "  ".join(f"{signs[row_basis]} {words[row_basis]}" for row_basis in signs if row_basis in used)
+        long, short = (
+            "  ".join(f"{signs[basis]} {words[basis]}" for basis in signs if basis in used)
+            for words in (BASIS_WORDS, SHORT_BASIS_WORDS)
+        )
+        legend = long if len(long) + 4 <= self.size.width else short
         frame_of(self).entitle(title, legend)
 
     def on_resize(self) -> None:
@@ -144,7 +129,7 @@ class RankingView(Vertical):
     def refuse(self, problems: Sequence[str]) -> None:
         """Keep the last plan, marked stale, and say what is wrong."""
         self._problems = problems
-        self.query_one(Ranking).set_stale(True)
+        self.table.set_stale(True)
         self.query_one("#reason", Static).update(
             Content("\n").join(Content.styled(text, "$text-error") for text in problems), layout=False
         )
@@ -159,7 +144,10 @@ class RankingView(Vertical):
         lines = [Content.assemble(("this machine: " if row.here else "", "bold $accent"), row.why)]
         levers = plan.levers[:MOST_LEVERS] if plan is not None and row.rank is None and not row.here else []
         lines += [
-            Content.styled(self._lever(lever), "$text-success" if lever.gpu else "$text-warning" if number == 0 else "$quiet")
+            Content.styled(
+                f"{self._symbols.arrow} {lever_text(lever)}",
+                "$text-success" if lever.gpu else "$text-warning" if number == 0 else "$quiet",
+            )
             for number, lever in enumerate(levers)
         ]
         if not levers and (told := latencies(row, plan)):
@@ -178,75 +166,3 @@ class RankingView(Vertical):
     @property
     def _room(self) -> int:
         return max(20, self.size.width - 2)
-
-    def _lever(self, lever: Lever) -> str:
-        cost = f" ({lever.cost_text})" if lever.cost_text else ""
-        return f"{self._symbols.arrow} {lever.text}{cost}"
-
-
-class MemoryView(Vertical, can_focus=True):
-    """Pane 3: the stack of the highlighted row, and what still fits; it opens the items."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "app.act('memory')", "items", show=False)]
-
-    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
-        super().__init__(id="memory-view")
-        self._symbols = symbols
-
-    def compose(self) -> ComposeResult:
-        """The bar and one line of facts."""
-        yield MemoryBar(symbols=self._symbols, id="stack")
-        yield Static(id="facts")
-
-    async def on_click(self) -> None:
-        """The items."""
-        await self.run_action("app.act('memory')")
-
-    def show(self, row: PlanRow | None, plan: Plan | None) -> None:
-        """The memory of this row."""
-        bar = self.query_one(MemoryBar)
-        if row is None:
-            bar.show(None, DEFAULT_HEADROOM, "no row")
-            return
-        frame_of(self).entitle(memory_heading(row), "M itemises" if row.answer.memory_bytes else "")
-        bar.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
-        self.query_one("#facts", Static).update(Content.styled(" · ".join(memory_facts(row)), "$quiet"))
-
-
-def memory_facts(row: PlanRow) -> list[str]:
-    """What the memory allows, in words."""
-    answer = row.answer
-    facts = []
-    if answer.max_concurrency is not None:
-        facts.append(f"{answer.max_concurrency:,} sequences at once fit")
-    if answer.max_context is not None:
-        facts.append(f"longest context {answer.max_context:,} tokens")
-    if answer.parameters is not None:
-        counts = answer.parameters
-        active = f", {count_text(counts.active)} active" if counts.active != counts.total else ""
-        trained = f", {count_text(counts.trainable)} trained" if 0 < counts.trainable < counts.total else ""
-        facts.append(f"{count_text(counts.total)} parameters{active}{trained}")
-    if answer.layout is not None and answer.layout.gpus > 1:
-        facts.append(f"{answer.layout.gpus} GPUs as {answer.layout.text}")
-    return facts
-
-
-class MemoryStrip(MemoryBar):
-    """The stack in one row, for screens that show one pane at a time."""
-
-    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
-        super().__init__(symbols=symbols, id="memory-strip")
-
-    def show_row(self, row: PlanRow | None, plan: Plan | None) -> None:
-        """The memory of this row."""
-        if row is None:
-            self.show(None, DEFAULT_HEADROOM, "no row")
-        else:
-            self.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
-
-
-class MachineLine(Static):
-    """This machine in one row, for screens that show one pane at a time."""
-
-    def __init__(self) -> None:
-        super().__init__(id="machine-line")

@@ -15,16 +15,19 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from widgets.actions.registry import bindings
-from widgets.drawing.formatting import shorten_end
+from widgets.actions.action import bindings
+from widgets.actions.moves import TABLE
 from widgets.drawing.styles import Paint
 from widgets.drawing.symbols import UNICODE, Symbols
-from widgets.panes.ranking.columns import Column, Fitted, columns_for, fit_columns
+from widgets.drawing.text import shorten_end
+from widgets.panes.ranking.columns import DrawnColumn, Fitted, columns_for, fit_columns
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
 
 HEADER_ROWS = 1
+TITLE_INDENT = 5
+"""Cells that the title of the throughput stands left of the column's end, so that it is above the values."""
 FROZEN = ("rank", "gpu")
 """Columns that stay where they are while the others are shifted."""
 Key = tuple[str, int, str, str]
@@ -67,7 +70,7 @@ class Order:
 class Ranking(ScrollView, can_focus=True):
     """Rows of a plan with a cursor, an order and a filter."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(TABLE)]
 
     @dataclass
     class Highlighted(Message):
@@ -89,7 +92,7 @@ class Ranking(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._symbols = symbols
         self._plan: Plan | None = None
-        self._columns: tuple[Column, ...] = ()
+        self._columns: tuple[DrawnColumn, ...] = ()
         self._fitted = Fitted()
         self._wide = False
         self._hidden = 0
@@ -125,6 +128,12 @@ class Ranking(ScrollView, can_focus=True):
         return self._order
 
     @property
+    def order_words(self) -> str:
+        """The same in words; empty: as ranked."""
+        sorts_by = next((column.column.sorts_by for column in self._columns if column.id == self._order.column), "")
+        return f"by {sorts_by}{', high first' if self._order.descending else ''}" if sorts_by else ""
+
+    @property
     def filter_words(self) -> str:
         """The filter as typed."""
         return self._filter
@@ -145,8 +154,8 @@ class Ranking(ScrollView, can_focus=True):
         """Show another plan; the cursor stays with its row once the user has moved it."""
         task = str(plan.task.get("task", ""))
         if self._plan is None or str(self._plan.task.get("task", "")) != task:
-            self._columns = columns_for(task)
             self._order = Order()
+        self._columns = columns_for(plan)
         self._plan, self._stale = plan, False
         self._arrange()
 
@@ -176,7 +185,7 @@ class Ranking(ScrollView, can_focus=True):
 
     def _first_order(self, name: str) -> Order:
         column = next(column for column in self._columns if column.id == name)
-        return Order(name, column.best_is_high)
+        return Order(name, column.column.best_is_high)
 
     def _arrange(self) -> None:
         if self._plan is None:
@@ -185,9 +194,9 @@ class Ranking(ScrollView, can_focus=True):
         rows = [row for row in self._plan.rows if matches(row, self._filter)]
         column = next((column for column in self._columns if column.id == (self._order.column or "rank")), None)
         if column is not None and self._order != Order():
-            known = [row for row in rows if column.key(row) is not None]
-            known.sort(key=column.key, reverse=self._order.descending)  # type: ignore[arg-type]  # one column, one type
-            rows = known + [row for row in rows if column.key(row) is None]
+            known = [row for row in rows if column.sort_key(row) is not None]
+            known.sort(key=column.sort_key, reverse=self._order.descending)  # type: ignore[arg-type]  # one column, one type
+            rows = known + [row for row in rows if column.sort_key(row) is None]
             rows.sort(key=lambda row: row.verdict != "fits")
         self._rows = rows
         keys = [row_key(row) for row in rows]
@@ -361,8 +370,9 @@ class Ranking(ScrollView, can_focus=True):
         for column, cells in self._fitted.columns:
             is_sorted = column.id == self._order.column
             mark = (self._symbols.descending if self._order.descending else self._symbols.ascending) if is_sorted else ""
-            title = column.title.rstrip() + mark + column.title[len(column.title.rstrip()) + len(mark) :]
-            text = title.rjust(cells) if column.align == "right" else title.ljust(cells)
+            title = (column.column.title if column.id != "rank" else "") + mark
+            indent = " " * TITLE_INDENT if column.id == "rate" else ""
+            text = (title + indent[len(mark) :]).rjust(cells) if column.column.right else title.ljust(cells)
             segments.append(Segment(text[-cells:] + " " * self._fitted.gap, base + self._style("sorted") if is_sorted else base))
         return Strip(segments).adjust_cell_length(width, base)
 
@@ -382,7 +392,7 @@ class Ranking(ScrollView, can_focus=True):
                     Segment(shorten_end(row.why, width - used - 1, self._symbols.ellipsis), base + self._style("reason"))
                 )
                 break
-            for text, name in column.cells(row, self._symbols, cells):
+            for text, name in column.pieces(row, self._symbols, cells):
                 segments.append(Segment(text, base if self._stale and not current else base + self._style(name)))
             segments.append(Segment(" " * self._fitted.gap, base))
             used += cells + self._fitted.gap

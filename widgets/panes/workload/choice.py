@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from widgets.drawing.formatting import shorten_middle
 from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.drawing.text import shorten_middle
 from widgets.screens.picker import Item, PickerScreen
 
 

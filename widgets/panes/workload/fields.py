@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from planner.engine.job.engines import ENGINES, GENERIC
 from planner.workload import tasks
-from widgets.panes.workload.values import NO, YES, get
+from widgets.panes.workload.values import NO, YES, Kind, get
 
 CHOSEN = "auto"
 """How a field reads whose value is chosen; what was chosen stands behind it."""
@@ -61,7 +61,7 @@ class Field:
     key: str
     """Dotted name in the workload."""
     label: str
-    kind: Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text"] = "number"
+    kind: Kind = "number"
     unit: str = ""
     choices: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
@@ -248,13 +248,7 @@ FURTHER: tuple[Field, ...] = (
         key="dataset_tokens", label="data set", unit="tokens", tasks=TRAINS, empty="none", about="with epochs, instead of train on"
     ),
     Field(key="epochs", label="epochs", tasks=TRAINS, empty="none", about="how often the data set is gone through"),
-    Field(
-        key="targets.headroom",
-        label="keep free",
-        kind="percent",
-        unit="%",
-        about="of the memory, for fragmentation",
-    ),
+    Field(key="targets.headroom", label="keep free", kind="percent", unit="%", about="of the memory, for fragmentation"),
 )
 """What stands below, where the form scrolls to."""
 

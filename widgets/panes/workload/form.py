@@ -19,7 +19,8 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from planner.errors import Problem
-from widgets.actions.registry import bindings
+from widgets.actions.action import bindings
+from widgets.actions.moves import FORM
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text_field import Entry
 from widgets.panes.workload import fields as spec
@@ -77,7 +78,7 @@ class Form(VerticalScroll, can_focus=False):
     }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("form")]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(FORM)]
 
     @dataclass
     class Changed(Message):
@@ -225,16 +226,16 @@ class Form(VerticalScroll, can_focus=False):
         self.query_one("#field-preset", Choice).offer(self._presets, self._preset)
         for line in self.query(FieldLine):
             field, value = line.field, values.get(self._workload, line.field.key)
-            chosen = values.show(field, values.get(self._filled_in, field.key))
+            chosen = values.show(field.kind, values.get(self._filled_in, field.key))
             if field.picked:
-                text = values.show(field, value) or (field.choices[0] if field.key in ALWAYS_SET else "")
+                text = values.show(field.kind, value) or (field.choices[0] if field.key in ALWAYS_SET else "")
                 line.query_one(Choice).offer(self._items(field, text), text, chosen)
                 continue
             editor = line.query_one(Input)
             nothing = f"{field.empty} {chosen}".strip() if field.empty == spec.CHOSEN else field.empty
             editor.placeholder = nothing if value is None else ""
             if not editor.has_focus or field.key not in self._faults:
-                text = values.show(field, value)
+                text = values.show(field.kind, value)
                 if _differs(field, editor.value, value):
                     with editor.prevent(Input.Changed):
                         editor.value = text
@@ -258,7 +259,7 @@ class Form(VerticalScroll, can_focus=False):
             self.post_message(self.PresetChosen(event.value))
             return
         field = self._field_of(event.choice)
-        await self._set(field, values.parse(field, event.value))
+        await self._set(field, values.parse(field.kind, event.value))
 
     @on(Input.Changed)
     async def _typed(self, event: Input.Changed) -> None:
@@ -271,7 +272,7 @@ class Form(VerticalScroll, can_focus=False):
                 self.post_message(self.Changed(self._workload))
             return
         try:
-            value = values.parse(field, event.value)
+            value = values.parse(field.kind, event.value)
         except ValueError as wrong:
             self._faults[field.key] = str(wrong)
             self._mark(event.input.query_ancestor(FieldLine), str(wrong))
@@ -302,6 +303,6 @@ class Form(VerticalScroll, can_focus=False):
 def _differs(field: spec.Field, text: str, value: Any) -> bool:
     """Whether what is typed means another value than the workload's; '8,192' and '8192' are the same."""
     try:
-        return bool(values.parse(field, text) != value) and text != values.show(field, value)
+        return bool(values.parse(field.kind, text) != value) and text != values.show(field.kind, value)
     except ValueError:
         return True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from planner.units import is_known
 from planner.workload import tasks
 
-if TYPE_CHECKING:
-    from widgets.panes.workload.fields import Field
+Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text"]
+"""What a field holds."""
 
 AUTO = ""
 """What an empty field means: choose for me."""
@@ -55,28 +55,28 @@ def put(workload: Mapping[str, Any], dotted: str, value: Any) -> dict[str, Any]:
     return changed
 
 
-def parse(field: Field, text: str) -> Any:
+def parse(kind: Kind, text: str) -> Any:
     """The value typed, or None for an empty field; raises ValueError with what is accepted."""
     text = text.strip()
     if text == AUTO:
         return None
-    if field.kind == "switch":
+    if kind == "switch":
         return text == YES
-    if field.kind in {"choice", "text"}:
+    if kind in {"choice", "text"}:
         return text
-    if field.kind == "lengths":
+    if kind == "lengths":
         return _parse_lengths(text)
-    if field.kind == "crowd" and text.casefold() == "max":
+    if kind == "crowd" and text.casefold() == "max":
         return "max"
     number = parse_number(text)
-    if field.kind in {"count", "crowd"}:
+    if kind in {"count", "crowd"}:
         if number != int(number) or number < 0:
-            such = "512, 4k or max" if field.kind == "crowd" else "512 or 4k"
+            such = "512, 4k or max" if kind == "crowd" else "512 or 4k"
             raise ValueError(f"{text!r} is no whole number, such as {such}.")
         return int(number)
     if number < 0:
         raise ValueError(f"{text!r} is below 0.")
-    if field.kind == "percent":
+    if kind == "percent":
         return number / 100
     return int(number) if number == int(number) else number
 
@@ -105,18 +105,18 @@ def parse_number(text: str) -> float:
     return float(f"{number:.15g}")
 
 
-def show(field: Field, value: Any) -> str:
+def show(kind: Kind, value: Any) -> str:
     """A value as the form types it; the opposite of `parse`."""
     if value is None:
         return AUTO
-    if field.kind == "switch":
+    if kind == "switch":
         return YES if value else NO
-    if field.kind == "lengths" and isinstance(value, Mapping):
+    if kind == "lengths" and isinstance(value, Mapping):
         mean, p95 = value.get("mean"), value.get("p95")
         return number_text(mean) + (f"/{number_text(p95)}" if p95 else "")
     if isinstance(value, Mapping):
         return str(value.get("_name_or_path") or value.get("model_type") or "own config")
-    if field.kind == "percent":
+    if kind == "percent":
         return number_text(float(f"{value * 100:.12g}"))
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number_text(value)

@@ -67,7 +67,7 @@ def lines(job: Job, row: PlanRow, spread: Spread, hub_id: str) -> Iterator[str]:
 
 def _longest(job: Job, row: PlanRow) -> int | None:
     """Tokens of the longest request where all are alike, else what the cache of a replica can hold; None: the model's own."""
-    asked = (job.workload.prefix_tokens or 0, job.workload.input_tokens, job.workload.output_tokens)
-    if all(isinstance(one, int | float) for one in asked):
+    lengths = (job.workload.prefix_tokens or 0, job.workload.input_tokens, job.workload.output_tokens)
+    if all(isinstance(one, int | float) for one in lengths):
         return round(job.input_tokens + job.output_tokens)
     return row.answer.max_context

@@ -12,17 +12,17 @@ from planner.hardware.catalogue.interconnects import Link, fabric_of, link_of, u
 from planner.hardware.ceilings.ceilings import Basis, Ceilings, NodeCollective
 from planner.units import percent_text, si_text
 
-__all__ = ["Chip", "FindChip", "chip_of", "fabric_of", "joined_by", "link_of", "measured_between"]
+__all__ = ["Chip", "FindChip", "chip_of", "fabric_of", "link_of", "measured_between", "with_fabric"]
 
 USABLE_SHARE = 0.97
 """Usable ÷ label where no driver figure is known: parts with one range from 0.92 (ECC on GDDR6) to 0.99 (HBM)."""
 GEFORCE_FP16_GAIN = 1.72
 """GeForce tensor cores add up in FP16 at twice the rate; 1.72 is reached (RTX 4060, triton-lang/triton issue 10851)."""
 _ORDER: tuple[Basis, ...] = ("spec", "public", "transferred", "measured")
-
-
-_STORED = {"fp8": "fp8", "int8": "int8", "gptq-int8": "int8", "q8_0": "int8", "fp4": "fp4", "nvfp4": "fp4", "mxfp4": "fp4"}
-_SIXTEEN = {"fp32", "tf32", "fp16", "bf16"}
+"""From the weakest basis to the strongest."""
+_READ_AS = {"fp8": "fp8", "int8": "int8", "gptq-int8": "int8", "q8_0": "int8", "fp4": "fp4", "nvfp4": "fp4", "mxfp4": "fp4"}
+"""Storage format below 16 bit -> the kind of weights whose measured read rate applies; any other: int4."""
+_PLAIN = {"fp32", "tf32", "fp16", "bf16"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
     attention = next(
         (ceilings.attention_flop_per_s[name] for name in (dtype, "bf16", "fp16") if name in ceilings.attention_flop_per_s), compute
     )
-    kind = None if stored in _SIXTEEN else _STORED.get(stored, "int4")
+    kind = None if stored in _PLAIN else _READ_AS.get(stored, "int4")
     weights = bandwidth if kind is None else ceilings.weight_bandwidth(kind)
     chip = Chip(
         gpu=gpu,
@@ -89,17 +89,17 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         node_collectives=ceilings.node_collectives,
         joined=(),
     )
-    return joined_by(chip, None) if chip.node_collectives else chip
+    return with_fabric(chip, None) if chip.node_collectives else chip
 
 
-def joined_by(chip: Chip, fabric: str | float | None) -> Chip:
-    """`chip` with what was measured over `fabric` (a kind; None: the usual of the part), and nothing measured over another."""
+def with_fabric(chip: Chip, fabric: str | float | None) -> Chip:
+    """`chip` with the figures measured over `fabric` (None: the usual one of the part), and none measured over another."""
     wanted = usual_fabric(chip.gpu) if fabric is None else fabric
-    told = {}
+    measured = {}
     for one in sorted(chip.node_collectives, key=lambda one: one.gpus):
         if one.op == "all_reduce" and one.fabric == wanted and math.isfinite(_inside_s(chip, one.gpus)):
-            told[one.nodes] = one
-    joined = tuple(told[nodes] for nodes in sorted(told))
+            measured[one.nodes] = one
+    joined = tuple(measured[nodes] for nodes in sorted(measured))
     if not joined:
         return replace(
             chip, joined=(), measured_nodes_few=0.0, measured_nodes_mid=0.0, measured_nodes_many=0.0, measured_per_node=0.0
@@ -123,24 +123,24 @@ def joined_by(chip: Chip, fabric: str | float | None) -> Chip:
 
 
 def measured_between(chip: Chip, nodes: int) -> dict[str, str]:
-    """What the network of `nodes` nodes rests on, for the answer; empty where it is taken to be what such parts have."""
+    """What the answer says of the network between `nodes` nodes; empty where it is assumed, not measured."""
     if nodes < 2 or not chip.joined:
         return {}
     nearest = min(chip.joined, key=lambda one: abs(math.log(one.nodes / nodes)))
     rate, share = si_text(nearest.bytes_per_s.value, "B/s"), percent_text(nearest.efficiency)
-    told = f"all-reduce of {nearest.gpus} over {nearest.nodes} nodes {rate}, {share} of the adapters"
-    return {"between_nodes": f"{nearest.bytes_per_s.basis}: {told}; {nearest.bytes_per_s.source}"}
+    found = f"all-reduce of {nearest.gpus} over {nearest.nodes} nodes {rate}, {share} of the adapters"
+    return {"between_nodes": f"{nearest.bytes_per_s.basis}: {found}; {nearest.bytes_per_s.source}"}
 
 
 def _inside_s(chip: Chip, ranks: int) -> float:
-    """Latency of an all-reduce among as many ranks in one node, as `collective_s` has it; NaN where nothing is known of the link."""
+    """Latency of an all-reduce among `ranks` of one node, by the formula of `collective_s`; NaN where nothing is known of the link."""
     link, _ = link_of(chip.gpu)
     low, high = getattr(chip, f"{link}_latency_2"), getattr(chip, f"{link}_latency_8")
     return float(low * (high / low) ** (math.log2(ranks / 2) / 2))
 
 
 def _collectives(ceilings: Ceilings) -> dict[str, float]:
-    """Latency and efficiency of an all-reduce among 2 and 8, over both kinds of link; NaN where nothing is known of the link."""
+    """Latency and efficiency of all-reduces of 2 and 8 GPUs over both kinds of link; NaN where nothing is known of the link."""
     figures: dict[str, float] = {}
     links: tuple[Link, ...] = ("nvlink", "pcie")
     for link in links:

@@ -1,6 +1,6 @@
-"""Seconds of what GPUs tell each other: collectives inside a node, and over the network as it is taken to be or as it was measured.
+"""Seconds of communication between GPUs: collectives inside a node, and over a network that is assumed or was measured.
 
-Symbols: r tokens of a pass · h width · n nodes · k ranks of the ring in one node · f rate of the adapters a GPU is taken to have.
+Symbols: r tokens of a pass · h width · n nodes · k ranks of the ring in one node · f rate of the network adapters of a GPU, bytes/s.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
     """Seconds of moving `volume_bytes` per rank over a ring of `ranks`, `per_node` of which share a node.
 
     t = (latency^0.62 + (volume/bandwidth)^0.62)^(1/0.62). Latency and efficiency are known for 2 and 8 ranks and follow a power
-    of n between and beyond. Beyond a node: see `across`.
+    of n between and beyond. Beyond a node: see `network_rates`.
     """
     c, s = t.chip, t.layout
     power = np.log2(np.maximum(ranks, 2.0) / 2) / 2  # 0 for 2 ranks, 1 for 8
@@ -29,16 +29,16 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
     few = np.where(s.nvlink > 0, c.nvlink_efficiency_2, c.pcie_efficiency_2)
     many = np.where(s.nvlink > 0, c.nvlink_efficiency_8, c.pcie_efficiency_8)
     inside = s.link_bytes_per_s * few * (many / few) ** np.minimum(power, 1.0)
-    outside, later = across(t, ranks, per_node, inside)
+    outside, slower = network_rates(t, ranks, per_node, inside)
     crosses = ranks > per_node
     bandwidth = np.where(crosses, outside, inside)
-    latency = low * (high / low) ** power * np.where(crosses, later, 1.0)
+    latency = low * (high / low) ** power * np.where(crosses, slower, 1.0)
     transfer = volume_bytes / np.where(bandwidth > 0, bandwidth, np.inf)
     return np.where(ranks > 1, soft_maximum(latency, transfer, COLLECTIVE_KNEE), 0.0)
 
 
-def tensor_parallel_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
-    """One layer's two all-reduces of r·h elements (2(n-1)/n of them a rank), and two all-to-alls of routed tokens."""
+def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
+    """Seconds of one layer: (two all-reduces of r·h elements over tp ranks, two all-to-alls of routed tokens over ep ranks)."""
     m, j, s = t.model, t.job, t.layout
     size = rows * m.width * j.activation_bytes
     reduce_s = 2 * collective_s(t, s.tp, 2 * (s.tp - 1) / s.tp * size, per_node=np.minimum(s.tp, s.gpus_per_node))
@@ -47,10 +47,11 @@ def tensor_parallel_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     return reduce_s, exchange_s
 
 
-def hand_over_s(t: Table, rows: Floats) -> Floats:
+def stage_handover_s(t: Table, rows: Floats) -> Floats:
     """Seconds in which a stage of an inference pipeline hands the activations of r tokens to the next, r·h/tp elements a rank.
 
-    Over the network where the stages are in several nodes. Where an engine's own hand-over is known it is that; training adds its own.
+    It goes over the network where the stages are in several nodes. An engine's own hand-over replaces it where it is known; training
+    counts its hand-overs apart.
     """
     s = t.layout
     size = rows * t.model.width * t.job.activation_bytes / s.tp
@@ -60,12 +61,12 @@ def hand_over_s(t: Table, rows: Floats) -> Floats:
     return np.where(unknown, seconds, t.engine.hop_s)
 
 
-def across(t: Table, ranks: Floats, per_node: Floats, inside: Floats) -> tuple[Floats, Floats]:
-    """(bytes/s, latency over that of as many ranks inside a node) of a ring with `per_node` ranks a node.
+def network_rates(t: Table, ranks: Floats, per_node: Floats, inside: Floats) -> tuple[Floats, Floats]:
+    """(bytes/s, latency over that of as many ranks inside a node) of a ring over several nodes with `per_node` ranks in each.
 
-    Every GPU brings its own share of the network, so a ring that has several ranks in a node uses all their adapters, k·f·0.8,
-    and is not faster than `inside`. What was measured replaces both figures where the ring is over as many nodes. Between
-    counts measured, the logarithms of how far they were off lie on a line in log n; beyond them each doubling halves it.
+    Every GPU brings its own share of the network, so that a ring with several ranks in a node uses all their adapters, k·f·0.8,
+    and is not faster than `inside`. A measurement over as many nodes replaces both figures. Between the node counts that were
+    measured, the logarithm of measured ÷ assumed is linear in log n; beyond them each doubling of n halves it.
     """
     c, k = t.chip, np.maximum(per_node, 1.0)
     adapters = t.layout.fabric_bytes_per_s * k
@@ -75,26 +76,28 @@ def across(t: Table, ranks: Floats, per_node: Floats, inside: Floats) -> tuple[F
     known = c.measured_nodes_few > 0
     nodes = np.log2(np.maximum(np.ceil(ranks / k), 2.0))
     counts = [np.log2(np.maximum(each, 2.0)) for each in (c.measured_nodes_few, c.measured_nodes_mid, c.measured_nodes_many)]
-    held = np.clip(nodes, counts[0], counts[-1])
-    share = np.exp(math.log(ELSEWHERE_SHARE) * np.abs(nodes - held))
-    efficiency = _off(held, counts, (c.fabric_efficiency_few, c.fabric_efficiency_mid, c.fabric_efficiency_many), FABRIC_EFFICIENCY)
-    latency = _off(held, counts, (c.fabric_latency_few, c.fabric_latency_mid, c.fabric_latency_many), FABRIC_LATENCY)
-    seen = t.layout.fabric_bytes_per_s * c.measured_per_node * FABRIC_EFFICIENCY * np.exp(efficiency)
-    rate = np.minimum(adapters * FABRIC_EFFICIENCY * np.exp(share * efficiency), np.maximum(inside, seen))
+    nearest = np.clip(nodes, counts[0], counts[-1])
+    share = np.exp(math.log(ELSEWHERE_SHARE) * np.abs(nodes - nearest))
+    efficiency = _log_ratio(
+        nearest, counts, (c.fabric_efficiency_few, c.fabric_efficiency_mid, c.fabric_efficiency_many), FABRIC_EFFICIENCY
+    )
+    latency = _log_ratio(nearest, counts, (c.fabric_latency_few, c.fabric_latency_mid, c.fabric_latency_many), FABRIC_LATENCY)
+    measured = t.layout.fabric_bytes_per_s * c.measured_per_node * FABRIC_EFFICIENCY * np.exp(efficiency)
+    rate = np.minimum(adapters * FABRIC_EFFICIENCY * np.exp(share * efficiency), np.maximum(inside, measured))
     return np.where(known, rate, assumed), np.where(known, FABRIC_LATENCY * np.exp(share * latency), FABRIC_LATENCY)
 
 
-def between_two(t: Table, apart: Flags) -> Floats:
-    """Bytes/s from one GPU to another: over the network, each with its own adapter, where they are `apart`, else over the node's link."""
+def peer_bytes_per_s(t: Table, apart: Flags) -> Floats:
+    """Bytes/s from one GPU to another: over its own adapter where they are in different nodes (`apart`), else over the node's link."""
     link = t.layout.link_bytes_per_s
-    outside, _ = across(t, np.full(1, 2.0), np.ones(1), link)
+    outside, _ = network_rates(t, np.full(1, 2.0), np.ones(1), link)
     return np.where(apart, outside, link)
 
 
-def _off(held: Floats, counts: Sequence[Floats], figures: Sequence[Floats], usual: float) -> Floats:
-    """ln(measured ÷ usual) at the logarithm `held` of a number of nodes, by lines between three measured ones."""
+def _log_ratio(at: Floats, counts: Sequence[Floats], figures: Sequence[Floats], usual: float) -> Floats:
+    """ln(measured ÷ usual) at the logarithm `at` of a number of nodes, by lines between three measured ones."""
     few, mid, many = (np.log(np.maximum(each, np.finfo(float).tiny) / usual) for each in figures)
-    return np.where(held <= counts[1], _line(held, counts[:2], few, mid), _line(held, counts[1:], mid, many))
+    return np.where(at <= counts[1], _line(at, counts[:2], few, mid), _line(at, counts[1:], mid, many))
 
 
 def _line(at: Floats, ends: Sequence[Floats], first: Floats, last: Floats) -> Floats:

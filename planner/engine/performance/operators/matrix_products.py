@@ -1,10 +1,9 @@
-"""The matrix products of a forward or backward pass, one by one: m × k by k × n, how often, and their FLOPs.
+"""The matrix products of a forward pass one by one: m × k by k × n, how many, and their FLOPs.
 
-A product of m × k by k × n is 2·m·n·k FLOP, as `torch.utils.flop_counter` counts it; norms, softmax, activations and the
-optimizer count as none. The backward pass of a product is two of the same size, for its input and for its weights; of two
-attention products four, and the fused kernels compute the scores once more. Attention is counted for the tokens that are
-attended to: all of them as PyTorch's counter does (`attended` = sequence), the causal half as MFU does (sequence ÷ 2), less
-where a window cuts it.
+A product of m × k by k × n takes 2·m·n·k FLOP, as `torch.utils.flop_counter` counts; norms, softmax, activations and the
+optimizer count as none. Its backward pass is two products of the same size, for its input and for its weights. The two products of
+attention have four, and fused kernels compute the scores once more. Attention counts the tokens that are attended to: all of
+them as PyTorch's counter does (`attended` = sequence), the causal half as MFU does (sequence ÷ 2), fewer where a window cuts it.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class Gemm:
 
     @property
     def flop(self) -> float:
-        """Of all of them."""
+        """FLOP of all of them."""
         return 2 * self.n * self.k * (self.m * self.count)
 
 
@@ -84,7 +83,7 @@ def pass_products(
 
 
 def flop_per_token(a: Architecture, attended: float) -> float:
-    """Of one token forward: 2·N for the matrices it is multiplied with, head included, and attention over `attended` tokens.
+    """FLOP of one token forward: 2·N for the matrices it is multiplied with, head included, and attention over `attended` tokens.
 
     The model FLOPs of training are three times that with the causal half of the sequence, whatever is recomputed: 6·N + …
     """

@@ -1,4 +1,4 @@
-"""Seconds of generating: the prompt's pass, a decoding step, and what requests see of them."""
+"""Seconds of generating: the pass over the prompt, a decoding step, and the latencies of requests."""
 
 from __future__ import annotations
 
@@ -7,80 +7,88 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
-from planner.engine.performance.operators.forward_pass import attended_tokens
-from planner.engine.performance.prefill_decode.passes import Load, Model, Passes, draft_of, load_of, mixed_wait_s, model_of
-from planner.engine.performance.prefill_decode.request_latency import LoopTimes, closed_loop, fixed_batch
+from planner.engine.performance.operators.attention import attended_tokens
+from planner.engine.performance.prefill_decode.passes import (
+    Batch,
+    ModelPasses,
+    Passes,
+    batch_of,
+    draft_passes,
+    launch_wait_s,
+    model_passes,
+)
+from planner.engine.performance.prefill_decode.request_latency import Latency, LoopTimes, closed_loop, fixed_batch
 
 
 @dataclass(frozen=True)
 class ServeColumns:
-    """Shape [rows]; a replica is one tp·pp group, the deployment has dp of them."""
+    """Times of one replica (a group of tp·pp GPUs, of which a deployment has dp), shape [rows]."""
 
     prefill_s: Floats
-    """The prompts of the batch (generate, prefill) or of one request (serve)."""
+    """Prompts of the batch (generate, prefill) or of one request (serve)."""
     step_s: Floats
-    """One decoding step of B sequences, between-token time without prefills."""
-    ttft_s: Floats
-    """Mean, as the two below; then the percentiles of each."""
-    ttft_p50_s: Floats
-    ttft_p95_s: Floats
-    ttft_p99_s: Floats
-    tpot_s: Floats
-    tpot_p50_s: Floats
-    tpot_p95_s: Floats
-    tpot_p99_s: Floats
-    request_s: Floats
-    request_p50_s: Floats
-    request_p95_s: Floats
-    request_p99_s: Floats
+    """One decoding step of all sequences: the time between tokens without prefills."""
+    ttft_s: Latency
+    """From sending a request until its first token."""
+    tpot_s: Latency
+    """Time between the tokens of a request."""
+    request_s: Latency
     requests_per_s: Floats
-    """Of one replica."""
+    """Requests of one replica."""
     by_class: dict[str, Floats]
     compute_bound: Floats
     flop_per_token: Floats
     phases: dict[str, Passes]
-    """"prefill" of the batch, or of one request of those served; and "decode". With a draft model, "draft prefill" and "draft"."""
+    """"prefill" (of the batch; of one request where they are served) and "decode"; with a draft, "draft prefill" and "draft", too."""
 
 
 def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     """Times of every candidate; `continuous`: finished sequences are replaced at once (serve), else one fixed batch."""
-    e, load = t.engine, load_of(t, continuous=continuous)
-    model, draft = model_of(t, load), draft_of(t, load)
+    e, batch = t.engine, batch_of(t, continuous=continuous)
+    model, draft = model_passes(t, batch), draft_passes(t, batch)
     models = [model, draft] if draft else [model]
-    waited_s = mixed_wait_s(model, load) if continuous else np.zeros(1)
-    host_s = e.host_step_s + e.host_sequence_s * load.sequences
-    prefill_s = (added(one.prompt_s for one in models) + e.host_step_s) / load.each + waited_s
-    step_s = added(one.token_s for one in models) + host_s * model.often
+    launch_s = launch_wait_s(model, batch) if continuous else np.zeros(1)
+    host_s = e.host_step_s + e.host_sequence_s * batch.sequences
+    prefill_s = (added(one.prompts_s for one in models) + e.host_step_s) / batch.requests + launch_s
+    step_s = added(one.token_s for one in models) + host_s * model.steps_per_token
     if continuous:
-        alone_s = added(one.alone_s for one in models) + e.host_step_s + waited_s
-        read_s = added(one.step.attention * one.often for one in models) * t.layout.pp
-        times = closed_loop(t, load, LoopTimes(prefill_s, alone_s, step_s, read_s))
+        single_s = added(one.single_s for one in models) + e.host_step_s + launch_s
+        attention_s = added(one.step.attention * one.steps_per_token for one in models) * t.layout.pp
+        times = LoopTimes(prefill_s, single_s, step_s, attention_s)
+        ttft, tpot, request, requests_per_s = closed_loop(t, batch, times)
     else:
-        times = fixed_batch(load, prefill_s, step_s)
-    phases = _phases(model, draft, load, (waited_s, host_s))
-    full = {name: np.broadcast_to(value, (t.rows,)) for name, value in ({"prefill_s": prefill_s, "step_s": step_s} | times).items()}
-    by_class = {name: added(of.by_class[name] for of in phases.values()) for name in phases["prefill"].by_class}
+        ttft, tpot, request, requests_per_s = fixed_batch(batch, prefill_s, step_s)
+    phases = _phases(model, draft, batch, launch_s, host_s)
+
+    def full(value: Floats) -> Floats:
+        return np.broadcast_to(value, (t.rows,))
+
+    by_class = {name: added(phase.by_class[name] for phase in phases.values()) for name in phases["prefill"].by_class}
     return ServeColumns(
-        **full,
-        by_class={name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()},
-        compute_bound=np.broadcast_to(added(one.compute_bound_s(load.steps) for one in models), (t.rows,)),
-        flop_per_token=np.broadcast_to(_flop_per_token(t, load), (t.rows,)),
+        prefill_s=full(prefill_s),
+        step_s=full(step_s),
+        ttft_s=ttft.map(full),
+        tpot_s=tpot.map(full),
+        request_s=request.map(full),
+        requests_per_s=full(requests_per_s),
+        by_class={name: full(value) for name, value in by_class.items()},
+        compute_bound=full(added(one.compute_bound_s(batch.steps) for one in models)),
+        flop_per_token=full(_flop_per_token(t, batch)),
         phases=phases,
     )
 
 
-def _phases(model: Model, draft: Model | None, load: Load, around: tuple[Floats, Floats]) -> dict[str, Passes]:
-    """`around`: seconds that a prompt's iterations wait for the host, and that the engine takes around a step."""
-    waited_s, host_s = around
-    prefill = model.prefill(load, model.table.engine.host_step_s)
-    prefill.by_class["launch"] = prefill.by_class["launch"] + waited_s
-    found = {"prefill": prefill}
+def _phases(model: ModelPasses, draft: ModelPasses | None, batch: Batch, launch_s: Floats, host_s: Floats) -> dict[str, Passes]:
+    """The phases of `ServeColumns`; `launch_s`: a prompt's wait for the host, `host_s`: the engine around a step."""
+    prefill = model.prefill(batch, model.table.engine.host_step_s)
+    prefill.by_class["launch"] = prefill.by_class["launch"] + launch_s
+    phases = {"prefill": prefill}
     if draft:
-        found |= {"draft prefill": draft.prefill(load, 0.0), "draft": draft.decode(load, 0.0)}
-    return found | {"decode": model.decode(load, host_s)}
+        phases |= {"draft prefill": draft.prefill(batch, 0.0), "draft": draft.decode(batch, 0.0)}
+    return phases | {"decode": model.decode(batch, host_s)}
 
 
-def _flop_per_token(t: Table, load: Load) -> Floats:
+def _flop_per_token(t: Table, batch: Batch) -> Floats:
     """2·N and causal attention; one output token carries its share of the prompt."""
     m = t.model
-    return 2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, load.context)
+    return 2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, batch.context)

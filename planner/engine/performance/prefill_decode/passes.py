@@ -1,4 +1,4 @@
-"""The two phases of generating, for the model and for the draft beside it: passes over prompts, and decoding steps.
+"""Passes over prompts and decoding steps of a model, and of the draft beside it.
 
 Symbols: B sequences in flight on one replica · o output tokens of a request · n passes of prompts that begin with a decoding step.
 """
@@ -10,179 +10,173 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.performance.operators.forward_pass import Pass, forward
+from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, tokens_per_round, verification
 
 
 @dataclass(frozen=True)
 class Passes:
-    """One phase of generating, shape [rows]."""
+    """The passes of one phase of generating, shape [rows]."""
 
     one: Pass
-    """Through one stage of the pipeline."""
+    """One pass through one stage of the pipeline."""
     count: Floats
-    """How many of them every stage sees."""
+    """Passes through every stage."""
     by_class: dict[str, Floats]
-    """Seconds of all of them through all stages."""
+    """Seconds of all passes through all stages."""
 
 
 @dataclass(frozen=True)
-class Load:
+class Batch:
     """What one replica has in flight, shape [rows]."""
 
     sequences: Floats
     prompts: Floats
-    """Those that share a pass."""
-    each: Floats
-    """Requests that a phase is told of one of: 1 for the prompts of a whole batch, else those that share a pass."""
+    """Prompts that share a pass."""
+    requests: Floats
+    """Requests that share the times of a phase: 1 where these are of a whole batch, else those whose prompts share a pass."""
     fresh: Floats
-    """Tokens of a prompt that no prefix holds."""
+    """Tokens of a prompt that are not in the prefix cache."""
     context: Floats
     """Tokens a sequence attends to while it decodes, the mean."""
     steps: Floats
     """Tokens of a request after its first."""
-    slower: Floats
-    """Device time of prompts over that of prompts alone: they share iterations with running sequences."""
+    mixed_factor: Floats
+    """Device time of prompts that share iterations with running sequences, over that of prompts alone."""
 
 
-def load_of(t: Table, *, continuous: bool) -> Load:
-    """`continuous`: finished sequences are replaced at once, so that prompts come beside running sequences."""
+def batch_of(t: Table, *, continuous: bool) -> Batch:
+    """The batch of every candidate; `continuous`: finished sequences are replaced at once, so that prompts meet running sequences."""
     j = t.job
-    batch = np.maximum(t.layout.sequences, 1.0)
+    sequences = np.maximum(t.layout.sequences, 1.0)
     fresh = j.input_tokens - j.prefix_tokens
-    together = np.clip(np.floor(t.engine.prefill_chunk / fresh), 1.0, batch) * j.uniform_loop + (1 - j.uniform_loop)
-    return Load(
-        sequences=batch,
-        prompts=together if continuous else batch,
-        each=together if continuous else np.ones(1),
+    fitting = np.clip(np.floor(t.engine.prefill_chunk / fresh), 1.0, sequences)
+    together = fitting * j.uniform_loop + (1 - j.uniform_loop)
+    return Batch(
+        sequences=sequences,
+        prompts=together if continuous else sequences,
+        requests=together if continuous else np.ones(1),
         fresh=fresh,
         context=j.input_tokens + j.output_tokens / 2,
         steps=np.maximum(j.output_tokens - 1, 0.0),
-        slower=np.where(batch > 1, t.engine.mixed_factor, 1.0) if continuous else np.ones(1),
+        mixed_factor=np.where(sequences > 1, t.engine.mixed_factor, 1.0) if continuous else np.ones(1),
     )
 
 
 @dataclass(frozen=True)
-class Model:
-    """What one of the models does, shape [rows]; every `Pass` is through one stage of the pipeline."""
+class ModelPasses:
+    """Passes of the model or of its draft, shape [rows]."""
 
     table: Table
-    prompt: Pass
-    """Of the prompts that share a pass, in `passes` chunks."""
-    passes: Floats
+    prompts: Pass
+    """One chunk of the prompts that share a pass."""
+    prompts_chunks: Floats
     single: Pass
-    """Of a prompt alone, in `chunks`."""
-    chunks: Floats
+    """One chunk of a prompt alone."""
+    single_chunks: Floats
     step: Pass
-    often: Floats
-    """Steps for one token that comes out."""
+    steps_per_token: Floats
+    """Steps for one token that is generated."""
 
     @property
-    def stages(self) -> Floats:
-        """Times of one stage in which a pass gets through all of them; chunks that follow each other may overlap."""
+    def stage_times(self) -> Floats:
+        """Times of one stage in which a chunk gets through all stages; chunks that follow each other may overlap."""
         pp = self.table.layout.pp
-        return pp + self.table.engine.pipelined_prompt * (1 + (pp - 1) / np.maximum(self.passes, 1.0) - pp)
+        return pp + self.table.engine.pipelined_prompt * (1 + (pp - 1) / np.maximum(self.prompts_chunks, 1.0) - pp)
 
     @property
-    def prompt_s(self) -> Floats:
-        """Of the prompts that share a pass."""
-        return self.prompt.total * self.passes * self.stages
+    def prompts_s(self) -> Floats:
+        """Seconds of the prompts that share a pass."""
+        return self.prompts.total * self.prompts_chunks * self.stage_times
 
     @property
-    def alone_s(self) -> Floats:
-        """Of a prompt alone."""
-        return self.single.total * self.chunks * self.table.layout.pp
+    def single_s(self) -> Floats:
+        """Seconds of a prompt alone."""
+        return self.single.total * self.single_chunks * self.table.layout.pp
 
     @property
     def token_s(self) -> Floats:
-        """For one token that comes out."""
-        return self.step.total * self.table.layout.pp * self.often
+        """Seconds for one token that is generated."""
+        return self.step.total * self.table.layout.pp * self.steps_per_token
 
     def compute_bound_s(self, steps: Floats) -> Floats:
-        """Of prompts and `steps` tokens, where FLOPs took longer than bytes."""
-        decoding = self.step.compute_bound * self.often * steps * self.table.layout.pp
-        return self.prompt.compute_bound * self.passes * self.stages + decoding
+        """The part of the prompts and of `steps` tokens in which FLOPs take longer than bytes."""
+        decoding = self.step.compute_bound * self.steps_per_token * steps * self.table.layout.pp
+        return self.prompts.compute_bound * self.prompts_chunks * self.stage_times + decoding
 
-    def prefill(self, load: Load, host_s: Floats | float) -> Passes:
-        """Of one request, or of the whole batch; `host_s` of the engine around it."""
-        times = self.passes * self.stages / self.table.layout.pp / load.each
-        return Passes(self.prompt, self.passes / load.each, _classes(self.table, self.prompt, times, host_s))
+    def prefill(self, batch: Batch, host_s: Floats | float) -> Passes:
+        """Prompts of one request, or of the whole batch; `host_s` of the engine around them."""
+        count = self.prompts_chunks / batch.requests
+        passes = self.prompts_chunks * self.stage_times / self.table.layout.pp / batch.requests
+        return Passes(self.prompts, count, _by_class(self.table, self.prompts, passes, host_s))
 
-    def decode(self, load: Load, host_s: Floats | float) -> Passes:
-        """Of one request after its first token; `host_s` of the engine around a step."""
-        count = self.often * load.steps
-        return Passes(self.step, count, _classes(self.table, self.step, count, host_s * count))
+    def decode(self, batch: Batch, host_s: Floats | float) -> Passes:
+        """One request after its first token; `host_s` of the engine around a step."""
+        count = self.steps_per_token * batch.steps
+        return Passes(self.step, count, _by_class(self.table, self.step, count, host_s * count))
 
 
-def model_of(t: Table, load: Load) -> Model:
-    """The model itself, which checks what a draft proposed where there is one."""
-    one = np.ones_like(load.sequences)
-    step = forward(t, load.sequences, load.context, one, head_rows=load.sequences)
-    often = np.ones(1)
+def model_passes(t: Table, batch: Batch) -> ModelPasses:
+    """Passes of the model itself, which checks what a draft proposed where there is one."""
+    one = np.ones_like(batch.sequences)
+    step = forward(t, batch.sequences, batch.context, one, head_rows=batch.sequences)
+    steps_per_token = np.ones(1)
     if drafting(t) is not None:
-        often, step = (
-            1 / tokens_per_round(t.job.draft_tokens, t.job.acceptance),
-            verification(t, load.sequences, load.context, step),
-        )
-    return Model(t, *_reading(t, load.prompts, load, load.slower), *_reading(t, one, load, load.slower), step, often)
+        steps_per_token = 1 / tokens_per_round(t.job.draft_tokens, t.job.acceptance)
+        step = verification(t, batch.sequences, batch.context, step)
+    prompts, single = (_prompt_chunks(t, count, batch, batch.mixed_factor) for count in (batch.prompts, one))
+    return ModelPasses(t, *prompts, *single, step, steps_per_token)
 
 
-def draft_of(t: Table, load: Load) -> Model | None:
-    """None where no candidate has a draft that is timed; of those without one among others it takes no time."""
+def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
+    """Passes of the draft, which take no time in rows without one; None where no row has one that is timed."""
     d = drafting(t)
     if d is None:
         return None
-    proposed, one = t.job.draft_tokens, np.ones_like(load.sequences)
-    there = (proposed > 0) * 1.0
-    (prompt, passes), (single, chunks) = _reading(d, load.prompts, load), _reading(d, one, load)
-    step = forward(d, load.sequences, load.context, one, head_rows=load.sequences)
-    often = proposed / tokens_per_round(proposed, t.job.acceptance)
-    return Model(d, prompt, passes * there, single, chunks * there, step, often)
+    proposed, one = t.job.draft_tokens, np.ones_like(batch.sequences)
+    drafts = (proposed > 0) * 1.0
+    (prompts, prompts_chunks), (single, single_chunks) = (_prompt_chunks(d, count, batch) for count in (batch.prompts, one))
+    step = forward(d, batch.sequences, batch.context, one, head_rows=batch.sequences)
+    steps_per_token = proposed / tokens_per_round(proposed, t.job.acceptance)
+    return ModelPasses(d, prompts, prompts_chunks * drafts, single, single_chunks * drafts, step, steps_per_token)
 
 
-def _reading(t: Table, prompts: Floats, load: Load, slower: Floats | float = 1.0) -> tuple[Pass, Floats]:
-    """(one pass, how many) of `prompts` in chunks; each sees half of all tokens before it, on average."""
-    j, fresh = t.job, load.fresh
-    rows = prompts * fresh / t.layout.cp
+def _prompt_chunks(t: Table, prompts: Floats, batch: Batch, slowdown: Floats | float = 1.0) -> tuple[Pass, Floats]:
+    """(one chunk, chunks) of `prompts` in one pass; a token attends to half of all tokens before it, on average."""
+    j = t.job
+    rows = prompts * batch.fresh / t.layout.cp
     chunk = np.where(t.engine.prefill_chunk > 0, t.engine.prefill_chunk, rows)
-    passes = np.maximum(1.0, rows / chunk)
+    chunks = np.maximum(1.0, rows / chunk)
     context = (j.input_tokens + j.prefix_tokens) / 2
-    return forward(t, rows / passes, context, np.minimum(fresh, rows / passes), head_rows=prompts / passes).slowed(slower), passes
+    one = forward(t, rows / chunks, context, np.minimum(batch.fresh, rows / chunks), head_rows=prompts / chunks)
+    return one.slowed(slowdown), chunks
 
 
-def mixed_wait_s(model: Model, load: Load) -> Floats:
-    """Seconds that the iterations of a prompt wait for the host, where those with running sequences are launched operator by operator.
+def launch_wait_s(model: ModelPasses, batch: Batch) -> Floats:
+    """Seconds the iterations of a prompt wait for the host, where those with running sequences are launched operator by operator.
 
-    n = B·chunks/o passes of prompts begin with each decoding step of a closed loop, by chance, so that those there are come
-    n/(1 - exp(-n)) at a time. An iteration lasts as long as its prompts and the step take on the device, or as the host needs to
-    launch it.
+    n = B·chunks/o passes of prompts begin with each decoding step of a closed loop, by chance. An iteration lasts as long as its
+    prompts and the step take on the device, or as the host needs to launch it.
     """
     t = model.table
     launch_s = t.model.layers / t.layout.pp * t.engine.mixed_launches_per_layer * t.chip.launch_s
-    together = at_a_time(load.sequences * model.chunks / np.maximum(t.job.output_tokens, 1.0))
+    together = mean_if_any(batch.sequences * model.single_chunks / np.maximum(t.job.output_tokens, 1.0))
     wait_s = np.maximum(0.0, np.maximum(0.0, launch_s - model.step.device) / together - model.single.device)
-    result: Floats = wait_s * model.chunks * t.layout.pp * (t.engine.mixed_launches_per_layer > 0) * (load.sequences > 1)
+    result: Floats = wait_s * model.single_chunks * t.layout.pp * (t.engine.mixed_launches_per_layer > 0) * (batch.sequences > 1)
     return result
 
 
-def at_a_time(begin: Floats) -> Floats:
-    """n/(1 - exp(-n)): how many begin with a step in which any do, where n begin with a step on average."""
-    few = np.maximum(begin, 1e-9)
-    found: Floats = few / -np.expm1(-few)
-    return found
+def mean_if_any(mean: Floats) -> Floats:
+    """n/(1 - exp(-n)): mean of a Poisson count of mean n where it is not 0."""
+    n = np.maximum(mean, 1e-9)
+    result: Floats = n / -np.expm1(-n)
+    return result
 
 
-def _classes(t: Table, one: Pass, times: Floats, host_s: Floats | float) -> dict[str, Floats]:
-    """Seconds by class of `times` passes over all pipeline stages, and `host_s` of the engine around them."""
-    scale = times * t.layout.pp
-    device = one.device
-    return {
-        "matmul": one.matmul * scale,
-        "attention": one.attention * scale,
-        "elementwise": one.elementwise * scale,
-        "head": one.head * scale,
-        "communication": one.communication * scale,
-        "latency": one.latency * scale,
-        "launch": np.maximum(0.0, one.host - device) * scale,
+def _by_class(t: Table, one: Pass, passes: Floats, host_s: Floats | float) -> dict[str, Floats]:
+    """Seconds by class of `passes` through all pipeline stages, and `host_s` of the engine around them."""
+    scale = passes * t.layout.pp
+    return {name: getattr(one, name) * scale for name in DEVICE_CLASSES} | {
+        "launch": np.maximum(0.0, one.host - one.device) * scale,
         "host": host_s * np.ones(1),
     }

@@ -1,6 +1,6 @@
 """Speculative decoding (Leviathan et al., arXiv:2211.17192): a draft model proposes tokens, one pass of the model checks them all.
 
-Symbols: g tokens proposed at once · a how likely one is accepted where those before it were. A round is g passes of the draft, one
+Symbols: g tokens proposed at once · a probability that one is accepted where those before it were. A round is g passes of the draft, one
 after the other, and a pass of the model over g + 1 tokens of every sequence. It yields the accepted tokens and one more of the
 model's own: (1 - a^(g+1)) / (1 - a) on average, if each is accepted independently.
 """
@@ -12,13 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.performance.operators.forward_pass import Pass, forward
+from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 
 SIXTEEN_BITS = 2.0
 
 
 def tokens_per_round(proposed: Floats, acceptance: Floats) -> Floats:
-    """(1 - a^(g+1)) / (1 - a); g + 1 where everything is accepted."""
+    """Tokens a round yields, (1 - a^(g+1)) / (1 - a); g + 1 where everything is accepted."""
     certain = acceptance >= 1
     rejected = np.where(certain, 1.0, 1 - acceptance)
     found: Floats = np.where(certain, proposed + 1, (1 - acceptance ** (proposed + 1)) / rejected)
@@ -42,10 +42,10 @@ def drafting(t: Table) -> Table | None:
 def verification(t: Table, batch: Floats, context: Floats, plain: Pass) -> Pass:
     """The model's pass over g + 1 tokens of each of `batch` sequences.
 
-    Nothing of it takes less than in `plain`, which computes one token of each: kernels for few tokens would serve both.
+    No class of operators takes less than in `plain`, the pass over one token of each: its kernels could serve both.
     """
     tokens = t.job.draft_tokens + 1
     rows = batch * tokens
     checked = forward(t, rows, context, tokens, head_rows=rows)
-    parts = ("matmul", "attention", "elementwise", "head", "communication", "latency", "host")
-    return replace(checked, **{name: np.maximum(getattr(checked, name), getattr(plain, name)) for name in parts})
+    slower = {name: np.maximum(getattr(checked, name), getattr(plain, name)) for name in (*DEVICE_CLASSES, "host")}
+    return replace(checked, **slower)

@@ -1,1 +1,1 @@
-"""Continuous batching, one iteration after the other: a replica's step times and its load turned into percentiles."""
+"""Continuous batching simulated iteration by iteration: from a replica's iteration times and its load to percentiles."""

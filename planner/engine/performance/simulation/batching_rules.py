@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Table
-from planner.engine.performance.simulation.rows import RowRecord
+from planner.engine.columns.rows import RowRecord
 
 MOST_IN_FLIGHT = 512.0
 """Requests an engine admits at once, whatever its cache would hold."""

@@ -1,4 +1,4 @@
-"""Speculative decoding in the simulation: what a round takes, and in how many rounds an answer is out.
+"""Rounds of speculative decoding in the simulation: the time of a round, and the number of rounds of an answer.
 
 In a round the draft proposes g tokens for each of B sequences in g passes, and the model checks g + 1 tokens of each in one pass; see
 `prefill_decode.speculative_decoding`. The number of tokens that a sequence gets is random: 1 + j with probability a^j·(1 - a)
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Rows
-from planner.engine.performance.simulation.rows import RowRecord
+from planner.engine.columns.rows import RowRecord
 
 STREAM = 7
 """Number of a seed's stream of random numbers; see `traffic`."""

@@ -1,4 +1,4 @@
-"""Times of iterations by whole numbers of sequences, so that a step of the simulation only looks them up."""
+"""Times of iterations, tabulated by whole numbers of sequences so that a step of the simulation only looks them up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from planner.engine.columns import Floats, Rows
+from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.simulation.iteration_time import KNOT_BELOW, KNOTS, IterationTime, at_whole, between
-from planner.engine.performance.simulation.rows import RowRecord
 
 KNOT_WIDTHS = np.diff(KNOTS, append=np.inf)
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table
+from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, forward, latency_pass_s
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, verification
 from planner.engine.performance.simulation.draft_rounds import DraftRounds
-from planner.engine.performance.simulation.rows import RowRecord
 
 KNOTS_PER_DOUBLING = 2
 DOUBLINGS = 14

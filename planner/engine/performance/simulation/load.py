@@ -1,4 +1,4 @@
-"""What replicas are asked: how often requests come to each of them, and how long they are."""
+"""The load of replicas: how often requests come to each of them, and how long they are."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.columns.rows import RowRecord
 from planner.engine.job.job import Job
-from planner.engine.performance.simulation.rows import RowRecord
 from planner.workload.tasks import Lengths
 
 NORMAL_P95 = 1.6448536269514722

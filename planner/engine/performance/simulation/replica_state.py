@@ -1,4 +1,4 @@
-"""The state of many simulated runs: what waits, is in flight and decodes in each, and how long its next iteration takes.
+"""The state of many simulated runs: the requests that wait, are in flight and decode in each of them.
 
 A run is one replica under one load with one seed; attributes of a run have shape [runs]. Requests of all runs stand in flat arrays,
 one run's queue after the other's, in the order of admission. A position in them says both the run and the place in its queue.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.completions import completions_of
 from planner.engine.performance.simulation.iteration_tables import tables_of
 from planner.engine.performance.simulation.iteration_time import IterationTime
-from planner.engine.performance.simulation.rows import RowRecord
 from planner.engine.performance.simulation.traffic import Traffic
 
 NEVER_S = 1e30

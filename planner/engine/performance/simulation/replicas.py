@@ -1,4 +1,4 @@
-"""Replicas under load: each simulated in several runs, and what came of it.
+"""Replicas under load, each simulated in several runs with different seeds.
 
 Symbols: B requests in flight · o output tokens, or rounds with a draft · λ requests a second of one replica.
 """
@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.performance.prefill_decode.passes import at_a_time
+from planner.engine.columns.rows import RowRecord, joined
+from planner.engine.performance.prefill_decode.passes import mean_if_any
 from planner.engine.performance.prefill_decode.speculative_decoding import tokens_per_round
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.continuous_batching import run_batches
 from planner.engine.performance.simulation.draft_rounds import rounds_of
 from planner.engine.performance.simulation.iteration_time import IterationTime, between
 from planner.engine.performance.simulation.load import Load
-from planner.engine.performance.simulation.rows import RowRecord, joined
 from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summarise, with_saturated
 from planner.engine.performance.simulation.traffic import traffic_of
 
@@ -56,7 +56,7 @@ def steady_state(time: IterationTime, rules: BatchingRules, load: Load) -> tuple
         device = rows_s + (time.sequence_s + cached) * in_flight
         step = np.maximum(device, time.floor_s) + time.host_s
         prompt = between(time.rows_s, fresh * time.row_share + in_flight * tokens_each) - alone + attention
-        launches = np.maximum(time.mixed_floor_s - device, 0.0) / at_a_time(load.rate_per_s * step)
+        launches = np.maximum(time.mixed_floor_s - device, 0.0) / mean_if_any(load.rate_per_s * step)
         prompt = np.maximum(prompt * time.mixed_factor, launches)
         in_flight = np.minimum(load.rate_per_s * (outputs * step + in_flight * prompt), most)
     return in_flight, in_flight < 0.98 * most

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.columns.rows import RowRecord
+from planner.engine.performance.prefill_decode.request_latency import Latency
 from planner.engine.performance.simulation.continuous_batching import Trace
-from planner.engine.performance.simulation.rows import RowRecord
 from planner.units import digits
 
 SHARES = (0.5, 0.95, 0.99)
 MOST_GROWTH = 0.03
 """A replica whose queue grows by more than this share of what arrives does not keep up."""
-
-
-@dataclass(frozen=True)
-class Latency(RowRecord):
-    """Over requests, in seconds. Shape [rows]."""
-
-    mean: Floats
-    p50: Floats
-    p95: Floats
-    p99: Floats
 
 
 @dataclass(frozen=True)
@@ -53,14 +43,11 @@ NO_ROWS = Summary(_NO_LATENCY, _NO_LATENCY, _NO_LATENCY, _NO_LATENCY, _NONE, _NO
 
 
 @dataclass(frozen=True)
-class Queue:
+class Queue(RowRecord):
     """How requests queue. Shape [rows]; all 0 in rows that were not simulated."""
 
-    wait_s: Floats
-    """From sending a request until it is admitted, mean."""
-    wait_p50_s: Floats
-    wait_p95_s: Floats
-    wait_p99_s: Floats
+    wait_s: Latency
+    """From sending a request until it is admitted."""
     utilisation: Floats
     rate_per_s: Floats
     """Requests to the whole deployment; 0: a closed loop."""
@@ -87,24 +74,9 @@ class Queue:
 
 
 def queue_of(summary: Summary, rate_per_s: Floats, index: Rows, rows: int) -> Queue:
-    """`summary` and `rate_per_s` of the rows `index` out of `rows`."""
-
-    def spread(values: Floats | Flags) -> Floats:
-        column = np.zeros(rows)
-        column[index] = values
-        return column
-
-    wait = summary.wait_s
-    return Queue(
-        wait_s=spread(wait.mean),
-        wait_p50_s=spread(wait.p50),
-        wait_p95_s=spread(wait.p95),
-        wait_p99_s=spread(wait.p99),
-        utilisation=spread(summary.utilisation),
-        rate_per_s=spread(rate_per_s),
-        samples=spread(summary.samples),
-        saturated=spread(summary.saturated) > 0,
-    )
+    """`summary` and `rate_per_s` at the rows `index` out of `rows`."""
+    queue = Queue(summary.wait_s, summary.utilisation, rate_per_s, summary.samples, summary.saturated)
+    return queue.spread(index, rows, 0.0)
 
 
 def summarise(trace: Trace, *, warm: Rows, measured: int, row: Rows) -> Summary:
@@ -159,14 +131,10 @@ def with_saturated(summary: Summary, index: Rows, rows: int) -> Summary:
     Their latencies are infinite, their utilisation is 1, and no request of them counts as measured.
     """
     keeps_up = ~summary.saturated
-    place = index[keeps_up]
-
-    def spread(values: Any, otherwise: float) -> Any:
-        if isinstance(values, Latency):
-            return Latency(**{item.name: spread(getattr(values, item.name), np.inf) for item in fields(Latency)})
-        column = np.full(rows, otherwise, dtype=values.dtype)
-        column[place] = values[keeps_up]
-        return column
-
-    otherwise = {"utilisation": 1.0, "requests_per_s": np.nan, "saturated": True, "samples": 0.0}
-    return Summary(**{item.name: spread(getattr(summary, item.name), otherwise.get(item.name, np.inf)) for item in fields(Summary)})
+    spread = summary.take(keeps_up).spread(index[keeps_up], rows, np.inf)
+    return replace(
+        spread,
+        utilisation=np.where(spread.saturated, 1.0, spread.utilisation),
+        requests_per_s=np.where(spread.saturated, np.nan, spread.requests_per_s),
+        samples=np.where(spread.saturated, 0.0, spread.samples),
+    )

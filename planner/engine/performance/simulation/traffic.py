@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.engine.columns import Floats, Rows
+from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.simulation.load import Load
-from planner.engine.performance.simulation.rows import RowRecord
 
 QUANTILES = 1 << 14
 """Points at which the distribution of times between bursty arrivals is known."""

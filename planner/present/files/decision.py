@@ -1,19 +1,19 @@
-"""A plan as a decision to be filed: what was asked, what to take and why, what else there was, and what it all rests on."""
+"""A plan as a decision to keep: the question, the choice and its reason, the alternatives, and what it rests on."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Part, Points, Section, Table, spread_text, text_table
+from planner.present.command_line import PlanCommand
 from planner.present.levers import levers_section
 from planner.present.memory import memory_section
 from planner.present.names import row_device
@@ -24,7 +24,6 @@ from planner.present.time import time_section
 from planner.units import HOURS_PER_MONTH, duration_text, usd_text
 
 if TYPE_CHECKING:
-    from planner.ceilings_cache import BasisChoice
     from planner.engine.advice.ownership import Owning
     from planner.session import Session
     from planner.workload.tasks import Workload
@@ -41,13 +40,11 @@ class Decision:
     plan: Plan
     made_on: str
     """ISO date."""
-    command: str
+    command: PlanCommand
     """Asks for it again."""
     memory: MemoryDetail | None = None
     time: TimeDetail | None = None
     owned: Owned | None = None
-    command_with: Callable[[Lever], str]
-    """The same with the change of a lever."""
 
     @property
     def chosen(self) -> PlanRow | None:
@@ -56,32 +53,22 @@ class Decision:
 
     def as_object(self) -> dict[str, Any]:
         """For programs: the plan as `plan --json` gives it, and the details of its first row."""
-        told = {"made_on": self.made_on, "command": self.command, "decision": verdict(self)}
+        facts = {"made_on": self.made_on, "command": self.command.text, "decision": verdict(self)}
         details = {"memory_detail": self.memory, "time_detail": self.time, "owned": self.owned}
-        built: dict[str, Any] = msgspec.to_builtins({**told, **{name: one for name, one in details.items() if one is not None}})
+        built: dict[str, Any] = msgspec.to_builtins({**facts, **{name: one for name, one in details.items() if one is not None}})
         return {**built, "plan": msgspec.to_builtins(self.plan)}
 
 
-def decide(
-    session: Session,
-    workload: Workload,
-    plan: Plan,
-    *,
-    command: str,
-    command_with: Callable[[Lever], str],
-    basis: BasisChoice = "measured",
-    owning: Owning | None = None,
-) -> Decision:
-    """The decision that `plan` for `workload` comes to; `command` asks for the plan again, `command_with` pulls a lever."""
+def decide(session: Session, workload: Workload, plan: Plan, command: PlanCommand, owning: Owning | None = None) -> Decision:
+    """The decision that `plan`, which `command` asks for, comes to."""
     first = next((row for row in plan.rows if row.rank), None)
     return Decision(
         plan=plan,
         made_on=dt.date.today().isoformat(),  # noqa: DTZ011  (the user's own calendar)
         command=command,
-        memory=session.memory_detail(workload, first, basis=basis) if first else None,
-        time=session.time_detail(workload, first, basis=basis) if first else None,
+        memory=session.memory_detail(workload, first, basis=command.basis) if first else None,
+        time=session.time_detail(workload, first, basis=command.basis) if first else None,
         owned=owned(first, session.part_named(first.gpu), owning) if first else None,
-        command_with=command_with,
     )
 
 
@@ -100,7 +87,7 @@ def sections(decision: Decision) -> list[Section]:
     ]
     if row is not None:
         found += [*_money(decision, row), *_details(decision, row), _rests_on(decision, row)]
-    return [*found, Section("Ask it again", [Code(decision.command)])]
+    return [*found, Section("Ask it again", [Code(decision.command.text)])]
 
 
 def verdict(decision: Decision) -> str:
@@ -133,8 +120,9 @@ def _figures(decision: Decision, row: PlanRow) -> Table[Any]:
         if figure is None:
             continue
         text, limit = known.long_text, targets.get(known.target)
-        reach = f"{spread_text(figure)}: {text(figure.low)} to {text(figure.high)}" if figure.low != figure.high else "exact"
-        basis = f"{BASIS_SIGNS[figure.basis]} {BASIS_WORDS[figure.basis]}"
+        ranged = figure.low != figure.high
+        reach = f"{spread_text(figure)}: {text(figure.low)} to {text(figure.high)}" if ranged else "exact"
+        basis = f"{BASIS_SIGNS[figure.basis]} {BASIS_WORDS[figure.basis]}" if ranged else ""
         rows.append((known.label, text(figure.value), reach, f"< {text(limit)}" if limit else "", basis))
     return text_table(("what", "value", "range, nine times in ten", "wanted", "rests on"), rows, ("value",))
 
@@ -157,7 +145,7 @@ def _alternatives(decision: Decision) -> Iterator[Section]:
         rows = [*[row for row in others if not row.here][:LOSERS], *(row for row in others if row.here)]
         yield Section("What is no solution, and why", [Table(columns, rows)])
     if plan.levers:
-        yield levers_section(plan.levers, decision.command_with)
+        yield levers_section(plan.levers, decision.command.text_with)
 
 
 def _money(decision: Decision, row: PlanRow) -> Iterator[Section]:

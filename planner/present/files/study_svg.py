@@ -30,7 +30,7 @@ class Scale:
 
     @classmethod
     def around(cls, values: Sequence[float], start: float, end: float) -> Scale:
-        """With a little air around the values."""
+        """A scale from below the lowest to above the highest of `values`."""
         low, high = min(values), max(values)
         air = (high / low) ** 0.05 if high > low else 2.0
         return cls(low / air, high * air, start, end)
@@ -50,9 +50,9 @@ class Scale:
 
 
 def study_svg(answer: StudyAnswer) -> str:
-    """The whole picture."""
-    told = [*story(answer), *answer.published]
-    lines = [part for line in told for part in _wrapped(line, 150)]
+    """The picture as text of an SVG file."""
+    sentences = [*story(answer), *answer.published]
+    lines = [part for line in sentences for part in _wrapped(line, 150)]
     height = TOP + HEIGHT + BOTTOM + LINE_HEIGHT * (len(lines) + 1)
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" style="{STYLE}">',

@@ -1,0 +1,72 @@
+"""What `plan` and `report` are asked: a workload, changes of it, and what the answer rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
+
+import click
+
+from planner.cli.invocation import Invocation, basis_option
+from planner.cli.plan.settings import fields_of, name_sources, parse_settings
+from planner.errors import UserError
+from planner.paths import DEFAULT_PRESET
+from planner.present.command_line import PlanCommand
+from planner.workload.tasks import Objective
+
+if TYPE_CHECKING:
+    from planner.engine.answers.plan import Plan
+    from planner.session import Session
+    from planner.workload.tasks import Workload
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class Ranked(NamedTuple):
+    """A workload with its plan."""
+
+    preset: str
+    """Name of the preset the workload was made from."""
+    workload: Workload
+    plan: Plan
+
+
+def workload_options(command: Decorated) -> Decorated:
+    """Add the argument PRESET and the options that change it; `plan_command` takes them by name."""
+    options = (
+        click.argument("preset", required=False),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Change one key of the workload (targets.p95_request_s=3); no value: choose for me.",
+        ),
+        click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Consider this GPU only (repeat for more)."),
+        click.option("--objective", type=click.Choice(get_args(Objective)), help="What the ranking is by."),
+        basis_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def plan_command(invocation: Invocation, *, preset: str | None, **given: Any) -> PlanCommand:
+    """The command that the options of `workload_options` spell."""
+    return PlanCommand(preset=preset or DEFAULT_PRESET, config=invocation.config, **given)
+
+
+def ranked(session: Session, command: PlanCommand, top: int | None) -> Ranked:
+    """The plan that `command` asks for; raises `UserError` whose problems name the option that caused them."""
+    changes = parse_settings(command.settings)
+    preset = session.presets.load(command.preset)
+    if command.gpus:
+        changes["gpus_considered"] = list(command.gpus)
+    if command.objective:
+        changes["objective"] = command.objective
+    where = str(preset.path)
+    try:
+        workload = session.workload(fields_of(preset.workload, changes), where)
+        return Ranked(preset.name, workload, session.plan(workload, basis=command.basis, top=top, hints=True))
+    except UserError as wrong:
+        raise name_sources(wrong, command.settings, command.gpus, where) from wrong

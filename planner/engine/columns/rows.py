@@ -1,0 +1,52 @@
+"""Records whose fields are arrays with a row each for the same things: candidates, replicas, or simulated runs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from planner.engine.columns.arrays import Flags, Rows
+
+R = TypeVar("R", bound="RowRecord")
+
+
+class RowRecord:
+    """Base of dataclasses whose fields are arrays of the same first dimension, other such records, or None."""
+
+    def map(self, change: Callable[[Any], Any]) -> Self:
+        """The same record after `change` of every array in it."""
+
+        def changed(part: Any) -> Any:
+            return part.map(change) if isinstance(part, RowRecord) else part if part is None else change(part)
+
+        return type(self)(**{name: changed(getattr(self, name)) for name in _names(self)})
+
+    def take(self, index: Flags | Rows) -> Self:
+        """The rows `index`: a mask, or row numbers in any order, which may repeat."""
+        return self.map(lambda array: array[index])
+
+    def spread(self, index: Rows, rows: int, otherwise: float) -> Self:
+        """These rows at the places `index` of `rows`, and `otherwise` in all others."""
+
+        def placed(array: Any) -> Any:
+            column = np.full(rows, otherwise, dtype=array.dtype)
+            column[index] = array
+            return column
+
+        return self.map(placed)
+
+
+def joined(parts: Sequence[R]) -> R:
+    """The rows of all `parts` (at least one), one part after the other."""
+
+    def together(values: list[Any]) -> Any:
+        return joined(values) if isinstance(values[0], RowRecord) else np.concatenate(values)
+
+    return type(parts[0])(**{name: together([getattr(part, name) for part in parts]) for name in _names(parts[0])})
+
+
+def _names(record: Any) -> list[str]:
+    return [item.name for item in fields(record)]

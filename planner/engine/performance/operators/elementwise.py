@@ -1,0 +1,69 @@
+"""Work between matrix products, which takes as long as its bytes: norms, sums, rotary embedding, activations, rounding.
+
+Symbols: h width · q, k query and key elements of a token · f feed-forward width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table, added
+
+
+@dataclass(frozen=True)
+class ElementwiseWork:
+    """Bytes per token of one kind of work between products, as multiples of h, q, k and f."""
+
+    fused: tuple[float, float, float, float]
+    """In 16 bit, by fused kernels."""
+    each: tuple[float, float, float, float]
+    """In 16 bit, operator by operator: bytes in and out of Llama's in transformers 5.23, counted on the meta device."""
+
+
+ELEMENTWISE: Mapping[str, ElementwiseWork] = {
+    "norms": ElementwiseWork((8, 0, 0, 0), (72, 0, 0, 0)),
+    "residual sums": ElementwiseWork((12, 0, 0, 0), (12, 0, 0, 0)),
+    "rotary embedding": ElementwiseWork((0, 4, 4, 0), (0, 20, 20, 0)),
+    "copies into the cache": ElementwiseWork((0, 0, 0, 0), (0, 0, 8, 0)),
+    "copy of attention's output": ElementwiseWork((0, 0, 0, 0), (0, 4, 0, 0)),
+    "activation of the MLP": ElementwiseWork((0, 0, 0, 6), (0, 0, 0, 10)),
+    "dropout": ElementwiseWork((0, 0, 0, 0), (12, 0, 0, 0)),
+}
+"""Kind of work -> its bytes. An RMSNorm in FP32 is copy, square, mean, scale, copy back and weight: 36h; most layers have two."""
+LAYER_NORM, PLAIN_ACTIVATION = 1 / 9, 0.4
+"""Share of those bytes that a LayerNorm and an activation without a gate take, one kernel each: 4h of 36h, 4f of 10f."""
+
+
+def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats:
+    """Bytes of one layer outside its products, of one kind in `ELEMENTWISE` or of all; shape [rows].
+
+    For Llama 20h + 4(q + k) + 6f per token fused, 84h + 24q + 28k + 10f operator by operator.
+    """
+    m, j, s = t.model, t.job, t.layout
+    fused = np.maximum(t.engine.fused_elementwise, j.compiled)
+    scale = j.activation_bytes / 2 * np.where(j.autocast > 0, 1.6, 1.0) * (1 + t.engine.fp32_between)
+    factors = {
+        "norms": m.norms / 2 * np.where(m.centred > 0, LAYER_NORM, 1.0),
+        "rotary embedding": np.where(m.rotary > 0, 1.0, 0.0),
+        "activation of the MLP": np.where(m.gated > 0, 1.0, PLAIN_ACTIVATION),
+        "dropout": m.dropout,
+    }
+
+    def of(name: str) -> Floats:
+        one, each = (
+            h * m.width + (q * m.query + k * m.key + f * m.mean_ffn) / s.tp
+            for h, q, k, f in (ELEMENTWISE[name].fused, ELEMENTWISE[name].each)
+        )
+        return np.where(fused > 0, one, each * factors.get(name, 1.0))
+
+    return rows * added(of(name) for name in ([kind] if kind else ELEMENTWISE)) * scale
+
+
+def quantise_s(t: Table, rows: Floats) -> Floats:
+    """Seconds one layer takes to round the inputs of its products where they compute below 16 bit."""
+    m, narrow = t.model, t.job.narrow_bytes
+    seconds = rows * (3 * m.width + m.ffn / t.layout.tp) * (2 + narrow) / t.chip.quantise_bytes_per_s
+    return np.where(narrow > 0, seconds, 0.0)

@@ -1,0 +1,34 @@
+"""Fixed times of a layer: starting and ending kernels on the device, and launching them from the host."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table
+
+SMALL_KERNEL_S = 1.5e-6
+"""A short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
+ROUNDED_INPUTS = 4.0
+"""Short kernels of a layer that round the inputs of products below 16 bit, where they are not fused with those before them."""
+COMPILED_LAUNCHES = 0.15
+"""Share of the launches that torch.compile leaves: fused kernels, guards, no graphs. An assumption."""
+
+
+def kernel_latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
+    """Seconds one layer spends in starting and ending its products, its attention, and its small kernels."""
+    m, c = t.model, t.chip
+    on = np.where(c.is_cpu > 0, 0.0, 1.0)
+    attention = np.where(new > 1, c.attention_latency_s, c.decode_latency_s)
+    rounding = ROUNDED_INPUTS * t.engine.rounds_apart * (t.job.narrow_bytes > 0)
+    small = (np.maximum(t.engine.kernels_per_layer - 5, 0) + rounding) * SMALL_KERNEL_S
+    return c.latency_s * (4 + 3 * (m.moe_layers / m.layers)) * on, attention * on, small * on
+
+
+def launch_s(t: Table) -> Floats:
+    """Seconds the host takes to launch one layer: operators, the loop over experts, and unpacking where no graph is replayed."""
+    m, e = t.model, t.engine
+    launches = e.launches_per_layer + e.launches_per_expert * m.experts * m.moe_layers / m.layers
+    products = np.where(m.gated > 0, 7.0, 6.0)
+    unpacking = products * t.job.unpack_host_s * (e.launches_per_layer > 0)
+    seconds: Floats = (launches * t.chip.launch_s + unpacking) * np.where(t.job.compiled > 0, COMPILED_LAUNCHES, 1.0)
+    return seconds

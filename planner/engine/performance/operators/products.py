@@ -1,0 +1,82 @@
+"""Seconds of the matrix products of one layer and of the head, in groups that are timed as group.
+
+A group takes t = ((FLOP/F)^p + (bytes/B)^p)^(1/p) with the device's reachable compute F, bandwidth B and knee p.
+
+Symbols: r rows of the product (tokens of this pass on this GPU) · E experts · e experts a token is routed to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table
+from planner.engine.performance.operators.soft_maximum import soft_maximum
+
+CONVERSION_BYTES = 6
+"""Bytes of converting an input of a product from FP32 to 16 bit (read and written), or an output back."""
+FUSED_UNPACK_ROWS = 50
+"""Most rows for which kernels read packed weights (ExLlama's threshold); for more, 16-bit weights are written and read."""
+
+
+@dataclass(frozen=True)
+class ProductGroup:
+    """Matrix products that are timed as one, shape [rows]."""
+
+    weights: Floats
+    """Elements of the weights on one GPU."""
+    rows: Floats
+    moved: Floats
+    """Elements of activations read and written."""
+    stored: Floats
+    """Bytes of a stored weight."""
+
+
+def distinct_experts(t: Table, rows: Floats) -> Floats:
+    """Experts of a layer that `rows` tokens touch: E·(1 - (1 - e/E)^r), if routing were uniform."""
+    experts = np.where(t.model.experts > 0, t.model.experts, 1.0)
+    touched: Floats = experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(rows, 1e6))
+    return touched
+
+
+def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
+    """The products of one layer for `rows` tokens: its attention, and its MLP dense or with experts."""
+    m, j, s = t.model, t.job, t.layout
+    touched = distinct_experts(t, rows) / np.maximum(s.ep, 1)
+    routed_rows = rows * m.experts_per_token / np.maximum(touched * s.ep, 1e-9)
+    routed_moved = rows * m.experts_per_token * (2 * m.width + 3 * m.expert_ffn / s.tp) / s.ep
+    return {
+        "attention": ProductGroup(m.attention_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
+        "mlp": ProductGroup(m.dense_mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
+        "experts": ProductGroup(touched * m.expert_matrix / s.tp, routed_rows, routed_moved, j.linear_bytes),
+        "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.linear_bytes),
+    }
+
+
+def head_products(t: Table, head_rows: Floats) -> ProductGroup:
+    """The output head for `head_rows` tokens."""
+    m, s = t.model, t.layout
+    return ProductGroup(m.vocabulary * m.width / s.tp, head_rows, head_rows * m.vocabulary / s.tp, t.job.other_bytes)
+
+
+def head_share(t: Table, head_rows: Floats) -> Floats:
+    """Share of the output head's time that counts for each pipeline stage; 0 where it is applied to no rows."""
+    share: Floats = np.where(t.layout.pp > 1, 1 / t.layout.pp, 1.0) * (head_rows > 0)
+    return share
+
+
+def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
+    """Seconds of one group: (all of it, its FLOPs alone, its bytes alone)."""
+    j, c = t.job, t.chip
+    reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
+    flop_s = 2 * group.rows * group.weights / reached
+    few = np.where((c.is_hbm > 0) & (group.rows <= FUSED_UNPACK_ROWS), t.engine.hbm_share, 1.0)
+    bytes_s = (
+        group.weights * group.stored / (c.weight_bandwidth_bytes_per_s * few)
+        + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    )
+    around = group.moved * CONVERSION_BYTES * t.engine.fp32_between
+    unpacked = t.engine.unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
+    around = around + group.weights * unpacked * (group.rows > FUSED_UNPACK_ROWS)
+    return soft_maximum(flop_s, bytes_s, c.knee) + around / c.bandwidth_bytes_per_s, flop_s, bytes_s

@@ -1,0 +1,100 @@
+"""What answers say is laid out without loss: columns sort as they read, commands are read back, no line ends inside a quantity."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_sample import plan
+
+from planner.cli.invocation import Invocation
+from planner.cli.plan.asked import plan_command
+from planner.cli.plan.command import plan as plan_itself
+from planner.cli.terminal.sections import fact_lines, folded
+from planner.cli.terminal.text_table import fitted
+from planner.engine.answers.figure import Figure
+from planner.present.cells import Cell, Fact, range_cell, text_table
+from planner.present.command_line import PlanCommand
+from planner.present.plan import columns_for, plan_table
+from planner.units import UNKNOWN, digits
+
+PRESETS = ("qwen3-8b-single-user-chat", "llama-3.1-8b-lora", "llama-3.1-70b-chat-service")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_cell_is_unknown_where_its_sort_key_is(preset: str) -> None:
+    found = plan(preset)
+    for column in columns_for(found):
+        for row in found.rows:
+            if column.sort is not None and column.id != "rank":
+                assert (column.sort(row) is None) == (column.text(row) == UNKNOWN), (column.id, row.gpu)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_column_has_its_own_id_and_says_what_it_sorts_by(preset: str) -> None:
+    columns = columns_for(plan(preset))
+    assert len({column.id for column in columns}) == len(columns)
+    assert all(column.sorts_by for column in columns if column.sort is not None)
+
+
+@pytest.mark.parametrize("width", [20, 60, 100, 200])
+def test_a_table_is_no_wider_than_asked_and_keeps_what_matters_most(width: int) -> None:
+    table = plan_table(plan(PRESETS[2]))
+    fit = fitted(table, width)
+    lines = [fit.head(), *(line for lines in fit.rows() for line in lines)]
+    assert len(fit.columns) == 1 or max(map(len, lines)) <= width
+    kept = min(column.column.priority for column in fit.columns)
+    assert all(column.priority <= kept for column in fit.left_out)
+    assert len(fit.columns) + len(fit.left_out) == len(table.columns)
+
+
+def test_a_figure_carries_its_range_and_what_it_rests_on() -> None:
+    cell = range_cell(Figure(100.0, 86.0, 114.0, "transferred"), digits)
+    assert (cell, str(cell)) == (Cell("100", "±14 %", "transferred"), "100 ±14 % ◐")
+    assert str(range_cell(None, digits)) == UNKNOWN
+    assert str(range_cell(Figure(2.0, 2.0, 2.0, "spec"), digits)) == "2.00 ·"
+
+
+def test_no_line_ends_between_a_number_and_its_unit() -> None:
+    text = "needs 45.2 GiB of 80.0 GiB, 1,910 $ a month, 87 % of 700 W for 12 h"
+    for width in range(12, 60):
+        lines = folded(text, width)
+        assert " ".join(lines) == text
+        assert not [line for line in lines[1:] if line.split()[0] in {"GiB", "GiB,", "$", "%", "W", "h"}], width
+
+
+def test_facts_fold_beside_their_values() -> None:
+    facts = [Fact("needed", Cell("109.1 GiB", "±5 %", "spec"), "78 % of that"), Fact("left", "30.7 GiB", "word " * 20)]
+    first, second, *more = fact_lines(facts, 60)
+    assert first == "  needed  109.1 GiB  78 % of that ±5 % ·"
+    assert second.startswith("  left     30.7 GiB  word word")
+    assert all(line.startswith(" " * 21 + "word") and len(line) <= 60 for line in more)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"preset": "a preset"},
+        {"preset": "chat", "settings": ("max_gpus=8", "title=it's"), "gpus": ("H200 SXM", "L4"), "objective": "fastest"},
+        {"preset": "chat", "basis": "spec", "config": Path("/a folder")},
+    ],
+)
+def test_a_command_is_read_back_as_it_was_asked(given: dict[str, Any]) -> None:
+    command = PlanCommand(**given)
+    program, *words = shlex.split(command.text)
+    before, after = words[: words.index("plan")], words[words.index("plan") + 1 :]
+    folder = ["--config", str(command.config)] if command.config else []
+    assert (program, before) == ("gpu-planner", folder)
+    with plan_itself.make_context("plan", after) as context:
+        names = ("preset", "settings", "gpus", "objective", "basis")
+        read = plan_command(Invocation(config=command.config), **{name: context.params[name] for name in names})
+    assert read == PlanCommand(**{"settings": (), "gpus": (), **given})
+
+
+def test_words_of_a_plain_table_fold_and_its_last_columns_go_first() -> None:
+    table = text_table(("name", "count", "note"), [("one", "1", "word " * 12)], ("count",))
+    assert [column.column.id for column in fitted(table, 40).columns] == ["name", "count", "note"]
+    assert len(fitted(table, 40).rows()[0]) > 1
+    assert [column.id for column in fitted(table, 12).left_out] == ["note"]

@@ -1,0 +1,87 @@
+"""An action: its keys, its words, what it runs, and why it cannot run now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+from textual.binding import Binding
+
+Work = Coroutine[Any, Any, None]
+Condition = Callable[[Any], str | None]
+"""Given the app, the reason why the condition does not hold; None: it holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """Something a key does."""
+
+    id: str
+    """What `[keys]` of the user's config.toml remaps."""
+    keys: str
+    """Separated by commas, as Textual names them."""
+    label: str
+    """One or two words, for the key line."""
+    description: str
+    """One sentence, for help and palette."""
+    run: Callable[[Any], Work | None] | None = None
+    """Does it, given the app; None: a widget does it, as `widget_action` says."""
+    needs: tuple[Condition, ...] = ()
+    """What has to hold before it can run; the first that does not is the reason shown."""
+    label_now: Callable[[Any], str | None] | None = None
+    """Another label that stands for the usual one now; None: the usual one."""
+    key_text: str = ""
+    """How the keys read; empty: the first of them."""
+    rank: int = 0
+    """Order in the key line, smallest first; 0: not there."""
+    scope: Literal["app", "table", "form", "textual"] = "app"
+    """Where the keys work; textual: everywhere, by Textual's own binding, which the user cannot remap."""
+    widget_action: str = ""
+    """Textual's name for what the widget does."""
+
+    def why_not(self, app: Any) -> str | None:
+        """The reason why it cannot run now; None: it can."""
+        return next((reason for condition in self.needs if (reason := condition(app)) is not None), None)
+
+    def state(self, app: Any, keys: str | None) -> ActionState:
+        """The action as it stands now; `keys`: what the user remapped it to."""
+        label = self.label_now(app) if self.label_now is not None else None
+        return ActionState(self, keys or self.key_text or self.keys.split(",")[0], label or self.label, self.why_not(app))
+
+
+@dataclass(frozen=True, slots=True)
+class ActionState:
+    """An action as key line, help and palette show it now."""
+
+    action: Action
+    keys: str
+    label: str
+    reason: str | None
+    """Why it cannot run; None: it can."""
+
+
+def bindings(actions: Iterable[Action]) -> list[Binding]:
+    """The actions as Textual's bindings."""
+    return [
+        Binding(
+            action.keys,
+            action.widget_action or f"app.act('{action.id}')",
+            action.label,
+            show=False,
+            tooltip=action.description,
+            id=action.id,
+        )
+        for action in actions
+    ]
+
+
+def opens(screen: str) -> Callable[[Any], Work | None]:
+    """What opens a screen: `open_screen` of the module `screen` of `widgets.screens`, imported when it is first opened."""
+
+    def run(app: Any) -> Work | None:
+        opened: Work | None = import_module(f"widgets.screens.{screen}").open_screen(app)
+        return opened
+
+    return run

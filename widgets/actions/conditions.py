@@ -1,0 +1,72 @@
+"""What actions need: each function returns the reason why a condition does not hold now, or None."""
+
+from __future__ import annotations
+
+from widgets.base_app import BaseApp
+
+
+def open_panes(app: BaseApp) -> str | None:
+    """The panes have their content."""
+    return "Still opening." if app.panes is None else None
+
+
+def a_plan(app: BaseApp) -> str | None:
+    """A workload was planned."""
+    return "There is no plan yet." if app.plan is None else None
+
+
+def a_row(app: BaseApp) -> str | None:
+    """The cursor is on a row."""
+    return "No row is highlighted." if app.table.highlighted is None else None
+
+
+def known_memory(app: BaseApp) -> str | None:
+    """The memory of the highlighted row was worked out."""
+    row = app.table.highlighted
+    return "The memory of this row is not known: it is not supported." if row and row.answer.memory_bytes is None else None
+
+
+def known_time(app: BaseApp) -> str | None:
+    """The time of the highlighted row was worked out."""
+    row = app.table.highlighted
+    return "The time of this row is not known: it is not supported." if row and not row.answer.seconds_by_class else None
+
+
+def no_benchmark(app: BaseApp) -> str | None:
+    """No benchmark runs that another one would disturb."""
+    return "A benchmark is running; x stops it." if app.benchmark_runs else None
+
+
+def no_new_results(app: BaseApp) -> str | None:
+    """No benchmark runs whose results are read as they come."""
+    return "A benchmark is running; its results enter the plan by themselves." if app.benchmark_runs else None
+
+
+def a_benchmark(app: BaseApp) -> str | None:
+    """A benchmark runs."""
+    return None if app.benchmark_runs else "No benchmark is running; b starts one."
+
+
+def a_change(app: BaseApp) -> str | None:
+    """The workload was changed."""
+    return None if app.form.can_undo else "Nothing was changed since the preset was opened."
+
+
+def telemetry(app: BaseApp) -> str | None:
+    """This machine is watched, or a recording is shown."""
+    return None if app.telemetry.running else "This machine is not being watched."
+
+
+def a_watched_gpu(app: BaseApp) -> str | None:
+    """The last reading has a GPU."""
+    return None if app.telemetry.sees_gpus else "No GPU is watched whose processes could be listed."
+
+
+def readings(app: BaseApp) -> str | None:
+    """Something was read that advice can rest on."""
+    return None if app.telemetry.window else "Nothing was read of a GPU yet."
+
+
+def several_panes(app: BaseApp) -> str | None:
+    """There are other panes beside the active one, or it was zoomed."""
+    return "This screen shows one pane at a time already." if app.single and not app.zoomed else None

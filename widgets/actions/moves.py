@@ -1,0 +1,43 @@
+"""Keys of the ranking's table and of the form's fields; the widgets move by themselves."""
+
+from __future__ import annotations
+
+from widgets.actions.action import Action
+
+
+def _table(name: str, keys: str, key_text: str, label: str, description: str, widget_action: str) -> Action:
+    return Action(
+        id=f"table-{name}",
+        keys=keys,
+        key_text=key_text,
+        label=label,
+        description=description,
+        widget_action=widget_action,
+        scope="table",
+    )
+
+
+def _form(name: str, keys: str, key_text: str, widget_action: str) -> Action:
+    return Action(
+        id=f"form-{name}",
+        keys=keys,
+        key_text=key_text,
+        label=f"{name} field",
+        description=f"{name.capitalize()} field of the form.",
+        widget_action=widget_action,
+        scope="form",
+    )
+
+
+TABLE = (
+    _table("mark", "space", "space", "mark", "Mark the row for c, or no longer, and go to the next.", "mark"),
+    _table("down", "j,down", "j ↓", "down", "Next row.", "move(1)"),
+    _table("up", "k,up", "k ↑", "up", "Previous row.", "move(-1)"),
+    _table("first", "g,home", "g", "first", "First row.", "go(0)"),
+    _table("last", "G,end", "G", "last", "Last row.", "go(-1)"),
+    _table("left", "h,left", "h ←", "left", "Shift the columns back, where W draws them all.", "shift(-1)"),
+    _table("right", "l,right", "l →", "right", "Shift to the next columns, where W draws them all.", "shift(1)"),
+    _table("page-down", "ctrl+d,pagedown", "^d", "page down", "Half a page down.", "page(1)"),
+    _table("page-up", "ctrl+u,pageup", "^u", "page up", "Half a page up.", "page(-1)"),
+)
+FORM = (_form("next", "down", "↓ tab", "app.focus_next"), _form("previous", "up", "↑ ⇧tab", "app.focus_previous"))

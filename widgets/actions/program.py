@@ -1,0 +1,79 @@
+"""Actions on the program itself: its colours, help, leaving."""
+
+from __future__ import annotations
+
+from widgets import state_files
+from widgets.actions.action import Action
+from widgets.base_app import BaseApp
+from widgets.drawing import theme
+
+
+def use_theme(app: BaseApp, name: str) -> None:
+    """Show these colours, now and at the next start."""
+    app.theme = app.choices["theme"] = name
+    state_files.save_choices(app.options.state, app.choices)
+
+
+def choose_theme(app: BaseApp) -> None:
+    """List the themes, each shown as the cursor meets it."""
+    from widgets.screens.picker import Item, PickerScreen
+
+    before = app.theme
+
+    class ThemePicker(PickerScreen):
+        def highlight(self, value: str) -> None:
+            app.theme = value
+
+    def chosen(name: str | None) -> None:
+        if name:
+            use_theme(app, name)
+        else:
+            app.theme = before
+
+    app.push_screen(ThemePicker("Theme", [Item(name) for name in theme.NAMES], before), chosen)
+
+
+def leave(app: BaseApp) -> None:
+    """Quit; a running benchmark is asked about."""
+    if not app.benchmark_runs:
+        app.exit()
+        return
+    from widgets.screens.dialogs import ConfirmScreen
+
+    def answered(yes: bool | None) -> None:
+        if yes:
+            app.exit()
+
+    question = "A benchmark is running. What it measured so far is kept."
+    app.push_screen(ConfirmScreen(question, "stop it and quit", "go on"), answered)
+
+
+def show_help(app: BaseApp) -> None:
+    """Show the keys and signs, and what is in the active pane."""
+    from widgets.screens.help import HelpScreen
+
+    app.push_screen(HelpScreen(app.active_pane, app.action_groups, app.symbols))
+
+
+PALETTE = "palette"
+ACTIONS = (
+    Action(id="theme", keys="t", label="theme", description="Choose the colours.", run=choose_theme),
+    Action(
+        id="help",
+        keys="question_mark,f1",
+        key_text="?",
+        label="help",
+        description="Keys, signs and what the pane shows.",
+        run=show_help,
+        rank=11,
+    ),
+    Action(id="quit", keys="q", label="quit", description="Leave; asks only while a benchmark runs.", run=leave, rank=12),
+    Action(
+        id=PALETTE,
+        keys="ctrl+p",
+        key_text="^p",
+        label="palette",
+        description="Find any action, preset or theme by name.",
+        scope="textual",
+    ),
+)

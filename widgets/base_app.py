@@ -1,0 +1,206 @@
+"""What the app holds: options, session, plan, panes. Actions, screens and panes are given this, never the app that routes to them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from textual.app import App
+from textual.screen import Screen
+
+from widgets import state_files
+from widgets.actions.action import Action, ActionState
+from widgets.background.planning import PlanLoop, SessionThread
+from widgets.background.telemetry import TelemetryWatch
+from widgets.drawing import theme
+from widgets.drawing.symbols import ASCII, UNICODE
+from widgets.options import AppOptions
+from widgets.panes.headline import Headline, headline_parts
+from widgets.panes.key_line import KeyLine
+from widgets.panes.tabs import Tabs
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
+    from textual.notifications import SeverityLevel
+
+    from planner.ceilings_cache import BasisChoice
+    from planner.engine.answers.plan import Plan
+    from planner.session import Session
+    from planner.workload.presets import Preset
+    from planner.workload.tasks import Workload
+    from widgets.background.benchmark import BenchmarkRunner
+    from widgets.panes.content import Panes
+    from widgets.panes.ranking.table import Ranking
+    from widgets.panes.workload.form import Form
+
+Answer = TypeVar("Answer")
+FOCUS = {"ranking": "#table", "memory": "#memory-view", "machine": "#machine-view", "benchmark": "#points"}
+"""What has the focus in a pane; the form remembers its own field."""
+
+
+class BaseApp(App[None]):
+    """The state of the program, and what actions and screens may ask of it."""
+
+    ACTION_GROUPS: ClassVar[Mapping[str, Sequence[Action]]] = {}
+    """Heading in the help -> its actions."""
+    SINGLE: ClassVar[frozenset[str]] = frozenset({"-narrow", "-short", "-zoomed"})
+    """Screen classes under which one pane is shown at a time."""
+
+    def __init__(self, options: AppOptions | None = None) -> None:
+        self.options = options or AppOptions()
+        super().__init__(ansi_color=None if self.options.colour else True)
+        self.symbols = ASCII if self.options.ascii_only else UNICODE
+        self.session_thread = SessionThread(self.options.session)
+        self.plan_loop = PlanLoop(self.session_thread, self.post_message)
+        self.plan: Plan | None = None
+        self.planned: tuple[dict[str, Any], str] = {}, ""
+        """The workload that `plan` answers, and the file it came from."""
+        self.preset: Preset | None = None
+        self.preset_fields: dict[str, Any] = {}
+        self.basis: BasisChoice = "measured"
+        self.here = ""
+        """The devices of this machine, in words."""
+        self.active_pane = "ranking"
+        self.keymap: dict[str, str] = dict(self.options.keymap)
+        """Action id -> keys, where the user remapped them."""
+        self.telemetry = TelemetryWatch(
+            self.post_message, self.options.telemetry_interval_s, replay=self.options.replay, demo=self.options.demo
+        )
+        self.benchmark: BenchmarkRunner | None = None
+        self.panes: Panes | None = None
+        """There once their content is on the screen."""
+        if self.options.ascii_only:
+            from widgets.plain_output import write_ascii_only
+
+            write_ascii_only(self)
+        theme.register(self)
+        self.choices = state_files.load_choices(self.options.state)
+        self.theme = theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour)
+
+    # what the screen is, and where the user is on it
+
+    @property
+    def main(self) -> Screen[Any]:
+        """The screen with the panes, whatever lies on top of it."""
+        return self.screen_stack[0]
+
+    @property
+    def content(self) -> Panes:
+        """The panes' content; raises RuntimeError before they have any."""
+        if self.panes is None:
+            raise RuntimeError("the panes have no content yet")
+        return self.panes
+
+    @property
+    def table(self) -> Ranking:
+        """The ranking's rows."""
+        return self.content.ranking.table
+
+    @property
+    def form(self) -> Form:
+        """The workload form."""
+        return self.content.form
+
+    @property
+    def zoomed(self) -> bool:
+        """Whether the user gave the whole screen to one pane."""
+        return self.main.has_class("-zoomed")
+
+    @property
+    def single(self) -> bool:
+        """Whether one pane is shown at a time."""
+        return bool(self.SINGLE & self.main.classes)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the panes have their content: messages that come earlier or later have no place on the screen."""
+        return self.panes is not None and not self.leaving
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the panes are going, or gone."""
+        return not self.is_running or not self.screen_stack or not self.main.is_attached
+
+    @property
+    def benchmark_runs(self) -> bool:
+        """Whether a benchmark runs."""
+        return self.benchmark is not None and self.benchmark.running
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's driver, on Unix with an input that ends at once."""
+        driver = super().get_driver_class()
+        if sys.platform == "win32" or driver.__module__ != "textual.drivers.linux_driver":
+            return driver
+        from widgets.terminal import PromptDriver
+
+        return PromptDriver
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own colour names for themes that do not set them."""
+        return theme.defaults(self.theme)
+
+    def show_pane(self, name: str, *, focus: bool = True) -> None:
+        """Make a pane the active one."""
+        self.active_pane = name
+        pane = self.main.query_one(f"#{name}")
+        lit = set(pane.ancestors_with_self)
+        for node in self.main.query(".pane, .group"):
+            node.set_class(node in lit, "-active")
+        self.refresh_tabs()
+        if focus:
+            target = self.form.first_field if name == "workload" else self.main.query_one(FOCUS[name])
+            target.focus()
+
+    def refresh_tabs(self) -> None:
+        """Draw the tabs again."""
+        progress = self.benchmark.run.progress_text if self.benchmark is not None else ""
+        self.main.query_one(Tabs).show(self.active_pane, progress)
+
+    def refresh_keys(self) -> None:
+        """Draw the key line again."""
+        self.main.query_one(KeyLine).draw()
+
+    def refresh_headline(self) -> None:
+        """Draw the headline again: what is planned, and on what."""
+        if self.preset is not None:
+            today = self.options.today or dt.date.today()  # noqa: DTZ011  (the user's own calendar)
+            task = self.form.workload if self.plan is None else self.plan.task
+            self.main.query_one(Headline).show(*headline_parts(self.preset.name, task, self.plan, self.here, today))
+
+    # what actions and screens ask for
+
+    async def ask(self, question: Callable[[Session], Answer]) -> Answer:
+        """The session's answer to `question`, worked out away from the screen; raises what that raises."""
+        return await self.session_thread.ask(question)
+
+    async def ask_of_plan(self, question: Callable[[Session, Workload], Answer]) -> Answer:
+        """The session's answer about the workload that was planned last; raises what that raises."""
+        workload, where = self.planned
+        return await self.session_thread.ask(lambda session: question(session, session.workload(workload, where)))
+
+    def ask_for_plan(self, workload: Mapping[str, Any]) -> None:
+        """Plan this workload; the answer comes as a message."""
+        where = str(self.preset.path) if self.preset else ""
+        self.run_worker(self.plan_loop.ask(dict(workload), where, self.basis), group="plan", exit_on_error=False)
+
+    def state_of(self, action: Action) -> ActionState:
+        """An action as it stands now."""
+        return action.state(self, self.keymap.get(action.id))
+
+    def action_groups(self) -> Mapping[str, list[ActionState]]:
+        """Every action as it stands now, by group."""
+        return {group: [self.state_of(action) for action in actions] for group, actions in self.ACTION_GROUPS.items()}
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Show a message for a few seconds; it may hold brackets, which are no markup here."""
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)

@@ -1,0 +1,67 @@
+"""Text in cells: cut, folded beside a label, and bars of signs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from textual.content import Content
+
+LEAST_FOLD = 20
+"""Cells below which a text is not folded any further."""
+
+
+def bar_text(fraction: float | None, width: int, filled: str, empty: str) -> str:
+    """A bar of `width` cells, full at one and above; blank where the fraction is unknown."""
+    if fraction is None:
+        return " " * width
+    cells = min(width, max(0, round(fraction * width)))
+    return filled * cells + empty * (width - cells)
+
+
+def shorten_middle(text: str, width: int, ellipsis: str = "…") -> str:
+    """`text` in at most `width` cells, its middle left out."""
+    if len(text) <= width:
+        return text
+    keep = max(0, width - len(ellipsis))
+    head = (keep + 1) // 2
+    return text[:head] + ellipsis + text[len(text) - (keep - head) :]
+
+
+def shorten_end(text: str, width: int, ellipsis: str = "…") -> str:
+    """`text` in at most `width` cells, its end left out."""
+    return text if len(text) <= width else text[: max(0, width - len(ellipsis))].rstrip() + ellipsis
+
+
+def fold(text: str, width: int) -> list[str]:
+    """`text` in lines of `width` cells, one at least."""
+    return textwrap.wrap(text, max(LEAST_FOLD, width)) or [""]
+
+
+def styled_lines(text: str, width: int, style: str = "") -> list[Content]:
+    """`text` folded to `width` cells, in one style."""
+    return [Content.styled(line, style) for line in fold(text, width)]
+
+
+def labelled(label: str, cells: int, text: str, width: int, style: str = "", label_style: str = "$quiet") -> list[Content]:
+    """A label in `cells` cells and a text folded beside it, `width` cells altogether."""
+    return [
+        Content.assemble((f"{head:<{cells}}", label_style), (line, style))
+        for head, line in zip_longest([label], fold(text, width - cells), fillvalue="")
+    ]
+
+
+def side_by_side(blocks: Sequence[tuple[Sequence[Content], int]]) -> list[Content]:
+    """Blocks of lines beside each other, each in its own number of cells."""
+    return [
+        Content.assemble(
+            *(part for (_, cells), line in zip(blocks, row, strict=True) for part in (line, " " * max(0, cells - line.cell_length)))
+        )
+        for row in zip_longest(*(lines for lines, _ in blocks), fillvalue=Content(""))
+    ]
+
+
+def component_style(component: str) -> str:
+    """The style of a component of memory, as of the classes of operators that share its colour."""
+    return f"$stack-{component.replace('_', '-')}"

@@ -1,0 +1,77 @@
+"""The content of the panes, put in once the screen is up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual.screen import Screen
+
+from widgets.panes.benchmark import BenchmarkView
+from widgets.panes.machine.pane import MachineLine, MachineView
+from widgets.panes.memory import MemoryStrip, MemoryView
+from widgets.panes.ranking.pane import RankingView
+from widgets.panes.too_small import TooSmall
+from widgets.panes.workload.form import Form
+
+if TYPE_CHECKING:
+    from planner.engine.answers.plan import Plan, PlanRow
+    from planner.errors import Problem
+    from planner.observe.snapshot import Snapshot
+    from widgets.drawing.symbols import Symbols
+    from widgets.panes.benchmark import Run
+    from widgets.panes.machine.history import Marks
+
+
+class Panes:
+    """The widgets in the frames, and what is shown in several of them at once."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        self.form = Form(symbols=symbols)
+        self.ranking = RankingView(symbols=symbols)
+        self.memory = MemoryView(symbols=symbols)
+        self.strip = MemoryStrip(symbols=symbols)
+        self.machine = MachineView(symbols=symbols)
+        self.machine_line = MachineLine()
+        self.benchmark = BenchmarkView(symbols=symbols)
+
+    async def mount(self, screen: Screen[Any]) -> None:
+        """Put everything into its frame."""
+        await screen.query_one("#ranking").mount(self.ranking)
+        await screen.query_one("#workload").mount(self.form)
+        await screen.query_one("#memory").mount(self.memory)
+        await screen.query_one("#machine").mount(self.machine)
+        await screen.query_one("#benchmark").mount(self.benchmark)
+        await screen.mount(self.strip, self.machine_line, before="#key-line")
+        await screen.mount(TooSmall())
+
+    def show_plan(self, plan: Plan, basis: str) -> None:
+        """Show a new plan: its rows, and in the form what was chosen for empty fields."""
+        self.form.show_problems(())
+        self.form.filled_in(plan.task)
+        self.ranking.show(plan, basis)
+
+    def show_problems(self, problems: Sequence[Problem]) -> None:
+        """Show what is wrong with the workload, at its fields; the last plan stays, marked stale."""
+        elsewhere = self.form.show_problems(problems)
+        count = len(problems) + self.form.fault_count
+        words = [f"{problem.key}: {problem.message}" if problem.key else problem.message for problem in elsewhere[:2]]
+        summary = f"{count} field{'s' * (count != 1)} to mend; the rows answer the workload before."
+        self.ranking.refuse(words or [summary])
+
+    def show_row(self, row: PlanRow | None, plan: Plan | None) -> None:
+        """Show the reason and the memory of the highlighted row."""
+        self.ranking.explain(row, plan)
+        self.memory.show(row, plan)
+        self.strip.show_row(row, plan)
+
+    def show_snapshot(self, snapshot: Snapshot, line_width: int) -> None:
+        """Show one reading of this machine; in one line of `line_width` cells as well, unless that is 0."""
+        self.machine.show(snapshot)
+        if line_width:
+            self.machine_line.update(self.machine.summary(line_width))
+
+    def show_run(self, run: Run, marks: Marks) -> None:
+        """Show how far the benchmark is, and below the histories when its points began and ended."""
+        self.benchmark.show(run)
+        self.machine.mark(marks)

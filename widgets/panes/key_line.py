@@ -1,0 +1,87 @@
+"""The bottom line: the keys that matter now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from textual.content import Content
+from textual.widgets import Input
+
+from widgets.actions.action import Action, ActionState
+from widgets.drawing.text import shorten_end
+from widgets.panes.clickable import Clickable
+
+RIGHT = ("palette", "help", "quit")
+"""Actions at the right end."""
+TYPING = ("form-next", "form-previous", "back")
+"""In a text field plain keys are text; the keys of these are not."""
+NOTED = ("form-next", "back")
+"""The ones that stay beside a note on the field; in a narrow line the last one alone."""
+GAP = 3
+"""Cells behind a key and its label."""
+LEAST_NOTE = 24
+"""Cells below which a note is not begun."""
+ROOMY = 100
+"""Cells below which only what can be done now is named."""
+
+
+class KeyLine(Clickable):
+    """The keys that matter now, by rank; what cannot be done now is dim."""
+
+    def __init__(self, actions: Iterable[Action], state_of: Callable[[Action], ActionState], note_of: Callable[[], str]) -> None:
+        """`note_of`: what may be typed in the field that has the cursor."""
+        super().__init__(id="key-line")
+        self._by_id = {action.id: action for action in actions}
+        ranked = sorted((action for action in self._by_id.values() if action.rank), key=lambda action: action.rank)
+        self._ranked = [action.id for action in ranked if action.id not in RIGHT]
+        self._state_of, self._note_of = state_of, note_of
+        self._shown: tuple[object, ...] = ()
+
+    def on_mount(self) -> None:
+        """Draw for the first time."""
+        self.draw()
+
+    def on_resize(self) -> None:
+        """Fit to the new width."""
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw every action as it stands now, unless that is what is there."""
+        room = self.content_size.width
+        typing = isinstance(self.screen.focused, Input)
+        note = self._note_of() if typing else ""
+        wanted = (NOTED if room >= ROOMY else NOTED[-1:]) if note else TYPING if typing else self._ranked
+        left = [self._state_of(self._by_id[name]) for name in wanted]
+        right = [self._state_of(self._by_id[name]) for name in RIGHT]
+        if not room or self._shown == (room, note, left, right):
+            return
+        self._shown = (room, note, left, right)
+        space = room - sum(map(_width, right))
+        kept: list[ActionState] = []
+        for state in left:
+            if state.reason is not None and room < ROOMY:
+                continue
+            if _width(state) > space + GAP - 1:
+                break
+            kept.append(state)
+            space -= _width(state)
+        self._stretches = []
+        cell = 0
+        for shown, gap in ((kept, space), (right, 0)):
+            for state in shown:
+                self._stretches.append((cell, cell + _width(state) - GAP, state.action.id))
+                cell += _width(state)
+            cell += gap
+        between = shorten_end(note, space - GAP).ljust(space) if space > LEAST_NOTE else " " * max(0, space)
+        self.update(
+            Content("").join([*map(_key, kept), Content.styled(between, "italic $foreground"), *map(_key, right)]), layout=False
+        )
+
+
+def _width(state: ActionState) -> int:
+    return len(state.keys) + 1 + len(state.label) + GAP
+
+
+def _key(state: ActionState) -> Content:
+    key, label = ("bold $accent", "") if state.reason is None else ("$quiet 55%", "$quiet 55%")
+    return Content.assemble((state.keys, key), " ", (state.label, label), " " * GAP)

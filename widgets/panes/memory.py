@@ -1,0 +1,93 @@
+"""Pane 3: the memory of the highlighted row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.present.memory import memory_heading
+from planner.present.plan import TRAINING
+from planner.units import count_text
+from widgets.drawing.memory_bar import MemoryBar
+from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.panes.frame import frame_of
+
+if TYPE_CHECKING:
+    from planner.engine.answers.plan import Plan, PlanRow
+
+DEFAULT_HEADROOM = 0.1
+
+
+def headroom_of(plan: Plan | None) -> float:
+    """The fraction of memory that stays free: what the workload asks for, and what an engine that serves leaves to others."""
+    task = plan.task if plan else {}
+    value = task.get("targets", {}).get("headroom", DEFAULT_HEADROOM)
+    headroom = float(value) if isinstance(value, int | float) else DEFAULT_HEADROOM
+    engines = task.get("memory_fraction") if task.get("task") not in TRAINING else None
+    return 1 - (float(engines) if isinstance(engines, int | float) else 1.0) * (1 - headroom)
+
+
+class MemoryView(Vertical, can_focus=True):
+    """Pane 3: the stack of the highlighted row, and what still fits; it opens the items."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "app.act('memory')", "items", show=False)]
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="memory-view")
+        self._symbols = symbols
+
+    def compose(self) -> ComposeResult:
+        """The bar and one line of facts."""
+        yield MemoryBar(symbols=self._symbols, id="stack")
+        yield Static(id="facts")
+
+    async def on_click(self) -> None:
+        """The items."""
+        await self.run_action("app.act('memory')")
+
+    def show(self, row: PlanRow | None, plan: Plan | None) -> None:
+        """The memory of this row."""
+        bar = self.query_one(MemoryBar)
+        if row is None:
+            bar.show(None, DEFAULT_HEADROOM, "no row")
+            return
+        frame_of(self).entitle(memory_heading(row), "M itemises" if row.answer.memory_bytes else "")
+        bar.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
+        self.query_one("#facts", Static).update(Content.styled(" · ".join(memory_facts(row)), "$quiet"))
+
+
+def memory_facts(row: PlanRow) -> list[str]:
+    """What the memory allows, in words."""
+    answer = row.answer
+    facts = []
+    if answer.max_concurrency is not None:
+        facts.append(f"{answer.max_concurrency:,} sequences at once fit")
+    if answer.max_context is not None:
+        facts.append(f"longest context {answer.max_context:,} tokens")
+    if answer.parameters is not None:
+        counts = answer.parameters
+        active = f", {count_text(counts.active)} active" if counts.active != counts.total else ""
+        trained = f", {count_text(counts.trainable)} trained" if 0 < counts.trainable < counts.total else ""
+        facts.append(f"{count_text(counts.total)} parameters{active}{trained}")
+    if answer.layout is not None and answer.layout.gpus > 1:
+        facts.append(f"{answer.layout.gpus} GPUs as {answer.layout.text}")
+    return facts
+
+
+class MemoryStrip(MemoryBar):
+    """The stack in one row, for screens that show one pane at a time."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(symbols=symbols, id="memory-strip")
+
+    def show_row(self, row: PlanRow | None, plan: Plan | None) -> None:
+        """The memory of this row."""
+        if row is None:
+            self.show(None, DEFAULT_HEADROOM, "no row")
+        else:
+            self.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
