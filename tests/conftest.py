@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from nvml_stub import ControlFile, build
 from repository import ROOT, RunPlanner
 
@@ -65,6 +66,8 @@ started: list[str] = []
 sys.addaudithook(lambda event, _arguments: started.append(event) if event in STARTS else None)
 
 
+settings.register_profile("beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("beside others")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 """Of PyTorch, here and in the workers of benchmarks: several tests measure at the same time."""
 

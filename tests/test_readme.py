@@ -68,6 +68,7 @@ def test_every_file_linked_exists(paper: str) -> None:
     assert not [link for link in local if not (ROOT / paper).parent.joinpath(link).exists()]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("paper", PAGES)
 @pytest.mark.process
 def test_every_sample_is_what_the_program_prints(paper: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from repository import ROOT
+from repository import ROOT, RunPlanner
 from telemetry_sample import WINDOWS
 
 from planner.errors import UserError
@@ -30,12 +30,6 @@ def reading(second: float, sm: float | None = 0.5) -> Snapshot:
         nvml_detail="NVML answers",
         host=HostSnapshot(cpu_name="CPU", cpu_cores=4),
         devices=(device,),
-    )
-
-
-def command(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "planner", *options], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
 
 
@@ -68,8 +62,7 @@ def test_a_recording_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:
     assert kept == [float(second % 60) for second in range(200)][-len(kept) :]
 
 
-@pytest.mark.process
-def test_a_line_cut_off_costs_itself_alone(tmp_path: Path) -> None:
+def test_a_line_cut_off_costs_itself_alone(run_planner: RunPlanner, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     whole = msgspec.json.encode(reading(0)) + b"\n"
     path.write_bytes(b"# by hand\n" + whole + whole[:40])
@@ -78,7 +71,7 @@ def test_a_line_cut_off_costs_itself_alone(tmp_path: Path) -> None:
     recording = read_recording(path)
     assert [one.taken_at_s for one in recording.snapshots] == [100.0, 101.0]
     assert recording.unreadable == (3,)
-    done = command("watch", "--replay", str(path), "--once", "--json")
+    done = run_planner("watch", "--replay", str(path), "--once", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["taken_at_s"] == 101.0
     assert "line 3 is no reading" in done.stderr
@@ -147,23 +140,21 @@ def test_a_source_that_stops_answering_goes_stale() -> None:
     assert stream.stop()
 
 
-@pytest.mark.process
-def test_the_demonstration_says_that_it_is_one() -> None:
+def test_the_demonstration_says_that_it_is_one(run_planner: RunPlanner) -> None:
     demo = read_demo()
     assert demo.seconds >= 50
     assert {one.badge for one in demo.snapshots} == {"DEMO"}
     assert all(len(one.devices) == 2 for one in demo.snapshots)
-    done = command("watch", "--demo", "--once")
+    done = run_planner("watch", "--demo", "--once")
     assert done.returncode == 0
     assert done.stdout.startswith(" DEMO ")
     assert "H100 80GB HBM3" in done.stdout
 
 
-@pytest.mark.process
-def test_a_replay_prints_what_was_recorded_and_records_it_again(tmp_path: Path) -> None:
+def test_a_replay_prints_what_was_recorded_and_records_it_again(run_planner: RunPlanner, tmp_path: Path) -> None:
     window = WINDOWS / "idle.jsonl"
     copy = tmp_path / "copy.jsonl"
-    done = command("watch", "--replay", str(window), "--speed", "0", "--json", "--record", str(copy))
+    done = run_planner("watch", "--replay", str(window), "--speed", "0", "--json", "--record", str(copy))
     assert done.returncode == 0, done.stderr
     said = [json.loads(line) for line in done.stdout.splitlines()]
     recorded = [json.loads(line) for line in window.read_text().splitlines() if not line.startswith("#")]
@@ -171,7 +162,6 @@ def test_a_replay_prints_what_was_recorded_and_records_it_again(tmp_path: Path) 
     assert copy.read_text() == done.stdout
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -182,8 +172,8 @@ def test_a_replay_prints_what_was_recorded_and_records_it_again(tmp_path: Path) 
         (("--source", "host:9400"), "has to begin with http"),
     ],
 )
-def test_what_cannot_be_watched_is_said(options: tuple[str, ...], said: str) -> None:
-    done = command("watch", *options)
+def test_what_cannot_be_watched_is_said(run_planner: RunPlanner, options: tuple[str, ...], said: str) -> None:
+    done = run_planner("watch", *options)
     assert done.returncode == 2
     assert said in done.stderr
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from repository import ROOT
+from repository import ROOT, RunPlanner
 from rightsizing_sample import H100, action, cheapest, dollars, h100, sized, window
 from telemetry_sample import WINDOWS, snapshot_of
 
@@ -323,28 +323,20 @@ def test_break_even_uses_the_utilisation_and_power_observed(session: Session) ->
 # the command line
 
 
-def command(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "planner", "rightsize", *options], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-
-
-@pytest.mark.process
-def test_the_command_answers_in_text_and_json(tmp_path: Path) -> None:
+def test_the_command_answers_in_text_and_json(run_planner: RunPlanner, tmp_path: Path) -> None:
     folders = ("--state", str(tmp_path), "--config", str(tmp_path))
-    done = command("--replay", str(WINDOWS / "launch-bound.jsonl"), *folders)
+    done = run_planner("rightsize", "--replay", str(WINDOWS / "launch-bound.jsonl"), *folders)
     assert done.returncode == 0, done.stderr
     assert "REPLAY launch-bound.jsonl" in done.stdout
     assert "waits for the host" in done.stdout
     assert "$/month" in done.stdout
-    answer = command("--replay", str(WINDOWS / "launch-bound.jsonl"), "--seconds", "10", "--json", *folders)
+    answer = run_planner("rightsize", "--replay", str(WINDOWS / "launch-bound.jsonl"), "--seconds", "10", "--json", *folders)
     advice = msgspec.json.decode(answer.stdout.encode(), type=Advice)
     assert advice.gpus[0].judgement.limiter == "launch/host"
     assert advice.gpus[0].observed.seconds == 10.0
-    assert len(command("--demo", "--json", *folders).stdout) > len(answer.stdout)
+    assert len(run_planner("rightsize", "--demo", "--json", *folders).stdout) > len(answer.stdout)
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
@@ -356,8 +348,8 @@ def test_the_command_answers_in_text_and_json(tmp_path: Path) -> None:
         (("--seconds", "1", "--source", "http://127.0.0.1:9/metrics"), 2, "does not answer"),
     ],
 )
-def test_what_cannot_be_judged_is_said(options: tuple[str, ...], code: int, said: str) -> None:
-    done = command(*options)
+def test_what_cannot_be_judged_is_said(run_planner: RunPlanner, options: tuple[str, ...], code: int, said: str) -> None:
+    done = run_planner("rightsize", *options)
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
 
 

@@ -323,6 +323,7 @@ def test_the_order_of_requests_does_not_matter() -> None:
             assert close(wire(one), wire(other))
 
 
+@pytest.mark.alone
 def test_two_thousand_requests_are_a_handful_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     ask_all(*mixed(8))
     built, plain = [], Candidates.table
