@@ -13,6 +13,7 @@ from nvml_stub import A100, COMPILER, H100, ControlFile, build
 RunPlanner = Callable[..., "CompletedProcess[str]"]
 
 
+@pytest.mark.process
 def test_without_a_driver_everything_else_is_told(run_planner: RunPlanner, tmp_path: Path) -> None:
     done = run_planner("doctor", "--json", "--python", str(tmp_path / "absent"))
     assert (done.returncode, done.stderr) == (0, "")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from planner.engine.estimate.layout_checks import check_layout, check_links
 from planner.engine.job.job import Job
-from planner.engine.job.layout_checks import check_layout, check_links
 from planner.engine.performance.operators.chip import fabric_of, link_of
 from planner.engine.records.layout import NODE_GPUS, Layout, spread
 from planner.hardware.catalogue.gpus import Gpu
