@@ -182,6 +182,8 @@ def test_of_two_at_once_one_measures_and_the_other_says_so(tmp_path: Path) -> No
 async def test_a_full_disk_costs_neither_the_run_nor_what_was_there(small_disk: Path) -> None:
     store = Store.open(small_disk)
     store.add_all([measurement(f"gemm/bf16/{size}x{size}x{size}", run="earlier") for size in (256, 512, 1024)])
+    with (small_disk / "measurements.jsonl").open("ab") as file:
+        file.write(b"\n" * (-file.tell() % os.sysconf("SC_PAGE_SIZE")))  # no room is left in its last page
     with contextlib.suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
         while True:
             filler.write(b"\0" * 1024)
