@@ -16,11 +16,11 @@ ALL_LAYERS = 1e9
 """More layers than any model has."""
 _ATEN = "64 forward ATen operators a Qwen3 layer outside views, counted with PyTorch 2.13; one host launch each"
 _CONTEXT = "CUDA context 0.3-0.6 GB (driver 535 and later)"
-_FITTED = "scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks"
+_FITTED = "scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks"
 _BUFFERS = "buffers of NCCL or its like: an assumption"
 _BLOCKS = "small, as memory is taken in large blocks at start: an assumption"
 
-_LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver; bitsandbytes of that time: until 0.43.1 (2024-04) MatMul4Bit keeps the input of every product"
+_LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver; bitsandbytes of that time: until 0.43.1 (2024-04) MatMul4Bit keeps the input of every product"
 
 _RECORDS: dict[str, Engine] = {
     engine.name: engine
