@@ -203,10 +203,10 @@ def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | N
 
 async def _as_rank(python: Path | None, device: str) -> int:
     """Be one of the ranks that torchrun started beside the first, which measures and keeps the results."""
-    from planner.observe.benchmark.interpreter import NoInterpreter, probe_interpreter
+    from planner.observe.benchmark.interpreter import NoInterpreter, probe_interpreter_async
     from planner.observe.benchmark.ranks import follow
 
-    found = probe_interpreter(python)
+    found = await probe_interpreter_async(python)
     if isinstance(found, NoInterpreter):
         print(f"error: {found.message} {found.next_step}", file=sys.stderr)
         return ExitCode.WRONG_INPUT

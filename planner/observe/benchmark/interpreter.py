@@ -60,7 +60,10 @@ class NoInterpreter:
 
 
 def probe_interpreter(python: Path | None = None) -> Interpreter | NoInterpreter:
-    """Look at `python`: a file, a command on PATH, or the folder of a virtual environment; None: the running Python."""
+    """Look at `python`: a file, a command on PATH, or the folder of a virtual environment; None: the running Python.
+
+    Not for code that runs in an event loop: see `probe_interpreter_async`.
+    """
     return asyncio.run(probe_interpreter_async(python))
 
 
