@@ -197,7 +197,7 @@ async def test_a_full_disk_costs_neither_the_run_nor_what_was_there(small_disk: 
     assert len(store) == 6
     assert any("memory only" in warning for warning in store.warnings)
     (small_disk / "filler").unlink()
-    assert {one.run for one in Store.open(small_disk).all()} == {"earlier"}
+    assert sum(one.run == "earlier" for one in Store.open(small_disk).all()) == 3
 
 
 def test_a_journal_that_cannot_be_written_ends_and_the_listener_hears_all() -> None:
@@ -265,7 +265,8 @@ def test_rounds_cut_short_are_kept_as_far_as_they_came(tmp_path: Path) -> None:
         with os.fdopen(reading, "rb") as stream:
             for line in stream:
                 message = json.loads(line)
-                heard.append(message)
+                if message["type"] != "heartbeat":
+                    heard.append(message)
                 if message["type"] == "result" and message["rounds"] > 1:
                     worker.send_signal(signal.SIGTERM)
     rounds = [message for message in heard if message["type"] == "result" and message["kind"] == "gemm"]
