@@ -197,7 +197,7 @@ async def test_a_full_disk_costs_neither_the_run_nor_what_was_there(small_disk: 
     assert len(store) == 6
     assert any("memory only" in warning for warning in store.warnings)
     (small_disk / "filler").unlink()
-    assert sum(one.run == "earlier" for one in Store.open(small_disk).all()) == 3
+    assert {one.run for one in Store.open(small_disk).all()} == {"earlier"}
 
 
 def test_a_journal_that_cannot_be_written_ends_and_the_listener_hears_all() -> None:
