@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,6 +67,8 @@ started: list[str] = []
 sys.addaudithook(lambda event, _arguments: started.append(event) if event in STARTS else None)
 
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in its background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("beside others")
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -265,7 +265,8 @@ def test_rounds_cut_short_are_kept_as_far_as_they_came(tmp_path: Path) -> None:
         with os.fdopen(reading, "rb") as stream:
             for line in stream:
                 message = json.loads(line)
-                heard.append(message)
+                if message["type"] != "heartbeat":
+                    heard.append(message)
                 if message["type"] == "result" and message["rounds"] > 1:
                     worker.send_signal(signal.SIGTERM)
     rounds = [message for message in heard if message["type"] == "result" and message["kind"] == "gemm"]

@@ -18,7 +18,7 @@ def test_a_capped_run_is_kept_resumed_and_shown(planner_process: RunPlanner, tmp
     begun = time.monotonic()
     # one layer and a small vocabulary: a step takes milliseconds
     wish = ("--suite", "study", "--device", "cpu", "--axis", "batch", "--depth-law", "1", "--vocabulary", "512")
-    done = planner_process("bench", *wish, "--cap", "6", "--json")
+    done = planner_process("bench", *wish, "--cap", "12", "--json")
     assert time.monotonic() - begun < 60
     assert done.returncode == 0, done.stderr
     measured = [json.loads(line) for line in done.stdout.splitlines()]
@@ -30,7 +30,7 @@ def test_a_capped_run_is_kept_resumed_and_shown(planner_process: RunPlanner, tmp
     shape = {"width": 256, "depth": 1, "vocabulary": 512, "batch": 4, "sequence": 256, "recipe": "amp", "optimizer": "adamw"}
     assert first["parameters"].items() >= shape.items()
 
-    again = planner_process("bench", *wish, "--cap", "6", "--resume", "--json")
+    again = planner_process("bench", *wish, "--cap", "3", "--resume", "--json")
     assert again.returncode in {0, 1}, again.stderr
     solid = {one["point"] for one in measured if one["status"] in {"ok", "noisy"}}
     repeated = {json.loads(line)["point"] for line in again.stdout.splitlines()}
