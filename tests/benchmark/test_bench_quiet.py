@@ -143,6 +143,7 @@ def test_two_quiet_runs_agree(planner_process: RunPlanner) -> None:
 
 
 @pytest.mark.usefixtures("hogs")
+@pytest.mark.alone
 def test_a_run_beside_programs_that_never_rest_is_flagged(planner_process: RunPlanner) -> None:
     found = points(planner_process, "--cap", "8").values()
     whole = [one for one in found if one["status"] != "unsupported" and one["kind"] != "launch"]
