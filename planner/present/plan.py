@@ -132,7 +132,7 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
         _figures(
             "usd-per-million",
             "$/M tok",
-            lambda row: row.answer.usd_per_million_tokens if row.answer.fits else None,
+            _if_it_fits(lambda row: row.answer.usd_per_million_tokens),
             money_text,
             60 if training else 85,
             "$ per million tokens",
@@ -140,7 +140,7 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
         _figures(
             "flop-per-usd",
             "FLOP/$",
-            lambda row: row.answer.flop_per_usd if row.answer.fits else None,
+            _if_it_fits(lambda row: row.answer.flop_per_usd),
             si_text,
             97 if task.get("objective") == "flop-per-usd" else 20,
             "FLOP per $",
@@ -155,9 +155,9 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
 def _job_columns() -> list[PlanColumn]:
     """What a job that ends costs and how long it takes."""
     return [
-        _figures("job-usd", "$/job", lambda row: row.job_usd if row.answer.fits else None, money_text, 94, "$ of the job"),
-        _figures("job-h", "job takes", lambda row: row.job_h if row.answer.fits else None, hours_text, 80, "time of the job"),
-        _figures("mfu", "MFU", lambda row: row.answer.mfu if row.answer.fits else None, percent_text, 15, "MFU", best_is_high=True),
+        _figures("job-usd", "$/job", _if_it_fits(lambda row: row.job_usd), money_text, 94, "$ of the job"),
+        _figures("job-h", "job takes", _if_it_fits(lambda row: row.job_h), hours_text, 80, "time of the job"),
+        _figures("mfu", "MFU", _if_it_fits(lambda row: row.answer.mfu), percent_text, 15, "MFU", best_is_high=True),
     ]
 
 
@@ -165,8 +165,8 @@ def _service_columns() -> list[PlanColumn]:
     """What a service that does not end costs a month, and how long a request takes."""
     return [
         _figures("usd-per-month", "$/month", lambda row: row.usd_per_month, money_text, 94, "$ a month"),
-        _figures("ttft", "1st tok", lambda row: worst(row.answer.ttft_s), duration_text, 12, "first token"),
-        _figures("request", "request", lambda row: worst(row.answer.request_s), duration_text, 10, "whole request"),
+        _figures("ttft", "1st tok", _if_it_fits(lambda row: worst(row.answer.ttft_s)), duration_text, 12, "first token"),
+        _figures("request", "request", _if_it_fits(lambda row: worst(row.answer.request_s)), duration_text, 10, "whole request"),
     ]
 
 
@@ -191,6 +191,11 @@ def _figures(
         sorts_by=sorts_by,
         best_is_high=best_is_high,
     )
+
+
+def _if_it_fits(figure_of: FigureOf) -> FigureOf:
+    """`figure_of`, with nothing for a candidate that cannot run: how fast or dear it would be is nothing to plan with."""
+    return lambda row: figure_of(row) if row.answer.fits else None
 
 
 def _value(figure: Figure | None) -> float | None:
@@ -223,7 +228,7 @@ def _memory(row: PlanRow) -> Cell:
 
 
 def _rate(row: PlanRow) -> Figure | None:
-    """The throughput of a candidate that can run; how fast it would be if it could is nothing to plan with."""
+    """The throughput of a candidate that can run."""
     return throughput(row.answer) if row.answer.fits else None
 
 
