@@ -58,7 +58,7 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What is measured beside the suite's own points."""
+    """Points to measure beside the suite's own, and the parameters of a study."""
 
     study: study.Wish = study.Wish()  # noqa: RUF009  # frozen
     shapes: tuple[Shape, ...] = ()

@@ -147,7 +147,7 @@ def _hello(device: Device) -> Hello:
 
 
 def _wish(options: argparse.Namespace, device: Device) -> Wish:
-    """What the command line asks for beside the suite's own points."""
+    """Points to measure beside the suite's own, as the command line names them."""
     from bench import study
     from bench.kinds import ranks
     from bench.machine import environment

@@ -40,7 +40,7 @@ def doctor(invocation: Invocation, python: Path | None, as_json: bool) -> int:
 
 
 class Subject(NamedTuple):
-    """What is examined."""
+    """The installation under examination: its session and the interpreter that would measure."""
 
     session: Session
     python: Path | None

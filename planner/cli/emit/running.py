@@ -131,7 +131,7 @@ def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str) -> Runnin
 
 
 def _left_out(job: Job, layout: LayoutAnswer) -> Iterator[str]:
-    """What of a service is not written for any engine; each a sentence without its end."""
+    """Reasons why no job can be written of a service, each a clause without its full stop."""
     asked = job.workload
     if job.task != "serve":
         yield f"the task {job.task!r} is no service (jobs are written of train, finetune and serve)"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Service(Protocol):
-    """What a module of an engine says."""
+    """The functions and constants of a module that writes the services of one engine."""
 
     INSTALLED: str
     """What pip installs for GPUs of NVIDIA."""
