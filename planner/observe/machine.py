@@ -14,6 +14,7 @@ from planner.units import UNKNOWN, bytes_text, si_text
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import GpuCatalogue
+    from planner.observe.driver.driver import Driver
     from planner.observe.driver.messages import GpuFacts
     from planner.observe.driver.nvml import NvmlState
 
@@ -46,6 +47,11 @@ class Machine:
     driver_version: str | None = None
     cuda_version: str | None = None
     """The newest CUDA the driver runs."""
+
+    @property
+    def silent(self) -> str:
+        """Why a driver that is installed tells of no GPU, in one sentence; empty where it answers, and where there is none."""
+        return "" if self.nvml_state in {"ready", "no driver"} else self.nvml_detail
 
     @property
     def devices(self) -> tuple[Gpu, ...]:
@@ -98,13 +104,16 @@ def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalog
     return part if 0.8 <= memory_total_bytes / part.memory_bytes <= 1.1 else None
 
 
-def read_machine(gpus: GpuCatalogue) -> Machine:
-    """Look at this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` says why."""
+def read_machine(gpus: GpuCatalogue, started: Driver | None = None) -> Machine:
+    """Look at this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` says why.
+
+    `started`: a driver that was started earlier, and is closed here.
+    """
     from planner.observe.driver.driver import Driver, DriverError
 
     cpu = read_cpu()
     try:
-        with Driver.start() as driver:
+        with started or Driver.start() as driver:
             told = driver.facts()
     except DriverError as error:
         return Machine(cpu, (), error.state, error.detail)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -27,8 +28,10 @@ START = (
 )
 START_S = 10.0
 """How long a Python on a slow disk may take to begin."""
-SILENCE_S = 3.0
-"""How long a driver may say nothing; waking one GPU without persistence mode takes up to two seconds."""
+SILENCE_S = 2.5
+"""How long a driver may say nothing while it is opened or reads one GPU."""
+LATER_S = 0.5
+"""How much later than the kernel's timer this side gives up: the timer cannot end a process that waits inside the kernel."""
 TOTAL_S = 20.0
 """How long one answer may take, GPU by GPU."""
 CLOSE_S = 0.5
@@ -55,7 +58,7 @@ class Driver:
         self._process, self._ask, self._said = process, process.stdin, process.stdout
         self._silence_s = silence_s
         self._rest = b""
-        self._opened = False
+        self._begun = self._opened = False
 
     @classmethod
     def start(cls, silence_s: float = SILENCE_S) -> Self:
@@ -68,7 +71,7 @@ class Driver:
         paths = [str(Path(planner.__file__).parents[1]), *(str(Path(entry).absolute()) for entry in sys.path)]
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", START, str(silence_s + 1), *paths],
+                [sys.executable, "-I", "-S", "-c", START, str(silence_s), *paths],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         except OSError as refused:
@@ -100,6 +103,7 @@ class Driver:
         if self._opened:
             return
         self._line(START_S)
+        self._begun = True
         opened = self._reply()
         if opened.state != "ready":
             raise DriverError(opened.state, opened.detail)
@@ -109,10 +113,10 @@ class Driver:
         """The next line that is no mere sign of life."""
         until_s = time.monotonic() + TOTAL_S
         while (left_s := until_s - time.monotonic()) > 0:
-            line = self._line(min(self._silence_s, left_s))
+            line = self._line(min(self._silence_s + LATER_S, left_s))
             if line:
                 return msgspec.json.decode(line, type=Reply)
-        raise DriverError("not answering", f"{NVML_DETAILS['not answering']} within {TOTAL_S:g} s")
+        raise self._silent(TOTAL_S)
 
     def _line(self, within_s: float) -> bytes:
         """The next line; raises `DriverError` after `within_s` seconds of silence."""
@@ -122,7 +126,7 @@ class Driver:
         while b"\n" not in self._rest:
             left_s = until_s - time.monotonic()
             if left_s <= 0 or not poll.poll(left_s * 1000):
-                raise DriverError("not answering", f"{NVML_DETAILS['not answering']} within {within_s:g} s")
+                raise self._silent(self._silence_s if self._begun else START_S)
             chunk = os.read(self._said.fileno(), 1 << 16)
             if not chunk:
                 raise self._ended()
@@ -130,11 +134,16 @@ class Driver:
         line, self._rest = self._rest.split(b"\n", 1)
         return line
 
+    def _silent(self, seconds: float) -> DriverError:
+        return DriverError("not answering", f"{NVML_DETAILS['not answering']} within {seconds:g} s")
+
     def _ended(self) -> DriverError:
         """How the process came to its end."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_S)
         status = self._process.returncode
+        if status == -signal.SIGALRM:
+            return self._silent(self._silence_s)
         how = f"signal {-status}" if status and status < 0 else f"exit status {status}"
         return DriverError("error", f"The library of the NVIDIA driver ended the process that called it ({how})")
 
