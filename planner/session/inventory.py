@@ -85,7 +85,7 @@ class Inventory:
         source: str | None = None,
         today: dt.date,
         dry_run: bool = False,
-        timeout_s: float = 20.0,
+        timeout_s: float = 60.0,
     ) -> Iterator[Refreshed]:
         """Fetch the prices of `providers` (none: all that are regenerated) into the user's own offers, one result each as it comes.
 
