@@ -5,6 +5,7 @@ Nothing but the standard library is imported until it is known which of the two 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -44,14 +45,26 @@ def open_app(options: AppOptions) -> int:
     options = replace(
         options, colour=options.colour and not os.environ.get("NO_COLOR"), ascii_only=options.ascii_only or _plain_terminal()
     )
-    from widgets.app import PlannerApp
-    from widgets.drawing import theme
+    from widgets.signals import watched
 
-    theme.require(options.theme)
-    app = PlannerApp(options)
-    app.run()
+    with watched() as watch:
+        from widgets.app import PlannerApp
+        from widgets.drawing import theme
+
+        theme.require(options.theme)
+        watch.app = app = PlannerApp(options)
+        app.run()
+    if app.fault is not None:
+        from widgets.crash_report import told
+
+        sys.stderr.write(told(app.fault, options.state))
     gc.freeze()  # all of it ends with the process; looking through it for cycles once more takes a twentieth of a second
-    return app.return_code or 0
+    code = app.return_code or 0
+    if app.session_thread.busy:  # with an answer that nobody waits for any more, but Python's own end would
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def prepare_environment() -> None:
