@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from planner.streams import prepare
+
 if TYPE_CHECKING:
     from widgets.options import AppOptions
 
@@ -20,6 +22,7 @@ ENCODINGS_WITH_GLYPHS = ("utf", "cp65001")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `gpu-planner` and return its exit code."""
+    prepare()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments and _on_a_terminal():
         from widgets.options import AppOptions
@@ -53,13 +56,19 @@ def open_app(options: AppOptions) -> int:
 
         theme.require(options.theme)
         watch.app = app = PlannerApp(options)
-        app.run()
-    if app.fault is not None:
-        from widgets.crash_report import told
-
-        sys.stderr.write(told(app.fault, options.state))
+        try:
+            app.run()
+        except Exception as fault:  # noqa: BLE001  # told below, once the terminal is given back
+            watch.give_back()
+            app.fault = app.fault or fault
     gc.freeze()  # all of it ends with the process; looking through it for cycles once more takes a twentieth of a second
     code = app.return_code or 0
+    if app.fault is not None:
+        from widgets.crash_report import told
+        from widgets.textual_quirks import CRASHED
+
+        sys.stderr.write(told(app.fault, options.state))
+        code = CRASHED
     if app.session_thread.busy:  # with an answer that nobody waits for any more, but Python's own end would
         with contextlib.suppress(OSError):
             sys.stderr.flush()

@@ -7,6 +7,7 @@
 - `dismiss` of a screen that is dismissed already takes the next one off, or fails where there is none (as in #2575, #4884): keys and
   clicks typed ahead of a palette that closes. The palette then runs its command twice.
 - A page up or down in a list that has not been laid out, or whose lines are gone, fails on a line that is not there.
+- SIGCONT without a SIGTSTP before it takes the terminal a second time, and what is given back at the end is its raw mode.
 - A fault exits with 1 and shows the local variables of every frame.
 """
 
@@ -73,15 +74,25 @@ class MendedApp(App[None]):
 class PromptDriver(LinuxDriver):
     """Textual's driver for terminals of Unix, its input thread woken at the end through a pipe."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._woken, self._wake = os.pipe()
+    _pipe: tuple[int, int] | None = None
+    """Where the input thread waits for its end, and where that is told; None while there is no such thread."""
+
+    def start_application_mode(self) -> None:
+        """Take the terminal."""
+        if self._pipe is None:
+            self._pipe = os.pipe()
+            super().start_application_mode()  # type: ignore[no-untyped-call]
 
     def disable_input(self) -> None:
         """Read no more keys; the thread is gone afterwards."""
-        os.write(self._wake, b"x")
-        super().disable_input()
-        os.read(self._woken, MOST_BYTES)
+        if self._pipe is not None:
+            os.write(self._pipe[1], b"x")
+            super().disable_input()
+            os.read(self._pipe[0], MOST_BYTES)
+
+    def _sigcont_application(self, *_: Any) -> None:
+        if self._pipe is None:
+            super()._sigcont_application()
 
     def _run_input_thread(self) -> None:
         try:
@@ -93,9 +104,10 @@ class PromptDriver(LinuxDriver):
         """Hand on keys, the mouse and the terminal's answers until `disable_input`, or until the terminal hangs up."""
         parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        assert self._pipe is not None
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
-            selector.register(self._woken, selectors.EVENT_READ)
+            selector.register(self._pipe[0], selectors.EVENT_READ)
             while not self.exit_event.is_set():
                 ready = {key.fd for key, _ in selector.select(TICK_S)}
                 text = ""
@@ -122,8 +134,9 @@ class PromptDriver(LinuxDriver):
     def close(self) -> None:
         """Let go of the terminal."""
         super().close()
-        os.close(self._wake)
-        os.close(self._woken)
+        for end in self._pipe or ():
+            os.close(end)
+        self._pipe = None
 
 
 class _LastingWriter(WriterThread):
