@@ -16,6 +16,10 @@ from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 CONVERSION_BYTES = 6
 """Bytes of converting an input of a product from FP32 to 16 bit (read and written), or an output back."""
+SIXTEEN_BITS = 2.0
+"""Bytes of a weight from which on it is read at the device's own rate."""
+ROUNDING_BYTES = 2.5
+"""The same where inputs are rounded to INT8 (read in FP32, written in 8 bit) and outputs are made in FP32."""
 FUSED_UNPACK_ROWS = 50
 """Most rows for which kernels read packed weights (ExLlama's threshold); for more, 16-bit weights are written and read."""
 
@@ -69,14 +73,16 @@ def head_share(t: Table, head_rows: Floats) -> Floats:
 def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
     """Seconds of one group: (all of it, its FLOPs alone, its bytes alone)."""
     j, c = t.job, t.chip
+    int8_flop_per_s = t.engine.int8_per_cycle * c.cycles_per_s
+    in_int8 = (j.weight_bits_packed > 0) & (int8_flop_per_s > 0)
     reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
+    reached = np.where(in_int8, int8_flop_per_s, reached)
     flop_s = 2 * group.rows * group.weights / reached
     few = np.where((c.is_hbm > 0) & (group.rows <= FUSED_UNPACK_ROWS), t.engine.hbm_share, 1.0)
-    bytes_s = (
-        group.weights * group.stored / (c.weight_bandwidth_bytes_per_s * few)
-        + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
-    )
-    around = group.moved * CONVERSION_BYTES * t.engine.fp32_between
-    unpacked = t.engine.unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
+    read = np.where(group.stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
+    bytes_s = group.weights * group.stored / (read * few) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    around = group.moved * np.where(in_int8, ROUNDING_BYTES, CONVERSION_BYTES) * t.engine.fp32_between
+    unpacked = t.engine.unpacks * ~in_int8 * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
     around = around + group.weights * unpacked * (group.rows > FUSED_UNPACK_ROWS)
-    return soft_maximum(flop_s, bytes_s, c.knee) + around / c.bandwidth_bytes_per_s, flop_s, bytes_s
+    together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel reads, unpacks, multiplies
+    return together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s
