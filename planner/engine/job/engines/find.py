@@ -52,7 +52,7 @@ def _of_release(records: Sequence[Engine], release: str, *, versions: bool) -> E
 
 
 def _month_of(release: str) -> str:
-    """ "2025-11" of "2025-11", "2025-11-07", "nightly-20251107", "25.11.01" and "nov-2025"; "" of anything else."""
+    """Month of a release that names one: 2025-11, 2025-11-07, nightly-20251107, 25.11.01, nov-2025; "" where none is named."""
     if found := re.search(r"(?<!\d)(20[12]\d)[-./]?(0[1-9]|1[0-2])(?![\d]{3})", release):
         return f"{found[1]}-{found[2]}"
     if found := re.match(r"v?([23]\d)\.(0[1-9]|1[0-2])(?!\d)", release):
