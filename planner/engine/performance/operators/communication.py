@@ -42,9 +42,16 @@ def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     m, j, s = t.model, t.job, t.layout
     size = rows * m.width * j.activation_bytes
     reduce_s = 2 * collective_s(t, s.tp, 2 * (s.tp - 1) / s.tp * size, per_node=np.minimum(s.tp, s.gpus_per_node))
-    routed = size * m.experts_per_token * (s.ep - 1) / np.maximum(s.ep, 1) / np.maximum(s.ep, 1)
-    exchange_s = 2 * (m.moe_layers / m.layers) * collective_s(t, s.ep, routed, per_node=np.minimum(s.ep, s.gpus_per_node))
+    routed, ranks = routed_bytes(t, rows), np.where(s.expert_streams > 1, s.ep, 1.0)
+    exchange_s = 2 * (m.moe_layers / m.layers) * collective_s(t, ranks, routed, per_node=np.minimum(ranks, s.gpus_per_node))
     return reduce_s, exchange_s
+
+
+def routed_bytes(t: Table, rows: Floats) -> Floats:
+    """Bytes that a GPU sends to the experts on others for one layer: r/tp tokens, e copies each; 0 where all ranks have the same tokens."""
+    m, s = t.model, t.layout
+    away = rows / s.tp * m.experts_per_token * (s.ep - 1) / s.ep
+    return np.where(s.expert_streams > 1, away * m.width * t.job.activation_bytes, 0.0)
 
 
 def stage_handover_s(t: Table, rows: Floats) -> Floats:

@@ -34,22 +34,29 @@ class ProductGroup:
 
 
 def distinct_experts(t: Table, rows: Floats) -> Floats:
-    """Experts of a layer that `rows` tokens touch: E·(1 - (1 - e/E)^r), if routing were uniform."""
-    experts = np.where(t.model.experts > 0, t.model.experts, 1.0)
-    touched: Floats = experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(rows, 1e6))
+    """Experts of a layer that `rows` tokens of each rank touch: E·(1 - (1 - e/E)^r), r those of all ranks that share them, if routing were uniform."""
+    experts, together = np.where(t.model.experts > 0, t.model.experts, 1.0), rows * t.layout.expert_streams
+    touched: Floats = experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(together, 1e6))
     return touched
+
+
+def expert_split(t: Table) -> Floats:
+    """Tensor-parallel ranks that share each expert."""
+    return t.layout.expert_gpus / t.layout.ep
 
 
 def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     """The products of one layer for `rows` tokens: its attention, and its MLP dense or with experts."""
     m, j, s = t.model, t.job, t.layout
-    touched = distinct_experts(t, rows) / np.maximum(s.ep, 1)
-    routed_rows = rows * m.experts_per_token / np.maximum(touched * s.ep, 1e-9)
-    routed_moved = rows * m.experts_per_token * (2 * m.width + 3 * m.expert_ffn / s.tp) / s.ep
+    touched, split = distinct_experts(t, rows), expert_split(t)
+    routed = rows * s.expert_streams * m.experts_per_token
+    routed_moved = routed * (2 * m.width + 3 * m.expert_ffn / split) / s.ep
     return {
         "attention": ProductGroup(m.attention_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
         "mlp": ProductGroup(m.dense_mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
-        "experts": ProductGroup(touched * m.expert_matrix / s.tp, routed_rows, routed_moved, j.linear_bytes),
+        "experts": ProductGroup(
+            touched * m.expert_matrix / s.expert_gpus, routed / np.maximum(touched, 1e-9), routed_moved, j.linear_bytes
+        ),
         "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.linear_bytes),
     }
 
