@@ -66,8 +66,12 @@ class ModelColumns(Columns):
     @property
     def mean_ffn(self) -> Floats:
         """Feed-forward width that a token passes in a layer, the mean over dense layers and those with experts."""
-        routed = self.experts_per_token * self.expert_ffn + self.shared_ffn
-        return self.ffn * (1 - self.moe_share) + routed * self.moe_share
+        return self.common_ffn + self.experts_per_token * self.expert_ffn * self.moe_share
+
+    @property
+    def common_ffn(self) -> Floats:
+        """The same without routed experts."""
+        return self.ffn * (1 - self.moe_share) + self.shared_ffn * self.moe_share
 
 
 @dataclass(frozen=True, kw_only=True)

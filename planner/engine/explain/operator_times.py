@@ -17,12 +17,11 @@ from planner.engine.job.job import Job
 from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens, attention_s, cache_bytes
 from planner.engine.performance.operators.communication import layer_collectives_s, routed_bytes, stage_handover_s
 from planner.engine.performance.operators.elementwise import ELEMENTWISE, elementwise_bytes, quantise_s
+from planner.engine.performance.operators.experts import distinct_experts, expert_split
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass
-from planner.engine.performance.operators.launches import kernel_latencies_s
+from planner.engine.performance.operators.launches import kernel_latencies_s, products_of_layer
 from planner.engine.performance.operators.matrix_products import BACKWARD, FUSED_ATTENTION_BACKWARD, Gemm, pass_products
 from planner.engine.performance.operators.products import (
-    distinct_experts,
-    expert_split,
     head_products,
     head_share,
     layer_products,
@@ -237,7 +236,7 @@ def _between(t: Table, one: Pass) -> Iterator[_Part]:
 
 def _latencies(t: Table, one: Pass) -> Iterator[_Part]:
     layers = number(t.model.layers / t.layout.pp)
-    products = 4 + 3 * number(t.model.moe_layers / t.model.layers)
+    products = number(products_of_layer(t) + t.model.moe_share)
     small = max(0.0, number(t.engine.kernels_per_layer) - 5)
     names = {"starting and ending products": products, "starting and ending attention": 1.0, "small kernels": small}
     for (name, count), seconds in zip(names.items(), kernel_latencies_s(t, one.shape[2]), strict=True):
@@ -261,5 +260,5 @@ def _collectives(t: Table, one: Pass) -> Iterator[_Part]:
         bytes=size * stages / number(s.tp),
     )
     moe = number(m.moe_layers / m.layers)
-    routed = 2 * moe * number(routed_bytes(t, one.shape[0])) * layers
+    routed = moe * max(number(sent) for sent in routed_bytes(t, one.shape[0])) * layers
     yield _Part("communication", "all-to-all of routed tokens", number(exchange_s) * layers, "link", 2 * moe * layers, bytes=routed)

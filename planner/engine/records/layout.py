@@ -11,8 +11,6 @@ ZERO_STAGE = {"none": 0.0, "zero1": 1.0, "zero2": 2.0, "zero3": 3.0, "hsdp": 3.0
 """Sharding -> its ZeRO stage."""
 CHECKPOINTING = {"none": 0.0, "selective": 1.0, "full": 2.0}
 """Activation checkpointing -> its number in a column."""
-NODE_GPUS = 8
-"""GPUs of a node where the request does not say."""
 
 
 @dataclass(frozen=True, kw_only=True)
