@@ -84,7 +84,7 @@ def spoken_by_a_made_up_gpu(seed: int = 1) -> list[Message]:
             flop = 2.0 * m * n * k
             moved = float(operand_bytes(dtype) * (m * k + k * n) + output_bytes(dtype) * m * n)
             work = ((flop / RATES[dtype]) ** KNEE + (moved / BANDWIDTH) ** KNEE) ** (1 / KNEE)
-            parameters = {"accumulation": "fast"} if dtype != words[1] else {}
+            parameters: dict[str, object] = {"accumulation": "fast"} if dtype != words[1] else {}
             tell(name, dtype, KERNEL_S + work * (1.2 if slow else 1), flop, "FLOP/s", flop=flop, bytes=moved, parameters=parameters)
         elif point.kind == "gemv":
             rows, columns = map(int, words[2].split("x"))

@@ -34,8 +34,8 @@ def usual(session: Session) -> Chip:
 def measured(session: Session, truth: Chip, *given: dict[str, object]) -> tuple[TrainPoint, ...]:
     """The points of steps on a GPU whose true figures are those of `truth`."""
     rate = Ceiling(1.0, 0.05, "measured", "test")
-    described = [described(truth, TrainPoint("p", "bf16", dict(one), rate, 1.0), session.architecture) for one in given]
-    times = [step.predicted_s(truth) for step in described if step is not None]
+    steps = [described(truth, TrainPoint("p", "bf16", dict(one), rate, 1.0), session.architecture) for one in given]
+    times = [step.predicted_s(truth) for step in steps if step is not None]
     return tuple(TrainPoint("p", "bf16", dict(one), rate, seconds) for one, seconds in zip(given, times, strict=True))
 
 
