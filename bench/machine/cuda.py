@@ -21,6 +21,8 @@ SHORT_S = 50e-6
 """Kernels shorter than this are replayed from a graph: events resolve about half a microsecond."""
 SPAN_S = 400e-6
 """Time between a pair of events when calls are replayed together."""
+WARM_S = 0.05
+"""Time of calls before the first sample."""
 QUEUED = 10
 """Samples queued before one synchronisation."""
 WSL_SHARE = 0.9
@@ -48,7 +50,7 @@ class CudaTimer:
         torch.cuda.synchronize(self._device)
         begin = time.perf_counter()
         taken: list[float] = []
-        while len(taken) < 3 or time.perf_counter() - begin < 0.05:
+        while len(taken) < 3 or time.perf_counter() - begin < WARM_S:
             taken += self._timed(call, 1)
         rough_s = min(taken)
         if rough_s < SHORT_S:

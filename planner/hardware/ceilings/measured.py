@@ -67,7 +67,8 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings, *, on_cpu: bool) 
         for dtype in sorted({one.dtype for one in usable if one.kind == "gemm" and one.dtype})
     }
     products = {dtype: products_of(found if on_cpu else _cold(found)) for dtype, found in gemms.items()}
-    knee = fitted_knee(max(products.values(), key=len, default=[]), latency_s, bytes_per_s, prior.knee)
+    solid = [products[dtype] for dtype, found in gemms.items() if all(one.reliable for one in found)]
+    knee = fitted_knee(max(solid, key=len, default=[]), latency_s, bytes_per_s, prior.knee)
     compute = {}
     for dtype, found in products.items():
         ceiling = rate_of_products(found, latency_s, bytes_per_s, knee or prior.knee, gemms[dtype])
