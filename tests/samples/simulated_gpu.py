@@ -118,7 +118,7 @@ class SimulatedGpu(TorchDispatchMode):  # type: ignore[misc]  # torch is not fol
             work_s = truth.product_s + ((flop / rate) ** truth.knee + moved_s**truth.knee) ** (1 / truth.knee)
         else:
             work_s = truth.small_s + moved_s
-        return work_s * self._draw.gauss(1, truth.noise)
+        return float(work_s * self._draw.gauss(1, truth.noise))
 
     def _keep(self, key: int, size: float, *, dirty: bool) -> float:
         """Put a storage into the cache; returns the bytes that had to be stored before."""
@@ -144,7 +144,7 @@ def _storage(tensor: torch.Tensor) -> tuple[int, float]:
 def _flop(name: str, read: list[torch.Tensor]) -> float:
     if name in {"mm", "addmm", "bmm", "baddbmm"}:
         left, right = read[-2:] if name.startswith(("add", "badd")) else read[:2]
-        return 2.0 * left.numel() * right.shape[-1]
+        return float(2 * left.numel() * right.shape[-1])
     return 0.0
 
 
@@ -213,8 +213,8 @@ def simulated(truth: Truth, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     clock = SimpleNamespace(perf_counter=lambda: gpu.host_s, sleep=lambda _: None)
     monkeypatch.setattr("bench.timing.time", clock)
     monkeypatch.setattr("bench.timing.LONG_ENOUGH_S", 0.005)  # samples are few enough for a test
-    for name, value in {"bench.machine.cuda.QUEUED": 3, "bench.machine.cuda.WARM_S": 1e-3, "bench.timing.MOST": 12}.items():
-        monkeypatch.setattr(name, value)
+    for place, few in {"bench.machine.cuda.QUEUED": 3, "bench.machine.cuda.WARM_S": 1e-3, "bench.timing.MOST": 12}.items():
+        monkeypatch.setattr(place, few)
     monkeypatch.setattr(CpuTimer, "warm_s", 1e-3)
     monkeypatch.setattr("bench.machine.cuda.time", clock)
     monkeypatch.setattr(torch.optim.AdamW, "step", _adamw)
