@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from planner.streams import prepare
+from planner.startup import prepare
 
 if TYPE_CHECKING:
     from widgets.options import AppOptions

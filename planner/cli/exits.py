@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import enum
 import errno
-import io
 import sys
 import traceback
 from collections.abc import Callable
 
 import click
 
-from planner import streams
+from planner import startup
+from planner.cli.terminal.streams import say
 from planner.errors import UserError
 
 
@@ -28,7 +28,7 @@ class ExitCode(enum.IntEnum):
     """The program failed; the traceback is on stderr (EX_SOFTWARE of sysexits.h)."""
     OUTPUT_LOST = 74
     """stdout could not be written, a full disk for one; the reason is on stderr (EX_IOERR of sysexits.h)."""
-    INTERRUPTED = streams.INTERRUPTED
+    INTERRUPTED = startup.INTERRUPTED
     """Ctrl+C (128 + SIGINT)."""
     PIPE_CLOSED = 141
     """The reader of stdout went away (128 + SIGPIPE); nothing is said, as for any tool in a pipe."""
@@ -36,13 +36,12 @@ class ExitCode(enum.IntEnum):
 
 def guarded(run: Callable[[], int]) -> int:
     """Call `run` and turn every way it can end into an exit code and, where something is wrong, words on stderr."""
-    _tolerate_narrow_encodings()
     try:
-        streams.raise_at_interrupt()
+        startup.raise_at_interrupt()
         code = _ended(run)
     except KeyboardInterrupt:  # a second one, while the first was told
         code = ExitCode.INTERRUPTED
-    streams.end_at_interrupt()
+    startup.end_at_interrupt()
     try:
         sys.stdout.flush()
     except OSError as refused:
@@ -56,9 +55,8 @@ def _ended(run: Callable[[], int]) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as wrong:
-        told = io.StringIO()
-        wrong.show(told)
-        say(told.getvalue())
+        with startup.stderr_may_fail():
+            wrong.show(sys.stderr)
         return ExitCode.WRONG_INPUT
     except UserError as wrong:
         print_problems(wrong)
@@ -70,12 +68,13 @@ def _ended(run: Callable[[], int]) -> int:
             return _interrupted()
         if isinstance(failure, OSError) and _stdout_refuses():
             return _lost(failure)
-        say(traceback.format_exc())
+        with startup.stderr_may_fail():
+            traceback.print_exc()
         return ExitCode.BUG
 
 
 def _interrupted() -> int:
-    say("interrupted\n")
+    say("interrupted")
     return ExitCode.INTERRUPTED
 
 
@@ -97,29 +96,14 @@ def _stdout_refuses() -> bool:
 
 def _lost(refused: OSError) -> int:
     """What was written to stdout did not arrive: quietly where its reader went away, else with the reason."""
-    streams.forget(1)
+    startup.forget(sys.stdout)
     if refused.errno in {errno.EPIPE, errno.ESHUTDOWN}:
         return ExitCode.PIPE_CLOSED
-    say(f"error: stdout cannot be written: {refused.strerror}\n")
+    say(f"error: stdout cannot be written: {refused.strerror}")
     return ExitCode.OUTPUT_LOST
-
-
-def say(words: str) -> None:
-    """Write to stderr; where that cannot be written nothing more can be done."""
-    try:
-        sys.stderr.write(words)
-        sys.stderr.flush()
-    except OSError:
-        streams.forget(2)
 
 
 def print_problems(wrong: UserError) -> None:
     """Write every problem to stderr, one line each."""
-    say("".join(f"error: {problem}\n" for problem in wrong.problems))
-
-
-def _tolerate_narrow_encodings() -> None:
-    """Let a sign that the terminal's encoding lacks read '?' instead of ending the program."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    for problem in wrong.problems:
+        say(f"error: {problem}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
+from planner.cli.terminal.streams import say
 from planner.units import UNKNOWN, usd_text
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def refresh(
     ):
         found.append(one)
         for line in _narrated(one):
-            print(line, file=sys.stderr)
+            say(line)
     if as_json:
         print_json(found)
     else:

@@ -6,7 +6,9 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 INTERRUPTED = 130
 
@@ -42,8 +44,19 @@ def _end(_number: int, _frame: FrameType | None) -> None:
     os._exit(INTERRUPTED)
 
 
-def forget(number: int) -> None:
-    """Send what is left for stdout (1) or stderr (2) nowhere: nobody reads it, or it cannot be written."""
+@contextlib.contextmanager
+def stderr_may_fail() -> Iterator[None]:
+    """Write to stderr; where that cannot be written nothing more can be said."""
+    try:
+        yield
+        sys.stderr.flush()
+    except OSError:
+        forget(sys.stderr)
+
+
+def forget(stream: Any) -> None:
+    """Send what is left for stdout or stderr nowhere: nobody reads it, or it cannot be written."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, number)
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
