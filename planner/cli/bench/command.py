@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from planner.observe.benchmark.process import BenchRun
     from planner.session import Session
 
+CALIBRATING = ("quick", "standard")
+"""Suites after which plans rest on other ceilings."""
 GPUS_A_NODE = 8
 """GPUs of a node that is measured together with others, unless --ranks says."""
 WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "no-peers"}
@@ -189,6 +191,14 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
     last = asyncio.run(_follow(BenchRun(request, session.store, session.canonical_name), narrator))
     for warning in session.store.warnings:
         say(f"warning: {warning}")
+    part = session.part_named(narrator.device)
+    if part is not None and not as_json and request.suite in CALIBRATING:
+        from planner.cli.terminal.sections import console, print_sections
+        from planner.present.calibration import change_sections
+        from planner.session.before_after import change_of
+
+        session.refresh()
+        print_sections(change_sections(change_of(session, part)), console())
     return _exit_code(last)
 
 

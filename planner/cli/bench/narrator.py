@@ -25,6 +25,8 @@ class Narrator:
         self._measured = measured
         self._redraws = sys.stderr.isatty()
         """Whether a line of progress can be written over."""
+        self.device = ""
+        """What was measured, by the name that plans know it by; empty as long as nothing was."""
 
     def report(self, event: Event) -> None:
         """Print one event."""
@@ -54,6 +56,7 @@ class Narrator:
 
     def _result(self, label: str, measurement: Measurement) -> None:
         self._passing("")
+        self.device = measurement.device
         predicted = self._measured(measurement)
         if self._as_json:
             import msgspec
