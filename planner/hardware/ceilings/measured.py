@@ -93,7 +93,13 @@ def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings
     copy = max((one for one in copies if one.value), key=lambda one: one.value or 0.0, default=None)
     most = copy.value * COPY_READ_MOST if copy and copy.value else math.inf
     weights: dict[str, Ceiling] = {}
-    for one in undisturbed([one for one in points if one.kind == "gemv" and one.parameters.get("cache") != "warm"]):
+    for one in undisturbed(
+        [
+            one
+            for one in points
+            if one.kind == "gemv" and one.parameters.get("cache") != "warm" and one.parameters.get("flush", "read") == "read"
+        ]
+    ):
         if not one.value or not one.bytes or not one.dtype:
             continue
         seconds = max(one.bytes / one.value - latency.value, (1 - LATENCY_MOST) * one.bytes / one.value)
