@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -58,5 +59,5 @@ def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:
     if as_json:
         print_json(_as_object(preset))
     else:
-        click.echo(read_text(preset.path), nl=False)
+        sys.stdout.write(read_text(preset.path))
     return ExitCode.ANSWERED
