@@ -15,7 +15,7 @@ from bench.protocol import SUITES
 from planner.cli.bench.elsewhere import suite_elsewhere, write_job
 from planner.cli.emit.measuring import FORMS, Form
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.streams import say
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 @click.option("--model", metavar="NAME", help="Measure the matrix products of this model besides (quick and standard).")
 @click.option(
     "--ranks",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 4096),
     metavar="N",
     help="GPUs (or CPU processes) of the standard suite's collectives; all GPUs otherwise, or two processes.",
 )
 @click.option("--axis", type=click.Choice(["width", "batch"]), help="Of the study: what grows, the model (default) or the batch.")
 @click.option("--depth-law", metavar="LAW", help="Of the study: printed (default), log2, or a number of layers.")
-@click.option("--vocabulary", type=click.IntRange(min=1), metavar="N", help="Of the study's models.")
-@click.option("--cap", "cap_s", type=click.FloatRange(min=1), metavar="SECONDS", help="End after this time with what there is.")
+@click.option("--vocabulary", type=click.IntRange(1, 10**7), metavar="N", help="Of the study's models.")
+@click.option("--cap", "cap_s", type=Number(1, 1e9), metavar="SECONDS", help="End after this time with what there is.")
 @click.option(
     "--resume", is_flag=True, help="Leave out what the last run of this suite measured with the same machine and software."
 )
@@ -79,7 +79,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 )
 @click.option(
     "--nodes",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 4096),
     metavar="N",
     help="With --emit: what N nodes do together (the suite collectives), of 8 GPUs each or as --ranks says.",
 )
