@@ -26,7 +26,12 @@ NAMED = 6
 @click.option("--provider", "providers", multiple=True, metavar="NAME", help="Of this provider only; may be repeated.")
 @click.option("--source", metavar="URL|FOLDER", help="Another copy of the catalogue: <SOURCE>/<cloud>/vms.csv.")
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to wait for a server."
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0.1),
+    default=60.0,
+    show_default=True,
+    help="Seconds that one file may take.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
 @json_option

@@ -51,6 +51,7 @@ def plan(
     if emit and (form or memory or operators):
         raise click.UsageError("--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory and --time out.")
     session, command = invocation.session(), plan_command(invocation, **given)
+    session.begin_machine()
     preset, workload, found = ranked(session, command, top or (None if form else DEFAULT_ROWS))
     if emit:
         return _emit(session, emit, preset, workload, found)

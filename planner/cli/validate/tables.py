@@ -15,7 +15,8 @@ from planner.cli.terminal.streams import say
 from planner.engine.validation import Comparison, Score, by_kind, by_source, worst
 from planner.present.cells import Points, Section, text_table
 from planner.present.files.csv_text import csv_text
-from planner.schema import read_struct, read_toml
+from planner.reading import read_toml
+from planner.schema import read_struct
 from planner.units import UNKNOWN, digits, percent_text
 
 if TYPE_CHECKING:
