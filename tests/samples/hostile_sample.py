@@ -15,6 +15,7 @@ from planner import paths
 from planner.hardware.catalogue.gpus import GpuCatalogue, load_gpus
 from planner.hardware.measurements.measurement import Measurement
 from planner.hardware.prices.offers import Offer, load_offers
+from planner.observe.driver.messages import GpuFacts
 from planner.observe.machine import LocalGpu, Machine
 from planner.session import Session
 from planner.workload.models import Model, ModelShelf
@@ -115,10 +116,9 @@ class HostileSession(Session):
     @cached_property
     def machine(self) -> Machine:
         real = super().machine
-        gpu = LocalGpu("GPU-1", 0, "NVIDIA L40S", self.gpus.find(GPU), 48e9, mig_profiles=("1g.10gb",), mig_enabled=True)
-        return marked(
-            dataclasses.replace(real, gpus=(gpu,), nvml_state="ready", driver_version="570", cuda_version="13"), VOCABULARY
-        )
+        told = GpuFacts(uuid="GPU-1", index=0, nvml_name="NVIDIA L40S", memory_total_bytes=48e9, mig_profiles=("1g.10gb",))
+        gpus = (LocalGpu(told, self.gpus.find(GPU)),)
+        return marked(dataclasses.replace(real, gpus=gpus, nvml_state="ready", driver_version="570", cuda_version="13"), VOCABULARY)
 
 
 class HostileModels(ModelShelf):
