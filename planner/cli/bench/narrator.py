@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from planner.cli.terminal.streams import say, say_passing, write_json
+from planner.cli.terminal.streams import print_line, say, say_passing, write_json
 from planner.present.measurement import value_text
 from planner.units import UNKNOWN, duration_text
 
@@ -71,7 +71,7 @@ class Narrator:
             value = value_text(measurement) if measurement.value is not None else UNKNOWN
             oddity = "" if measurement.status == "ok" else f"  {measurement.status} {measurement.detail}".rstrip()
             said = f"  predicted {predicted.error:+.0%}" if predicted is not None else ""
-            print(f"{label:<32}{value:>16}{said}{oddity}")
+            print_line(f"{label:<32}{value:>16}{said}{oddity}")
         sys.stdout.flush()
 
     def _progress(self, event: PointProgress) -> None:
