@@ -58,16 +58,17 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
     tokens = s.micro_batch * j.sequence / s.cp
+    uneven = _fullest_stage(t)
     half = j.sequence / 2
     one = _pass(t) if alike is None else _pass_once(t, alike)
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
-    device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
+    device = {name: getattr(one, name) * passes[name] * uneven for name in DEVICE_CLASSES}
     device["elementwise"] = device["elementwise"] + losses
     device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
     busy = added(device.values())
-    host = one.host * passes["launch"]
+    host = one.host * passes["launch"] * uneven
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
     per_micro = busy + exposed_host
@@ -100,6 +101,12 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         exposed=exposed,
         update=update,
     )
+
+
+def _fullest_stage(t: Table) -> Floats:
+    """Layers of the stage that the others wait for, over their mean: whole ones, of virtual stages each."""
+    stages = t.layout.pp * np.maximum(1.0, t.layout.virtual_stages)
+    return np.maximum(1.0, np.ceil(t.model.layers / stages) * stages / t.model.layers)
 
 
 def _pass(t: Table) -> Pass:
