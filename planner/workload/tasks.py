@@ -192,6 +192,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     engine: str | None = None
     """'vllm', 'transformers', …, with an optional '@version'."""
     memory_fraction: float | None = None
+    expert_imbalance: float | None = None
+    """Tokens of the busiest expert-parallel rank over their mean, 1 or more; absent: 1 in training, else the fourth root of the ranks."""
     price_usd_per_gpu_h: float | None = None
 
     targets: Targets = msgspec.field(default_factory=Targets)

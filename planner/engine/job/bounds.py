@@ -40,6 +40,8 @@ def check_ranges(workload: Workload, problems: Problems) -> None:
         problems.add("batch_window_s", f"{workload.batch_window_s:g} is not accepted together with disaggregated.")
     if workload.memory_fraction is not None and not 0 < workload.memory_fraction <= 1:
         problems.add("memory_fraction", f"{workload.memory_fraction} is not accepted; it has to be above 0 and at most 1.")
+    if workload.expert_imbalance is not None and workload.expert_imbalance < 1:
+        problems.add("expert_imbalance", f"{workload.expert_imbalance:g} is not accepted; it has to be at least 1.")
     if isinstance(workload.concurrency, int) and workload.concurrency <= 0:
         problems.add("concurrency", f"{workload.concurrency} is not accepted; it has to be above 0, or 'max'.")
     if workload.prefix_tokens is not None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Table
+from planner.engine.performance.operators.experts import imbalance
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.hardware.catalogue.interconnects import ELSEWHERE_SHARE, FABRIC_EFFICIENCY, FABRIC_LATENCY
 from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
@@ -53,7 +54,7 @@ def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     """
     m, j, s = t.model, t.job, t.layout
     there = np.where((j.narrow_bytes > 0) & (j.train == 0), j.narrow_bytes, j.activation_bytes)
-    tokens = np.where(s.expert_streams > 1, rows / s.tp * m.width * (there + j.activation_bytes), 0.0)
+    tokens = np.where(s.expert_streams > 1, rows / s.tp * m.width * (there + j.activation_bytes) * imbalance(t), 0.0)
     return tokens * _elsewhere(t, s.ep), tokens * _elsewhere(t, np.maximum(1.0, s.ep / s.gpus_per_node))
 
 
