@@ -48,7 +48,11 @@ def _read(name: object, config: Mapping[str, Any], where: str, prefix: str, left
         raise UserError(Problem(where, f"{prefix}model_type", f"{given}; supported: {', '.join(sorted(FAMILIES))}.", near))
     problems = Problems(where)
     family = FAMILIES[name]
-    sizes = family.read_sizes(ConfigKeys(config, problems, prefix))
+    keys = ConfigKeys(config, problems, prefix)
+    sizes = family.read_sizes(keys)
+    groups, chosen = keys.count("n_group"), keys.count("topk_group")
+    if 0 < chosen < groups:
+        sizes["routed_share"] = chosen / groups
     if not problems.found:
         _check(sizes, config, problems, prefix)
     problems.raise_if_any()
