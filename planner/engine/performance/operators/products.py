@@ -47,8 +47,8 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     routed_rows = rows * m.experts_per_token / np.maximum(touched * s.ep, 1e-9)
     routed_moved = rows * m.experts_per_token * (2 * m.width + 3 * m.expert_ffn / s.tp) / s.ep
     return {
-        "attention": ProductGroup(m.attention_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
-        "mlp": ProductGroup(m.dense_mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
+        "attention": ProductGroup(m.mixing_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
+        "mlp": ProductGroup(m.mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
         "experts": ProductGroup(touched * m.expert_matrix / s.tp, routed_rows, routed_moved, j.linear_bytes),
         "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.linear_bytes),
     }
