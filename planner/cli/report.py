@@ -11,7 +11,9 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
+from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
+from planner.text import escaped_json
 
 if TYPE_CHECKING:
     from planner.present.files.decision import Decision
@@ -76,7 +78,7 @@ def _text(decision: Decision, form: str) -> str:
     if form == "json":
         import msgspec
 
-        return msgspec.json.format(msgspec.json.encode(decision.as_object()), indent=1).decode() + "\n"
+        return escaped_json(msgspec.json.format(msgspec.json.encode(decision.as_object()), indent=1)).decode() + "\n"
     return (as_html if form == "html" else as_markdown)(sections(decision))
 
 
@@ -91,4 +93,4 @@ def _write(text: str, out: Path | None) -> None:
         part.replace(out)
     except OSError as error:
         raise UserError(Problem(str(out), "", f"cannot be written: {error.strerror}.")) from error
-    print(f"written to {out}", file=sys.stderr)
+    say(f"written to {out}")
