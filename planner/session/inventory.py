@@ -200,7 +200,7 @@ class Inventory:
         """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`."""
         from planner.workload.huggingface.config import read_architecture
 
-        key = model if isinstance(model, str) else json.dumps(model, sort_keys=True)
+        key = model if isinstance(model, str) else json.dumps(model, sort_keys=True, default=str)
         if key not in self._architectures:
             config = self.models.config(model) if isinstance(model, str) else model
             self._architectures[key] = read_architecture(config, where)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -16,6 +18,7 @@ from planner.hardware.prices.changes import Change, changes
 from planner.hardware.prices.fetch import TIMEOUT_S, Fetched, fetch_first
 from planner.hardware.prices.offers import Offer
 from planner.hardware.prices.offers_file import is_refreshed, write_offers
+from planner.reading import kind_of, user_path
 from planner.web import reason_of
 
 if TYPE_CHECKING:
@@ -92,16 +95,15 @@ def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[C
 
 def base_url(source: str | None, catalogue: PriceCatalogue) -> str:
     """`source` (a URL or a local folder) as the URL of the catalogue's folder; None: the catalogue's own. Raises `UserError`."""
-    from pathlib import Path
     from urllib.parse import urlsplit
 
     if source is None:
         return catalogue.base
-    scheme = urlsplit(source).scheme
-    if scheme in {"http", "https", "file"}:
-        return source.rstrip("/")
-    folder = Path(source).expanduser()
-    if folder.is_dir():
+    with contextlib.suppress(ValueError):  # no address: 'http://['
+        if urlsplit(source).scheme in {"http", "https", "file"}:
+            return source.rstrip("/")
+    folder = user_path(source)
+    if kind_of(folder) == stat.S_IFDIR:
         return folder.resolve().as_uri()
     raise UserError(Problem("--source", "", f"{source!r} is neither a folder nor an http://, https:// or file:// URL."))
 
