@@ -28,20 +28,16 @@ def completion(shell: str) -> int:
     """
     from click.shell_completion import get_completion_class
 
-    from planner.cli.root import root
-
     kind = get_completion_class(shell)
     assert kind is not None
-    for line in kind(root, {}, PROGRAM, VARIABLE).source().strip().splitlines():
+    for line in kind(click.get_current_context().find_root().command, {}, PROGRAM, VARIABLE).source().strip().splitlines():
         print_line(line)
     return ExitCode.ANSWERED
 
 
-def completed(instruction: str) -> int:
+def completed(root: click.Command, instruction: str) -> int:
     """Answer the shell, which asks through an environment variable; returns the exit code."""
     from click.shell_completion import shell_complete
-
-    from planner.cli.root import root
 
     return shell_complete(root, {}, PROGRAM, VARIABLE, instruction)
 

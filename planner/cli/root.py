@@ -127,7 +127,7 @@ def _on_a_terminal() -> bool:
 def run(open_app: OpenApp | None, argv: Sequence[str] | None) -> int:
     """Parse `argv` (the process's own when None), run the command, return its exit code."""
     if instruction := os.environ.get(VARIABLE):
-        return completed(instruction)
+        return completed(root, instruction)
     arguments = list(sys.argv[1:] if argv is None else argv)
     with root.make_context("gpu-planner", arguments, obj=Invocation(open_app)) as ctx:
         code = root.invoke(ctx)
