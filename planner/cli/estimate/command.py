@@ -37,8 +37,6 @@ LONGEST_LINE = 1 << 20
 """Bytes of a line, a hundred times those of one with a whole config."""
 LONGEST_S, USUAL_S = 5.0, 0.005
 """Processor time that one line may take, and that each of many together may take besides."""
-MOST_NULLS = 2
-"""Keys of an answer that may be null: why it does not fit, and what limits it."""
 YOUNG_OBJECTS = 200_000
 """Made before it is looked for cycles among them: of answers, which have none, with Python's own 700 that takes a twentieth of the time."""
 PAUSE_S = 0.005
@@ -145,7 +143,8 @@ def _presentable(request: Request, answer: Answer | UserError) -> Answer | Refus
     """`answer` as it is written: a number that JSON has no word for would read as unknown, and is refused."""
     if isinstance(answer, UserError):
         return Refusal(request.id, _words(answer.problems))
-    if _encoder.encode(answer).count(b":null") > MOST_NULLS and (place := _not_finite(msgspec.to_builtins(answer))):
+    absent = (answer.reason, answer.bottleneck).count(None)
+    if _encoder.encode(answer).count(b":null") > absent and (place := _not_finite(msgspec.to_builtins(answer))):
         return Refusal(request.id, f"cannot be evaluated ({place} is beyond all numbers).")
     return answer
 
