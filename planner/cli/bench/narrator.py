@@ -25,6 +25,13 @@ class Narrator:
         self._measured = measured
         self._redraws = sys.stderr.isatty()
         """Whether a line of progress can be written over."""
+        self.measurements: list[Measurement] = []
+        """What was measured so far."""
+
+    @property
+    def device(self) -> str:
+        """What was measured, by the name that plans know it by; empty as long as nothing was."""
+        return self.measurements[-1].device if self.measurements else ""
 
     def report(self, event: Event) -> None:
         """Print one event."""
@@ -54,6 +61,7 @@ class Narrator:
 
     def _result(self, label: str, measurement: Measurement) -> None:
         self._passing("")
+        self.measurements.append(measurement)
         predicted = self._measured(measurement)
         if self._as_json:
             import msgspec

@@ -9,7 +9,7 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, basis_option, json_option, pass_invocation
-from planner.cli.terminal.sections import print_columns, print_json
+from planner.cli.terminal.sections import console, print_columns, print_json, print_sections
 from planner.cli.terminal.streams import print_line, say
 from planner.units import UNKNOWN, bytes_text, digits, percent_text, si_text
 
@@ -47,6 +47,10 @@ def ceilings(invocation: Invocation, gpu: str | None, basis: Literal["measured",
         print_json(found)
     else:
         _print_report(found)
+        if found.measurements and basis == "measured":
+            from planner.present.calibration import check_section
+
+            print_sections([check_section(session.ceilings_cache.check(part or session.gpus.find(gpu)))], console())
     return ExitCode.ANSWERED
 
 

@@ -18,10 +18,12 @@ from planner.cli.terminal.streams import print_line, say
 from planner.errors import Problem, UserError
 from planner.hardware.measurements.measurement import UNITS, Measurement
 from planner.present.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
+from planner.reading import read_file
 
 if TYPE_CHECKING:
     from planner.session import Session
 
+MOST_IMPORT_BYTES = 1 << 28
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -119,10 +121,8 @@ def import_measurements(invocation: Invocation, files: tuple[Path, ...]) -> int:
     read = []
     for path in files:
         try:
-            text = path.read_bytes()
+            text = read_file(path, most_bytes=MOST_IMPORT_BYTES)
             read.append((path, read_document(text, str(path), "imported", session.part_named, cpu_key(session.machine.cpu))))
-        except OSError as refused:
-            problems.append(Problem(str(path), "", f"cannot be read: {refused.strerror}."))
         except UserError as wrong:
             problems += wrong.problems
     if problems:

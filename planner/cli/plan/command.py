@@ -29,7 +29,7 @@ DEFAULT_ROWS = 20
 
 @click.command()
 @workload_options
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="At most this many rows.")
+@click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
 @click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
 @click.option("--time", "operators", is_flag=True, help="Itemise the time, operator by operator: of the same rows.")
 @click.option(

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from planner.startup import stderr_may_fail
 from planner.text import clean, escaped_json, one_line
 
 
@@ -70,7 +71,8 @@ def print_line(text: str) -> None:
 
 def say(text: str) -> None:
     """Write one line of narration to stderr."""
-    print(one_line(text), file=sys.stderr, flush=True)
+    with stderr_may_fail():
+        print(one_line(text), file=sys.stderr)
 
 
 def say_passing(text: str) -> None:
