@@ -13,7 +13,6 @@ from samples import PAGES, SAMPLE, with_samples
 PAPERS = [
     "README.md",
     "CONTRIBUTING.md",
-    "SECURITY.md",
     "docs/reliability.md",
     "docs/usage.md",
     "docs/serving.md",
