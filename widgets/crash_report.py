@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import traceback
 
 from textual.content import Content
@@ -16,13 +15,10 @@ def report(app: BaseApp, fault: BaseException | None) -> None:
     """Tell the user and write the trace into the state folder."""
     if fault is None:
         return
-    from planner.paths import write_whole
+    from planner.durable import write_whole
 
-    where = ""
-    with contextlib.suppress(OSError):
-        path = state_folder(app.options.state) / LAST_FAULT
-        write_whole(path, "".join(traceback.format_exception(fault)))
-        where = f"\nDetails: {path}"
+    result = write_whole(state_folder(app.options.state) / LAST_FAULT, "".join(traceback.format_exception(fault)))
+    where = f"\nDetails: {result.path}" if result.kept else ""
     if app.plan is None:
         for reason in app.main.query("#reason").results(Static):
             reason.update(Content.styled(f"No plan: {type(fault).__name__}: {fault}", "$text-error"))

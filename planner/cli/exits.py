@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import click
 
+from planner.durable import NotKeptError
 from planner.errors import UserError
 
 
@@ -23,6 +24,8 @@ class ExitCode(enum.IntEnum):
     """Nothing fits, or nothing was found."""
     WRONG_INPUT = 2
     """Wrong usage or input; every problem is on stderr."""
+    NOT_KEPT = 74
+    """What was to be kept is not on disk; the reason is on stderr (EX_IOERR of sysexits.h)."""
     BUG = 70
     """The program failed; the traceback is on stderr (EX_SOFTWARE of sysexits.h)."""
     INTERRUPTED = 130
@@ -44,7 +47,7 @@ def guarded(run: Callable[[], int]) -> int:
         return ExitCode.WRONG_INPUT
     except UserError as wrong:
         print_problems(wrong)
-        return ExitCode.WRONG_INPUT
+        return ExitCode.NOT_KEPT if isinstance(wrong, NotKeptError) else ExitCode.WRONG_INPUT
     except BrokenPipeError:
         _silence_stdout()
         return ExitCode.PIPE_CLOSED

@@ -11,6 +11,7 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
+from planner.durable import write_out
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
@@ -85,10 +86,5 @@ def _write(text: str, out: Path | None) -> None:
     if out is None or str(out) == "-":
         sys.stdout.write(text)
         return
-    part = out.with_name(f".{out.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(out)
-    except OSError as error:
-        raise UserError(Problem(str(out), "", f"cannot be written: {error.strerror}.")) from error
+    write_out(out, text)
     print(f"written to {out}", file=sys.stderr)

@@ -41,7 +41,7 @@ def app_options(command: Decorated) -> Decorated:
     takes_argument=True,
     subcommand_metavar="[PRESET | COMMAND ...]",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 130 interrupted.",
+    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 74 could not be kept, 130 interrupted.",
 )
 @click.version_option(planner.__version__, prog_name="gpu-planner")
 @app_options
@@ -124,6 +124,10 @@ def _on_a_terminal() -> bool:
 def run(open_app: OpenApp | None, argv: Sequence[str] | None) -> int:
     """Parse `argv` (the process's own when None), run the command, return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    with root.make_context("gpu-planner", arguments, obj=Invocation(open_app)) as ctx:
-        code = root.invoke(ctx)
-    return int(code or 0)
+    invocation = Invocation(open_app)
+    try:
+        with root.make_context("gpu-planner", arguments, obj=invocation) as ctx:
+            return int(root.invoke(ctx) or 0)
+    finally:
+        for warning in invocation.warnings():
+            print(f"warning: {warning}", file=sys.stderr)

@@ -187,8 +187,6 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
 
     narrator = Narrator(as_json=as_json, measured=session.log_prediction)
     last = asyncio.run(_follow(BenchRun(request, session.store, session.canonical_name), narrator))
-    for warning in session.store.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
     return _exit_code(last)
 
 
@@ -236,4 +234,6 @@ def _exit_code(last: Finished | Failed) -> int:
         return ExitCode.INTERRUPTED
     if last.state in WRONG_INPUT:
         return ExitCode.WRONG_INPUT
+    if last.waiting:
+        return ExitCode.NOT_KEPT
     return ExitCode.ANSWERED if last.state == "finished" and last.kept else ExitCode.NOTHING_FOUND

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,7 +14,8 @@ import msgspec
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
-from planner.errors import Problem, UserError
+from planner.durable import write_out
+from planner.errors import UserError
 
 if TYPE_CHECKING:
     from planner.engine.validation import Comparison
@@ -91,11 +93,9 @@ def _known_gpus(session: Session) -> frozenset[str]:
 
 
 def write_rows(comparisons: list[Comparison], path: Path) -> None:
-    """Every comparison as a line of CSV, values in SI; raises `UserError` where the file cannot be written."""
-    try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(ROW_COLUMNS)
-            writer.writerows([getattr(one, name) for name in ROW_COLUMNS] for one in comparisons)
-    except OSError as error:
-        raise UserError(Problem(str(path), "", f"cannot be written: {error.strerror or error}.")) from None
+    """Every comparison as a line of CSV, values in SI. Raises `NotKeptError`."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(ROW_COLUMNS)
+    writer.writerows([getattr(one, name) for name in ROW_COLUMNS] for one in comparisons)
+    write_out(path, text.getvalue())

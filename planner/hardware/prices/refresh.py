@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from planner.durable import WriteResult
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.prices.catalogue import CataloguedProvider, PriceCatalogue, catalogued_offers
 from planner.hardware.prices.catalogue_rows import UnusablePrices
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 AT_ONCE = 8
 """How many files are fetched at once."""
 
-State = Literal["written", "would be written", "older", "own file", "failed"]
+State = Literal["written", "would be written", "older", "own file", "failed", "not kept"]
 
 
 class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,10 +171,11 @@ def _refreshed(
     )
     if not dry_run:
         try:
-            write_offers(path, [*read.offers, *kept], destination.gpus)
-        except (OSError, UserError) as error:
-            detail = f"{path} cannot be written: {reason_of(error)}; {_stays(in_use)}"
-            return msgspec.structs.replace(outcome, state="failed", detail=detail)
+            result = write_offers(path, [*read.offers, *kept], destination.gpus)
+        except UserError as error:
+            result = WriteResult(path, f"cannot be written: {reason_of(error)}")
+        if not result.kept:
+            return msgspec.structs.replace(outcome, state="not kept", detail=f"{path} {result.reason}; {_stays(in_use)}")
     return outcome
 
 
