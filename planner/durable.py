@@ -100,7 +100,8 @@ def check_regular(status: os.stat_result) -> None:
 def make_folder(folder: Path) -> None:
     """Make the folder and those above it that are missing, to stay. Raises `OSError`."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    if missing:
+        folder.mkdir(parents=True, exist_ok=True)
     for one in missing:
         sync_folder(one.parent)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bench.protocol import Message, decode
-from planner.durable import make_folder, read_regular
+from planner.durable import make_folder, read_regular, sync_folder
 from planner.hardware.measurements.lines import DAMAGE, unreadable_text
 from planner.observe.benchmark.lock import RunLock
 from planner.observe.benchmark.progress import RunProgress, lost_result
@@ -52,6 +52,7 @@ def close_journal(path: Path, result: WriteResult, ending: str = "") -> Path:
     try:
         if result.kept:
             path.replace(closed)
+            sync_folder(path.parent)
             for entry in sorted(entry for entry in path.parent.glob("*.jsonl") if not entry.name.endswith(OPEN_SUFFIX))[
                 :-KEPT_JOURNALS
             ]:
@@ -71,7 +72,8 @@ def recover_journals(state: Path, store: Store, canonical: Callable[[str], str |
     lock = RunLock(state)
     try:
         return recover_locked(state, store, canonical) if lock.take() else 0
-    except OSError:
+    except OSError as error:
+        store.warn(f"{state / 'runs'} is left as it is: {error.strerror or error}; what was measured there is not planned with.")
         return 0
     finally:
         lock.drop()
