@@ -43,11 +43,12 @@ class Job:
     """Memory it takes, roughly. Once a point ran out of memory, those that need as much are not tried; 0: always tried."""
 
 
-def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0) -> Job:
-    """One matrix product."""
+def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0, *, fast: bool = False) -> Job:
+    """One matrix product; `fast`: fp8 that accumulates below fp32."""
     size = f"{m:,}³" if m == n == k else f"{m:,}×{n:,}×{k:,}"
-    point = _point(f"gemm/{dtype}/{m}x{n}x{k}", "gemm", f"GEMM {dtype} {size}", device, cap_s, expected_s=0.7 * cap_s)
-    return Job(point, lambda bench: matmul.measure_gemm(bench, point, dtype, m, n, k))
+    name, label = (f"{dtype}-fast", f"{dtype} (fast accumulation)") if fast else (dtype, dtype)
+    point = _point(f"gemm/{name}/{m}x{n}x{k}", "gemm", f"GEMM {label} {size}", device, cap_s, expected_s=0.7 * cap_s)
+    return Job(point, lambda bench: matmul.measure_gemm(bench, point, dtype, m, n, k, fast=fast))
 
 
 def gemv(device: Device, dtype: str, rows: int, columns: int) -> Job:

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 NOISY, UNSTABLE = 0.10, 0.25
 """Interquartile range over median from which torch.utils.benchmark warns, and warns strongly."""
@@ -48,6 +48,15 @@ class Timer(Protocol):
 
     def batch(self, call: Callable[[], Any], rough_s: float) -> list[float]:
         """Take one or more samples, in seconds of one call."""
+        ...
+
+
+@runtime_checkable
+class KeepsBusy(Protocol):
+    """A timer of a device that works on while its host does something else."""
+
+    def keep_busy(self, call: Callable[[], Any], rough_s: float) -> None:
+        """Queue some calls and return while they run."""
         ...
 
 

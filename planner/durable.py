@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.errors import Problem, UserError
-from planner.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,16 +78,6 @@ def write_out(path: Path, text: str | bytes) -> None:
             os.close(descriptor)
     except OSError as error:
         refused(path, error).require()
-
-
-def read_regular(path: Path, most_bytes: float) -> bytes:
-    """The content of a regular file. Raises `OSError`, also for anything else and for one that is larger."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:  # noqa: PTH123  # a descriptor has no path
-        check_regular(status := os.fstat(descriptor))
-        if status.st_size > most_bytes:
-            raise OSError(f"it is larger than {most_bytes / MIB:g} MiB")
-        return file.read()
 
 
 def check_regular(status: os.stat_result) -> None:

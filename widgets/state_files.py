@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from planner.durable import WriteResult, read_regular, write_whole
+from planner.durable import WriteResult, write_whole
+from planner.errors import UserError
+from planner.reading import read_json
 
 VERSION = 1
-MOST_BYTES = 1 << 20
 CHOICES = "choices.json"
 LAST_COPY = "last-copy.txt"
 LAST_FAULT = "last-fault.txt"
@@ -40,10 +41,8 @@ def save_choices(state: Path | None, choices: dict[str, str]) -> WriteResult:
 
 def _document(state: Path | None) -> dict[str, Any]:
     """The file, whatever it holds; empty when it cannot be read."""
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        found = json.loads(read_regular(state_folder(state) / CHOICES, MOST_BYTES))
-        if isinstance(found, dict):
-            return found
+    with contextlib.suppress(UserError):
+        return read_json(state_folder(state) / CHOICES)
     return {}
 
 

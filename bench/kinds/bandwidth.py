@@ -5,12 +5,12 @@ On a CPU the arrays are larger than the last-level cache, or rotate until togeth
 
 from __future__ import annotations
 
-import itertools
+import functools
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 
-from bench.kinds.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
+from bench.kinds.matmul import FLOAT_TYPES, Rotating, operand_bytes, refuse_unsupported
 from bench.machine.environment import Device
 from bench.points import Bench, rate_result
 from bench.protocol import Point, Result
@@ -59,12 +59,11 @@ def measure_gemv(bench: Bench, point: Point, dtype: str, rows: int, columns: int
     """Weight bytes read per second by a linear layer with one token. Raises `UnsupportedError`."""
     refuse_unsupported(bench.device, dtype)
     one_bytes = rows * columns * operand_bytes(dtype)
-    copies = max(1, round(working_set_bytes(bench.device) / one_bytes)) if bench.device.is_cpu else 1
+    copies = max(1, round(working_set_bytes(bench.device) / one_bytes))
     kind, place = FLOAT_TYPES[dtype], bench.device.torch_name
     weights = [torch.full((rows, columns), 0.5, dtype=kind, device=place) for _ in range(copies)]
     token = torch.randn(1, columns, device=place).to(kind)
-    turn = itertools.cycle(weights)
-    timed = bench.time(lambda: F.linear(token, next(turn)), point.cap_s)
+    timed = bench.time(Rotating([functools.partial(F.linear, token, one) for one in weights]), point.cap_s)
     parameters = {"rows": rows, "columns": columns, "bytes": one_bytes, "cache": cache_state(bench, one_bytes * copies)}
     return rate_result(point, timed, float(one_bytes), "B/s", dtype, parameters, bytes=float(one_bytes), flop=2.0 * rows * columns)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import io
 import os
 import sys
 import traceback
@@ -11,6 +10,7 @@ from collections.abc import Callable
 
 import click
 
+from planner.cli.terminal.streams import say
 from planner.durable import NotKeptError
 from planner.errors import UserError
 
@@ -36,7 +36,6 @@ class ExitCode(enum.IntEnum):
 
 def guarded(run: Callable[[], int]) -> int:
     """Call `run` and turn every way it can end into an exit code and, where something is wrong, words on stderr."""
-    _tolerate_narrow_encodings()
     try:
         code = run()
         sys.stdout.flush()
@@ -52,7 +51,7 @@ def guarded(run: Callable[[], int]) -> int:
         _silence_stdout()
         return ExitCode.PIPE_CLOSED
     except (KeyboardInterrupt, click.Abort):
-        print("interrupted", file=sys.stderr)
+        say("interrupted")
         return ExitCode.INTERRUPTED
     except Exception:  # noqa: BLE001  # Python's own status for a crash is 1, which here means "nothing fits"
         traceback.print_exc()
@@ -63,14 +62,7 @@ def guarded(run: Callable[[], int]) -> int:
 def print_problems(wrong: UserError) -> None:
     """Write every problem to stderr, one line each."""
     for problem in wrong.problems:
-        print(f"error: {problem}", file=sys.stderr)
-
-
-def _tolerate_narrow_encodings() -> None:
-    """Let a sign that the terminal's encoding lacks read '?' instead of ending the program."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+        say(f"error: {problem}")
 
 
 def _silence_stdout() -> None:

@@ -11,8 +11,10 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
+from planner.cli.terminal.streams import say
 from planner.durable import write_out
 from planner.errors import Problem, UserError
+from planner.text import escaped_json
 
 if TYPE_CHECKING:
     from planner.present.files.decision import Decision
@@ -77,7 +79,7 @@ def _text(decision: Decision, form: str) -> str:
     if form == "json":
         import msgspec
 
-        return msgspec.json.format(msgspec.json.encode(decision.as_object()), indent=1).decode() + "\n"
+        return escaped_json(msgspec.json.format(msgspec.json.encode(decision.as_object()), indent=1)).decode() + "\n"
     return (as_html if form == "html" else as_markdown)(sections(decision))
 
 
@@ -87,4 +89,4 @@ def _write(text: str, out: Path | None) -> None:
         sys.stdout.write(text)
         return
     write_out(out, text)
-    print(f"written to {out}", file=sys.stderr)
+    say(f"written to {out}")

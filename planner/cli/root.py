@@ -14,6 +14,7 @@ import planner
 from planner.cli.commands import COMMANDS
 from planner.cli.groups import DefaultGroup, did_you_mean
 from planner.cli.invocation import Invocation, OpenApp, folder_options, pass_invocation
+from planner.cli.terminal.streams import plain_streams, say
 from planner.errors import Problem, UserError, nearest_names
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -88,7 +89,8 @@ def open_command(
         _require_preset(invocation, preset)
     if invocation.open_app is not None and _on_a_terminal():
         _require_recording(app["replay"], demo=app["demo"])
-        return invocation.open_app(preset=preset, config=config, state=state, **app)
+        with plain_streams():
+            return invocation.open_app(preset=preset, config=config, state=state, **app)
     from planner.cli.plan.command import plan
 
     code: int = ctx.invoke(plan, preset=preset)
@@ -130,4 +132,4 @@ def run(open_app: OpenApp | None, argv: Sequence[str] | None) -> int:
             return int(root.invoke(ctx) or 0)
     finally:
         for warning in invocation.warnings():
-            print(f"warning: {warning}", file=sys.stderr)
+            say(f"warning: {warning}")

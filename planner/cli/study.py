@@ -10,6 +10,7 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, basis_option, pass_invocation
+from planner.cli.terminal.streams import say, write_json
 from planner.durable import write_out
 from planner.errors import Problem, UserError
 
@@ -104,11 +105,11 @@ def study(
         from planner.present.files.study_svg import study_svg
 
         write_out(svg, study_svg(found))
-        print(f"charts: {svg}", file=sys.stderr)
+        say(f"charts: {svg}")
     if form == "json":
         import msgspec
 
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        write_json(msgspec.json.encode(found))
     elif form == "csv":
         from planner.present.files.csv_text import study_csv
 
@@ -121,7 +122,7 @@ def study(
         if found.published and not published:
             print(OTHER_CONDITIONS)
     for note in found.notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}")
     return ExitCode.ANSWERED if found.leads else ExitCode.NOTHING_FOUND
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import msgspec
 
-from planner.schema import read_struct, read_toml
+from planner.reading import read_toml
+from planner.schema import read_struct
 
 Size = Annotated[float, msgspec.Meta(gt=0)]
 

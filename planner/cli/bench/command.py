@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from planner.cli.bench.elsewhere import suite_elsewhere, write_job
 from planner.cli.emit.measuring import FORMS, Form
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.terminal.streams import say
 
 if TYPE_CHECKING:
     from planner.cli.bench.narrator import Narrator
@@ -206,7 +206,7 @@ async def _as_rank(python: Path | None, device: str) -> int:
 
     found = await probe_interpreter_async(python)
     if isinstance(found, NoInterpreter):
-        print(f"error: {found.message} {found.next_step}", file=sys.stderr)
+        say(f"error: {found.message} {found.next_step}")
         return ExitCode.WRONG_INPUT
     return ExitCode.ANSWERED if await follow(found, device) == 0 else ExitCode.NOTHING_FOUND
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from planner.cli.terminal.streams import say, say_passing, write_json
 from planner.present.measurement import value_text
 from planner.units import UNKNOWN, duration_text
 
@@ -57,7 +58,7 @@ class Narrator:
         if self._as_json:
             import msgspec
 
-            sys.stdout.write(msgspec.json.encode(measurement).decode() + "\n")
+            write_json(msgspec.json.encode(measurement))
         else:
             value = value_text(measurement) if measurement.value is not None else UNKNOWN
             oddity = "" if measurement.status == "ok" else f"  {measurement.status} {measurement.detail}".rstrip()
@@ -72,8 +73,8 @@ class Narrator:
     def _passing(self, text: str) -> None:
         """A line that the next one replaces; nothing at all where stderr keeps what is written."""
         if self._redraws:
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            say_passing(text)
 
     def _say(self, text: str) -> None:
         self._passing("")
-        print(text, file=sys.stderr, flush=True)
+        say(text)

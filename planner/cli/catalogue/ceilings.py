@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -11,6 +10,7 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, basis_option, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
+from planner.cli.terminal.streams import say
 from planner.units import UNKNOWN, bytes_text, digits, percent_text, si_text
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _print_report(found: CeilingReport) -> None:
         print()
         _print_residuals(found.residuals)
     elif not found.measurements:
-        print("nothing measured: gpu-planner bench measures this machine", file=sys.stderr)
+        say("nothing measured: gpu-planner bench measures this machine")
 
 
 def _print_residuals(residuals: list[Residual]) -> None:

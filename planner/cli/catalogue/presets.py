@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -57,5 +58,5 @@ def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:
     if as_json:
         print_json(_as_object(preset))
     else:
-        click.echo(preset.path.read_text(encoding="utf-8"), nl=False)
+        sys.stdout.write(preset.path.read_text(encoding="utf-8"))
     return ExitCode.ANSWERED

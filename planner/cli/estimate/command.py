@@ -18,6 +18,7 @@ from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.errors import Problem, UserError
 from planner.schema import faults
+from planner.text import escaped_json
 from planner.workload.tasks import Request
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _answer_all(session: Session, source: BinaryIO, out: BinaryIO) -> None:
     gc.set_threshold(YOUNG_OBJECTS)
     forks = spare_processors()
     most = CHUNK_LINES * (1 + forks)
-    shared = Shared(lambda lines: _encoder.encode_lines(answer_lines(session, lines)), forks)
+    shared = Shared(lambda lines: escaped_json(_encoder.encode_lines(answer_lines(session, lines))), forks)
     try:
         for lines in arriving_lines(source.fileno(), most):
             each = -(-len(lines) // -(-len(lines) // (2 * most)))

@@ -12,6 +12,7 @@ from planner.cli.emit.running import FORMS, Form, written
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
+from planner.cli.terminal.streams import say, write_json
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
@@ -49,6 +50,7 @@ def plan(
     if emit and (form or memory or operators):
         raise click.UsageError("--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory and --time out.")
     session, command = invocation.session(), plan_command(invocation, **given)
+    session.begin_machine()
     preset, workload, found = ranked(session, command, top or (None if form else DEFAULT_ROWS))
     if emit:
         return _emit(session, emit, preset, workload, found)
@@ -88,7 +90,7 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
     """The row that ranks first as a job, on stdout."""
     row = next((row for row in found.rows if row.rank), None)
     if row is None:
-        print("nothing in the plan fits: there is no job to write", file=sys.stderr)
+        say("nothing in the plan fits: there is no job to write")
         return ExitCode.NOTHING_FOUND
     gpu = session.part_named(row.gpu) or session.gpus.find(row.gpu)
     hub_id = session.models.hub_id(workload.model)
@@ -101,7 +103,7 @@ def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
     if form == "json":
         import msgspec
 
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        write_json(msgspec.json.encode(found))
     elif form == "csv":
         from planner.present.files.csv_text import plan_csv
 
@@ -114,7 +116,7 @@ def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
     else:
         _print_for_people(found, command)
     for note in found.notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}")
 
 
 def _print_for_people(found: Plan, command: PlanCommand) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, folder_options, json_option, pass_invocation
+from planner.cli.terminal.streams import say
 from planner.cli.watch.readings import Readings
 from planner.cli.watch.source import Origin
 from planner.errors import Problem, UserError
@@ -94,7 +94,7 @@ def rightsize(
     workload = session.presets.load(preset).workload if preset is not None else None
     observed, badge, reason = _fleet(session, server, seconds, match) if server is not None else _window(session, origin, seconds)
     if not observed:
-        print(f"no GPU to judge: {reason}", file=sys.stderr)
+        say(f"no GPU to judge: {reason}")
         return ExitCode.NOTHING_FOUND
     advice = session.rightsize(
         observed,
@@ -142,7 +142,7 @@ def _watched(origin: Origin, seconds: float) -> list[Snapshot]:
     """The readings of the next `seconds`; a machine without a driver is read once."""
     end_s = time.monotonic() + seconds
     snapshots: list[Snapshot] = []
-    print(f"watching for {seconds:g} s …", file=sys.stderr)
+    say(f"watching for {seconds:g} s …")
     with Readings(origin, INTERVAL_S) as readings:
         for snapshot in readings:
             snapshots += [snapshot] if snapshot is not None else []

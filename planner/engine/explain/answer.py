@@ -66,7 +66,6 @@ def _layout(row: Row) -> LayoutAnswer:
     """The layout columns of a row as whole numbers."""
     s, job = row.e.table.layout, row.job
     degrees: dict[str, Any] = {name: round(row(getattr(s, name))) for name in DEGREES}
-    degrees["ep"] = degrees["ep"] * degrees["tp"] if degrees["ep"] > 1 else 1
     nodes = -(-degrees["gpus"] // max(1, degrees["gpus_per_node"]))
     if job.train:
         stage = ("none", "zero1", "zero2", "zero3")[round(row(s.zero))]

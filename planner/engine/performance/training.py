@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
-from planner.engine.memory.stages import Stage, micro_batches, stage_parameters
+from planner.engine.memory.stages import Stage, experts_held, micro_batches, stage_parameters, zero_ranks
 from planner.engine.performance.operators.attention import attended_tokens
 from planner.engine.performance.operators.communication import collective_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
@@ -156,7 +156,7 @@ def _trained(t: Table, stage: Stage) -> Floats:
 def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
     """Seconds of the update by its parts: states, gradients and weights are moved once, divided among the ranks that share states."""
     j, s, c = t.job, t.layout, t.chip
-    parameters = trained / np.where(s.zero >= 1, s.shard, 1.0)
+    parameters = trained / zero_ranks(t, 1)
     moved = parameters * (j.state_traffic + j.cast_bytes)
     host_link = np.where(j.offload_optimizer > 0, parameters * 8 / HOST_LINK_BYTES_PER_S, 0.0)
     tensors = 11 * t.model.layers / s.pp * (j.adapters == 0) + 14 * t.model.layers / s.pp * (j.adapters > 0)
@@ -182,7 +182,13 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
     once = 2 * ring * trained * np.where(j.gradient_bytes > 0, np.minimum(j.gradient_bytes, 4.0), 0.0)
     gathered = count * ring * (2 * (stage.linear * j.linear_bytes + stage.other * j.other_bytes) + 2 * trained)
     volume = np.where(s.zero >= 3, gathered, once)
-    seconds = collective_s(t, ranks, volume, per_node=per_node)
+    routed = np.where(j.adapters > 0, 0.0, experts_held(t) / np.maximum(stage.linear + stage.other, 1.0)) * (s.expert_streams > 1)
+    copies = np.maximum(1.0, ranks / s.expert_streams)
+    nearby = np.clip(s.gpus_per_node / s.expert_gpus, 1, copies)
+    of_experts = (copies - 1) / copies / np.where(ring > 0, ring, 1.0) * routed * volume
+    seconds = collective_s(t, ranks, volume * (1 - routed), per_node=per_node) + collective_s(
+        t, copies, of_experts, per_node=nearby
+    )
     beside = np.where(s.zero >= 3, compute_s, compute_s / np.maximum(count, 1) * 2 / 3)
     after = np.where((s.zero == 1) | (s.zero == 2), 0.5, 0.0)
     during = seconds * (1 - after)

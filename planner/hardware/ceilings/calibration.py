@@ -40,7 +40,9 @@ def ceilings_of(
     prior = unmeasured_ceilings(gpu, records.of(gpu))
     adjusted = _adjusted_by_related(gpu, prior, records, measurements, related)
     own = [one for one in measurements if one.device == gpu.name]
-    return _with_parts(gpu, _with_measured(gpu, adjusted, figures_of(own, adjusted)), own) if own else adjusted
+    if not own:
+        return adjusted
+    return _with_parts(gpu, _with_measured(gpu, adjusted, figures_of(own, adjusted, on_cpu=gpu.kind == "cpu")), own)
 
 
 def _with_parts(gpu: Gpu, found: Ceilings, own: Sequence[Measurement]) -> Ceilings:
@@ -119,7 +121,7 @@ def _adjusted_by_related(
         if other.name == gpu.name or other.kind != gpu.kind or not points or not kind or records.kind_of(other) != kind:
             continue
         expected = unmeasured_ceilings(other, records.of(other))
-        seen = figures_of(points, expected)
+        seen = figures_of(points, expected, on_cpu=other.kind == "cpu")
         for dtype, ceiling in seen.compute_flop_per_s.items():
             if dtype in expected.compute_flop_per_s:
                 compute.setdefault(dtype, []).append(math.log(ceiling.value / expected.compute_flop_per_s[dtype].value))

@@ -17,6 +17,7 @@ from planner.errors import Problem, UserError
 from planner.hardware.measurements.measurement import UNITS, Measurement, Origin, Run, faults_of
 from planner.hardware.measurements.plausibility import collective_faults, implausibility
 from planner.schema import faults
+from planner.text import escaped_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +67,7 @@ def export_document(
         "runs": [msgspec.to_builtins(run) for run in runs if run.id in named],
         "measurements": rows,
     }
-    return msgspec.json.format(msgspec.json.encode(_without(document, words)), indent=1) + b"\n"
+    return escaped_json(msgspec.json.format(msgspec.json.encode(_without(document, words)), indent=1)) + b"\n"
 
 
 def _without(value: Any, words: Sequence[str]) -> Any:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
 from typing import TYPE_CHECKING
 
-from planner.durable import check_regular, make_folder, read_regular, sync_folder, write_all, write_whole
+from planner.durable import check_regular, make_folder, sync_folder, write_all, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +79,7 @@ class LineFile:
         """
         aside = LineFile(self.path.with_name(f"{self.path.stem}.damaged{self.path.suffix}"), b"")
         with self._locked(wait_s):
-            lines = read_regular(self.path, math.inf).split(b"\n")
+            lines = self.path.read_bytes().split(b"\n")
             damaged = [line + b"\n" for line in lines if line and not sound(line)]
             if damaged:
                 aside.append(lambda: b"".join(damaged))

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bench.protocol import Message, decode
-from planner.durable import make_folder, read_regular, sync_folder
+from planner.durable import make_folder, sync_folder
+from planner.errors import UserError
 from planner.hardware.measurements.lines import DAMAGE, unreadable_text
 from planner.observe.benchmark.lock import RunLock
 from planner.observe.benchmark.progress import RunProgress, lost_result
 from planner.observe.benchmark.recorder import Recorder
+from planner.reading import read_file
 from planner.units import MIB
 
 if TYPE_CHECKING:
@@ -84,9 +86,9 @@ def recover_locked(state: Path, store: Store, canonical: Callable[[str], str | N
     before = len(store)
     for path in sorted(_open_journals(state)):
         try:
-            text = read_regular(path, MOST_BYTES)
-        except OSError as error:
-            store.warn(f"{path} cannot be read: {error.strerror or error}; what was measured in that run is not planned with.")
+            text = read_file(path, most_bytes=MOST_BYTES)
+        except UserError as wrong:
+            store.warn(f"{wrong} What was measured in that run is not planned with.")
         else:
             _recover(path, text, store, canonical)
     return len(store) - before

@@ -17,6 +17,7 @@ from planner.observe.health import health_warnings, typed
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.exposition import DEVICE_METRICS, PREFIX, Sample, read_samples
 from planner.units import MEGA, MIB
+from planner.web import NoAnswerError, read_url
 
 TIMEOUT_S = 5.0
 MOST_BYTES = 64 * MIB
@@ -128,25 +129,12 @@ def snapshot_of(
 
 def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
     """The text at `url`; raises `UserError` naming the option that `url` was given with."""
-    import http.client
-    import urllib.error
-    import urllib.request
-
     if not url.startswith(("http://", "https://")):
         raise UserError(Problem(option, "", f"{url!r} is no address; it has to begin with http:// or https://."))
     try:
-        with urllib.request.urlopen(url, timeout=timeout_s) as answer:  # noqa: S310  # the scheme was checked
-            body: bytes = answer.read(int(MOST_BYTES) + 1)
-    except urllib.error.HTTPError as error:
-        with error:
-            said = error.read(300).decode(errors="replace").strip()
-        raise UserError(Problem(option, "", f"{url} answers {error.code} {error.reason}: {said}")) from None
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise UserError(Problem(option, "", f"{url} does not answer: {reason}.")) from None
-    if len(body) > MOST_BYTES:
-        raise UserError(Problem(option, "", f"{url} answers with more than {MOST_BYTES // MIB} MiB."))
-    return body.decode(errors="replace")
+        return read_url(url, within_s=timeout_s, most_bytes=MOST_BYTES).body.decode(errors="replace")
+    except NoAnswerError as error:
+        raise UserError(Problem(option, "", f"{url} {error}{f': {error.said}' if error.said else '.'}")) from None
 
 
 def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:

@@ -38,13 +38,38 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
 
 
 def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
-    """Seconds of one layer: (two all-reduces of r·h elements over tp ranks, two all-to-alls of routed tokens over ep ranks)."""
+    """Seconds of one layer: (two all-reduces of r·h elements over tp ranks, tokens sent to their experts and back)."""
     m, j, s = t.model, t.job, t.layout
     size = rows * m.width * j.activation_bytes
     reduce_s = 2 * collective_s(t, s.tp, 2 * (s.tp - 1) / s.tp * size, per_node=np.minimum(s.tp, s.gpus_per_node))
-    routed = size * m.experts_per_token * (s.ep - 1) / np.maximum(s.ep, 1) / np.maximum(s.ep, 1)
-    exchange_s = 2 * (m.moe_layers / m.layers) * collective_s(t, s.ep, routed, per_node=np.minimum(s.ep, s.gpus_per_node))
-    return reduce_s, exchange_s
+    return reduce_s, m.moe_share * expert_exchange_s(t, rows)
+
+
+def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
+    """Bytes that a GPU sends to the experts of one layer and gets back: (over the links of its node, over the network).
+
+    Of its r/tp tokens one copy goes to every GPU with a chosen expert, and between nodes one to every node, where it is passed on. They
+    go out as the products read them, and come back in 16 bit; training sends 16 bit both ways. 0 where all ranks have the same tokens.
+    """
+    m, j, s = t.model, t.job, t.layout
+    there = np.where((j.narrow_bytes > 0) & (j.train == 0), j.narrow_bytes, j.activation_bytes)
+    tokens = np.where(s.expert_streams > 1, rows / s.tp * m.width * (there + j.activation_bytes), 0.0)
+    nodes = np.maximum(1.0, s.ep / s.gpus_per_node)
+    return tokens * _elsewhere(s.ep, m.experts_per_token), tokens * _elsewhere(nodes, m.experts_per_token)
+
+
+def _elsewhere(places: Floats, choices: Floats) -> Floats:
+    """Different places among `places` that so many choices reach, one's own left out."""
+    return (places - 1) * (1 - (1 - 1 / places) ** choices)
+
+
+def expert_exchange_s(t: Table, rows: Floats) -> Floats:
+    """Seconds in which one layer's tokens are sent to their experts and back: every GPU by its own link and its own adapter at once."""
+    s, (near, far) = t.layout, routed_bytes(t, rows)
+    ranks = np.where(s.expert_streams > 1, s.ep, 1.0)
+    inside = 2 * collective_s(t, ranks, near / 2, per_node=ranks)
+    outside, _ = network_rates(t, ranks, np.ones(1), s.link_bytes_per_s)
+    return np.maximum(inside, far / np.where(outside > 0, outside, np.inf))
 
 
 def stage_handover_s(t: Table, rows: Floats) -> Floats:

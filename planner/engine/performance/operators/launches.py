@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Floats, Table
+from planner.engine.performance.operators.experts import EXPERTS_S
 
 SMALL_KERNEL_S = 1.5e-6
 """A short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
@@ -21,7 +22,14 @@ def kernel_latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
     attention = np.where(new > 1, c.attention_latency_s, c.decode_latency_s)
     rounding = ROUNDED_INPUTS * t.engine.rounds_apart * (t.job.narrow_bytes > 0)
     small = (np.maximum(t.engine.kernels_per_layer - 5, 0) + rounding) * SMALL_KERNEL_S
-    return c.latency_s * (4 + 3 * (m.moe_layers / m.layers)) * on, attention * on, small * on
+    products = c.latency_s * products_of_layer(t) + m.moe_share * EXPERTS_S
+    return products * on, attention * on, small * on
+
+
+def products_of_layer(t: Table) -> Floats:
+    """Products of a layer outside its routed experts: two of attention, two of a dense MLP or of shared experts, the router."""
+    m = t.model
+    return 4 + m.moe_share * np.where(m.shared_ffn > 0, 1.0, -1.0)
 
 
 def launch_s(t: Table) -> Floats:
