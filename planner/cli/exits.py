@@ -24,10 +24,10 @@ class ExitCode(enum.IntEnum):
     """Nothing fits, or nothing was found."""
     WRONG_INPUT = 2
     """Wrong usage or input; every problem is on stderr."""
-    NOT_KEPT = 74
-    """What was to be kept is not on disk; the reason is on stderr (EX_IOERR of sysexits.h)."""
     BUG = 70
     """The program failed; the traceback is on stderr (EX_SOFTWARE of sysexits.h)."""
+    OUTPUT_LOST = 74
+    """What was to be written or kept is not there, for want of room for one; the reason is on stderr (EX_IOERR of sysexits.h)."""
     INTERRUPTED = 130
     """Ctrl+C (128 + SIGINT)."""
     PIPE_CLOSED = 141
@@ -46,7 +46,7 @@ def guarded(run: Callable[[], int]) -> int:
         return ExitCode.WRONG_INPUT
     except UserError as wrong:
         print_problems(wrong)
-        return ExitCode.NOT_KEPT if isinstance(wrong, NotKeptError) else ExitCode.WRONG_INPUT
+        return ExitCode.OUTPUT_LOST if isinstance(wrong, NotKeptError) else ExitCode.WRONG_INPUT
     except BrokenPipeError:
         _silence_stdout()
         return ExitCode.PIPE_CLOSED

@@ -235,5 +235,5 @@ def _exit_code(last: Finished | Failed) -> int:
     if last.state in WRONG_INPUT:
         return ExitCode.WRONG_INPUT
     if last.waiting:
-        return ExitCode.NOT_KEPT
+        return ExitCode.OUTPUT_LOST
     return ExitCode.ANSWERED if last.state == "finished" and last.kept else ExitCode.NOTHING_FOUND

@@ -58,7 +58,7 @@ def refresh(
         if dry_run:
             _print_changes(found)
     if any(one.state == "not kept" for one in found):
-        return ExitCode.NOT_KEPT
+        return ExitCode.OUTPUT_LOST
     return ExitCode.NOTHING_FOUND if all(one.state in {"failed", "own file"} for one in found) else ExitCode.ANSWERED
 
 
