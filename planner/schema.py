@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from planner.errors import Problem, UserError, nearest_names
+from planner.errors import Problem, UserError, nearest_names, shown
 
 S = TypeVar("S", bound=msgspec.Struct)
 MOST_FAULTS = 50
@@ -42,7 +42,7 @@ def faults(kind: type[msgspec.Struct], given: object, where: str, key: str = "")
     `key` stands before the dotted names.
     """
     if not isinstance(given, Mapping):
-        return [Problem(where, key, f"{_shown(given)} is not a table.")]
+        return [Problem(where, key, f"{shown(given)} is not a table.")]
     return list(itertools.islice(_faults_of_table(kind, given, where, key), MOST_FAULTS))
 
 
@@ -71,7 +71,7 @@ def _faults_of_value(kind: Any, value: object, where: str, key: str) -> Iterator
             yield Problem(where, key, f"{error.__cause__}.")
         else:
             near = nearest_names(value, _choices(kind)) if isinstance(value, str) else ()
-            yield Problem(where, key, f"{_shown(value)} is not accepted; it has to be {_accepted(kind)}.", near)
+            yield Problem(where, key, f"{shown(value)} is not accepted; it has to be {_accepted(kind)}.", near)
 
 
 def _faults_within(kind: Any, value: object, where: str, key: str) -> Iterator[Problem]:
@@ -125,11 +125,6 @@ def _range(bounds: msgspec.Meta | None) -> str:
     ends = (("from", bounds.ge), ("above", bounds.gt), ("to", bounds.le), ("below", bounds.lt))
     said = [f"{word} {end:,}" if isinstance(end, int) else f"{word} {end:g}" for word, end in ends if end is not None]
     return f" {' '.join(said)}{' on' if bounds.ge is not None and len(said) == 1 else ''}"
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def _join(key: str, name: str) -> str:

@@ -42,7 +42,7 @@ def app_options(command: Decorated) -> Decorated:
     takes_argument=True,
     subcommand_metavar="[PRESET | COMMAND ...]",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 74 could not be kept, 130 interrupted.",
+    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 70 a fault of the program, 74 what was to be written or kept could not be, 130 interrupted; the terminal program ended by signal N: 128 + N.",
 )
 @click.version_option(planner.__version__, prog_name="gpu-planner")
 @app_options

@@ -12,6 +12,7 @@ from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.errors import Problem, UserError
+from planner.reading import read_text
 from planner.workload.presets import Preset
 
 
@@ -58,5 +59,5 @@ def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:
     if as_json:
         print_json(_as_object(preset))
     else:
-        sys.stdout.write(preset.path.read_text(encoding="utf-8"))
+        sys.stdout.write(read_text(preset.path))
     return ExitCode.ANSWERED

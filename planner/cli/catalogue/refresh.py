@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.cli.terminal.streams import say
 from planner.units import UNKNOWN, usd_text
@@ -28,7 +28,7 @@ NAMED = 6
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0.1),
+    type=Number(0.1, 3600),
     default=60.0,
     show_default=True,
     help="Seconds that one file may take.",

@@ -14,12 +14,14 @@ from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.measurements.selection import chosen, chosen_by, fits, named
 from planner.cli.terminal.sections import print_card, print_columns, print_json
-from planner.cli.terminal.streams import say
+from planner.cli.terminal.streams import print_line, say
 from planner.durable import NotKeptError, write_out
 from planner.errors import Problem, UserError
 from planner.hardware.measurements.measurement import UNITS, Measurement
 from planner.present.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
+from planner.reading import read_file
 
+MOST_IMPORT_BYTES = 1 << 28
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -113,10 +115,8 @@ def import_measurements(invocation: Invocation, files: tuple[Path, ...]) -> int:
     read = []
     for path in files:
         try:
-            text = path.read_bytes()
+            text = read_file(path, most_bytes=MOST_IMPORT_BYTES)
             read.append((path, read_document(text, str(path), "imported", session.part_named, cpu_key(session.machine.cpu))))
-        except OSError as refused:
-            problems.append(Problem(str(path), "", f"cannot be read: {refused.strerror}."))
         except UserError as wrong:
             problems += wrong.problems
     if problems:
@@ -125,7 +125,7 @@ def import_measurements(invocation: Invocation, files: tuple[Path, ...]) -> int:
         new, result = session.store.add_all(rows, runs)
         if not result.kept:
             raise NotKeptError(Problem(str(path), "", f"{counted(new)} not taken in: {result.path} {result.reason}."))
-        print(f"{path}: {counted(new)} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else ""))
+        print_line(f"{path}: {counted(new)} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else ""))
         for one in rows:
             if one.quarantine:
                 say(f"quarantined {one.id} {one.point} of {one.device}: {one.quarantine}")

@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from planner.startup import stderr_may_fail
 from planner.text import clean, escaped_json, one_line
 
 
@@ -24,6 +25,10 @@ class CleanStream:
         """Write `text`, clean."""
         self.beneath.write(clean(text))
         return len(text)
+
+    def writelines(self, texts: Iterable[str]) -> None:
+        """Write all of `texts`, clean."""
+        self.write("".join(texts))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.beneath, name)
@@ -59,9 +64,15 @@ def beneath(stream: Any) -> Any:
     return stream.beneath if isinstance(stream, CleanStream) else stream
 
 
+def print_line(text: str) -> None:
+    """Write one line of data to stdout."""
+    print(one_line(text))
+
+
 def say(text: str) -> None:
     """Write one line of narration to stderr."""
-    print(one_line(text), file=sys.stderr, flush=True)
+    with stderr_may_fail():
+        print(one_line(text), file=sys.stderr)
 
 
 def say_passing(text: str) -> None:

@@ -48,6 +48,7 @@ class ModelColumns(Columns):
     windowed_layers: Floats
     experts: Floats
     experts_per_token: Floats
+    routed_share: Floats
     expert_ffn: Floats
     shared_ffn: Floats
     moe_layers: Floats
