@@ -136,6 +136,11 @@ class Inventory:
         recover_journals(self.state, store, self.canonical_name)
         return store
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What went wrong with the store so far; empty while nothing has asked for it."""
+        return self.store.warnings if "store" in self.__dict__ else ()
+
     def canonical_name(self, driver_name: str) -> str | None:
         """The catalogue's name of the GPU that its driver calls `driver_name`; None when it has none."""
         part = self.gpus.find_nvml(driver_name)

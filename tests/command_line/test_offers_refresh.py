@@ -210,7 +210,7 @@ def test_a_folder_that_cannot_be_written_is_said(run_planner: RunPlanner, catalo
     folder.parent.mkdir(parents=True)
     folder.write_text("a file where the folder should be")
     done = run_planner("offers", "refresh", "--fewer", "--provider", "lambda", "--source", catalogue.url)
-    assert done.returncode == 1
+    assert done.returncode == 74
     assert "cannot be written" in done.stderr
     assert "its 23 offers of 2026-05-07 stay" in done.stderr
     assert folder.read_text() == "a file where the folder should be"

@@ -49,7 +49,7 @@ def refresh(
     """Fetch today's prices from the SkyPilot catalogue.
 
     They go to offers/ of your config folder, a file a provider, and replace its shipped offers until you remove the file. A provider that cannot
-    be read keeps the offers it has. Exit code 1: none could be read.
+    be read keeps the offers it has. Exit code 1: none could be read; 74: prices that were read could not be written.
     """
     found = []
     for one in invocation.session().refresh_offers(
@@ -64,11 +64,13 @@ def refresh(
         _print_summary(found)
         if dry_run:
             _print_changes(found)
+    if any(one.state == "not kept" for one in found):
+        return ExitCode.OUTPUT_LOST
     return ExitCode.NOTHING_FOUND if all(one.state in {"failed", "own file"} for one in found) else ExitCode.ANSWERED
 
 
 def _narrated(one: Refreshed) -> Iterator[str]:
-    if one.state == "failed":
+    if one.state in {"failed", "not kept"}:
         yield f"error: {one.provider}: {one.url}: {one.detail}"
     elif one.detail:
         yield f"{one.provider}: {one.url}: {one.detail}"

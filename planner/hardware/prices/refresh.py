@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from planner.durable import WriteResult
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.prices.catalogue import CataloguedProvider, PriceCatalogue, catalogued_offers
 from planner.hardware.prices.catalogue_rows import UnusablePrices
@@ -33,7 +34,7 @@ AT_ONCE = 8
 LEAST_SHARE = 0.5
 """Of the parts that have prices now, those that new prices have to have: a file cut short is no market."""
 
-State = Literal["written", "would be written", "older", "own file", "failed"]
+State = Literal["written", "would be written", "older", "own file", "failed", "not kept"]
 
 
 class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,10 +204,11 @@ def _refreshed(
     )
     if not dry_run:
         try:
-            write_offers(path, [*read.offers, *kept], destination.gpus)
-        except (OSError, UserError) as error:
-            detail = f"{path} cannot be written: {reason_of(error)}; {_stays(in_use)}"
-            return msgspec.structs.replace(outcome, state="failed", detail=detail)
+            result = write_offers(path, [*read.offers, *kept], destination.gpus)
+        except UserError as error:
+            result = WriteResult(path, f"cannot be written: {reason_of(error)}")
+        if not result.kept:
+            return msgspec.structs.replace(outcome, state="not kept", detail=f"{path} {result.reason}; {_stays(in_use)}")
     return outcome
 
 
