@@ -12,7 +12,7 @@ from typing import Any
 
 from planner.errors import Problem, Problems, UserError, nearest_names, shown
 from planner.workload.architecture import Architecture
-from planner.workload.huggingface import experts, gemma, gpt, hybrid, llama  # noqa: F401  # each adds its families
+from planner.workload.huggingface import experts, gemma, gpt, hybrid, line, llama  # noqa: F401  # each adds its families
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
 

@@ -105,7 +105,7 @@ def qwen_experts(keys: ConfigKeys) -> dict[str, Any]:
     sparse = sum(1 for layer in range(layers) if layer not in plain and (layer + 1) % step == 0)
     return {
         "dense_layers": layers - sparse,
-        "experts": keys.size("num_experts"),
+        "experts": keys.size("num_experts", "num_local_experts"),
         "experts_per_token": keys.size("num_experts_per_tok"),
         "expert_ffn": keys.size("moe_intermediate_size"),
     }

@@ -80,29 +80,28 @@ def head_normed(sizes: dict[str, Any]) -> dict[str, Any]:
     return sizes | {"attention_norm": 2 * sizes["head_dim"]}
 
 
-def latent(keys: ConfigKeys, *, first_dense: int, shared: int) -> dict[str, Any]:
+def latent_sizes(keys: ConfigKeys, *, tied: bool = False) -> dict[str, Any]:
     """Multi-head latent attention: the cache holds one compressed vector and one rotary key a token."""
     plain, rotary = keys.size("qk_nope_head_dim"), keys.size("qk_rope_head_dim")
-    value, latent, query_rank = keys.size("v_head_dim"), keys.size("kv_lora_rank"), keys.count("q_lora_rank", absent=1536)
-    sizes = line_sizes(keys, head_dim=plain + rotary)
-    width, heads = sizes["width"], sizes["heads"]
-    biases = (query_rank + latent + rotary + width) * keys.flag("attention_bias", default=False)
-    expert_ffn = keys.size("moe_intermediate_size")
+    value, rank, query_rank = keys.size("v_head_dim"), keys.size("kv_lora_rank"), keys.count("q_lora_rank", absent=1536)
+    sizes = line_sizes(keys, tied=tied, head_dim=plain + rotary)
+    biases = (query_rank + rank + rotary + sizes["width"]) * keys.flag("attention_bias", default=False)
     return sizes | {
-        "kv_heads": heads,
+        "kv_heads": sizes["heads"],
         "head_dim": plain + rotary,
         "attention_bias": biases,
-        "attention_norm": query_rank + latent,
-        "latent_rank": latent,
+        "attention_norm": query_rank + rank,
+        "latent_rank": rank,
         "query_rank": query_rank,
         "rotary_dim": rotary,
         "value_dim": value,
-        "dense_layers": keys.count("first_k_dense_replace", absent=first_dense),
-        "experts": keys.size("n_routed_experts"),
-        "experts_per_token": keys.size("num_experts_per_tok"),
-        "expert_ffn": expert_ffn,
-        "shared_ffn": keys.count("n_shared_experts", absent=shared) * expert_ffn,
     }
+
+
+def latent(keys: ConfigKeys, *, first_dense: int, shared: int) -> dict[str, Any]:
+    """Latent attention and the experts of DeepSeek."""
+    experts = routed(keys, shared="n_shared_experts", dense=first_dense)
+    return latent_sizes(keys) | experts | {"shared_ffn": keys.count("n_shared_experts", absent=shared) * experts["expert_ffn"]}
 
 
 def routed(
