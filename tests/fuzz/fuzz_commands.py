@@ -163,7 +163,7 @@ class Commands:
 def _fault(words: list[str], code: int, said: str, told: str, took_s: float) -> str:
     """What is wrong with how a command ended; '' where nothing is."""
     faults = (
-        ("a traceback", "Traceback" in told or code not in {0, 1, 2}),
+        ("a traceback", "Traceback" in told or code not in {0, 1, 2, 74}),
         (f"{took_s:.0f} s", took_s > MOST_S),
         ("exit code 2 without words", code == 2 and not told.strip()),
         ("exit code 2 with data", code == 2 and bool(said.strip())),

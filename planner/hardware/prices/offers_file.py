@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.durable import WriteResult, refused, write_whole
+from planner.durable import NotKeptError, WriteResult, refused, write_whole
 from planner.hardware.prices.offers import Offer, offers_of_file
 
 if TYPE_CHECKING:
@@ -37,8 +37,16 @@ def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> Wri
         before = b""
     except OSError as error:
         return refused(path, error)
-    kept = write_whole(path.with_suffix(".toml.bak"), before) if before else WriteResult(path)
-    return write_whole(path, as_toml(offers), lambda fresh: offers_of_file(fresh, gpus)) if kept.kept else kept
+
+    def accept(fresh: Path) -> None:
+        offers_of_file(fresh, gpus)
+        if before:
+            write_whole(path.with_suffix(".toml.bak"), before).require()
+
+    try:
+        return write_whole(path, as_toml(offers), accept)
+    except NotKeptError as lost:
+        return WriteResult(path, lost.problems[0].message.rstrip("."))
 
 
 def as_toml(offers: Sequence[Offer]) -> str:

@@ -85,7 +85,7 @@ class ConfigKeys:
         self._problems.add(f"{self._prefix}{name}", message)
 
     def _whole(self, name: str, value: object, *, least: int) -> int:
-        most = MOST_LAYERS if "layer" in name else MOST_SIZE
+        most = MOST_LAYERS if "layers" in name.split("_") else MOST_SIZE
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             self.reject(name, f"{shown(value)} is not accepted; it has to be a whole number from {least} to {most:,}.")
             return 1
