@@ -13,7 +13,7 @@ SECOND := $(SECOND_VENV)/.aiconfigurator-$(AICONFIGURATOR)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick oracles check format shots samples accuracy second-opinion bench-planner clean
+.PHONY: help run test test-quick fuzz oracles check format shots samples accuracy second-opinion bench-planner clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ tests-together: $(DEVELOPMENT)
 
 test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen or PyTorch
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or torch or alone)"
+
+fuzz: $(DEVELOPMENT) ## Try random lines, presets and commands for MINUTES (1), with new seeds each time
+	"$(BIN)/python" tests/fuzz/run.py $(or $(MINUTES),1)
 
 oracles: $(DEVELOPMENT) ## Compute the golden values of the tests anew, which takes a minute; fails where one differs
 	"$(BIN)/python" tests/oracles/recompute.py

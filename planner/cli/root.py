@@ -12,6 +12,7 @@ import click
 
 import planner
 from planner.cli.commands import COMMANDS
+from planner.cli.completion import VARIABLE, completed, first_words
 from planner.cli.groups import DefaultGroup, did_you_mean
 from planner.cli.invocation import Invocation, OpenApp, folder_options, pass_invocation
 from planner.cli.terminal.streams import plain_streams, say
@@ -75,7 +76,7 @@ class OpenCommand(click.Command):
 
 
 @root.command("open", hidden=True, cls=OpenCommand)
-@click.argument("preset", required=False)
+@click.argument("preset", required=False, shell_complete=first_words)
 @app_options
 @folder_options
 @pass_invocation
@@ -125,6 +126,8 @@ def _on_a_terminal() -> bool:
 
 def run(open_app: OpenApp | None, argv: Sequence[str] | None) -> int:
     """Parse `argv` (the process's own when None), run the command, return its exit code."""
+    if instruction := os.environ.get(VARIABLE):
+        return completed(root, instruction)
     arguments = list(sys.argv[1:] if argv is None else argv)
     invocation = Invocation(open_app)
     try:
