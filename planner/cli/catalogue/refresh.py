@@ -33,11 +33,18 @@ NAMED = 6
     show_default=True,
     help="Seconds that one file may take.",
 )
+@click.option("--fewer", is_flag=True, help="Take prices that leave out most of the GPUs there were.")
 @click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
 @json_option
 @pass_invocation
 def refresh(
-    invocation: Invocation, providers: Sequence[str], source: str | None, timeout_s: float, dry_run: bool, as_json: bool
+    invocation: Invocation,
+    providers: Sequence[str],
+    source: str | None,
+    timeout_s: float,
+    fewer: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> int:
     """Fetch today's prices from the SkyPilot catalogue.
 
@@ -46,7 +53,7 @@ def refresh(
     """
     found = []
     for one in invocation.session().refresh_offers(
-        providers, source=source, today=dt.datetime.now(dt.UTC).date(), dry_run=dry_run, timeout_s=timeout_s
+        providers, source=source, today=dt.datetime.now(dt.UTC).date(), dry_run=dry_run, fewer=fewer, timeout_s=timeout_s
     ):
         found.append(one)
         for line in _narrated(one):

@@ -14,7 +14,7 @@ from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.measurements.selection import chosen, chosen_by, fits, named
 from planner.cli.terminal.sections import print_card, print_columns, print_json
-from planner.cli.terminal.streams import say
+from planner.cli.terminal.streams import print_line, say
 from planner.errors import Problem, UserError
 from planner.hardware.measurements.measurement import UNITS, Measurement
 from planner.present.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
@@ -129,7 +129,7 @@ def import_measurements(invocation: Invocation, files: tuple[Path, ...]) -> int:
         raise UserError(problems)
     for path, (runs, rows) in read:
         new = session.store.add_all(rows, runs)
-        print(f"{path}: {counted(new)} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else ""))
+        print_line(f"{path}: {counted(new)} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else ""))
         for one in rows:
             if one.quarantine:
                 say(f"quarantined {one.id} {one.point} of {one.device}: {one.quarantine}")

@@ -17,6 +17,7 @@ from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.present.command_line import PlanCommand
+from planner.text import one_line
 from planner.workload.tasks import Workload
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _print_for_people(found: Plan, command: PlanCommand) -> None:
     from planner.present.time import time_section
 
     out = listing.console()
-    out.print(Text(" · ".join(heading(found)), style="bold"))
+    out.print(Text(one_line(" · ".join(heading(found))), style="bold"))
     print_plan(found, out)
     for row in found.rows:
         if row.memory_detail is not None:

@@ -11,7 +11,7 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, Number, folder_options, json_option, pass_invocation
-from planner.cli.terminal.streams import say
+from planner.cli.terminal.streams import print_line, say
 from planner.cli.watch.readings import Readings
 from planner.cli.watch.source import Origin
 from planner.errors import Problem, UserError
@@ -109,7 +109,7 @@ def rightsize(
     from planner.present.advice import advice_sections
 
     if badge:
-        print(f"[{badge}]")
+        print_line(f"[{badge}]")
     print_sections(advice_sections(advice), console())
     return ExitCode.ANSWERED
 

@@ -64,6 +64,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         narrow_bytes=DTYPE_BYTES[dtype] if dtype in {"fp8", "int8", "fp4"} else 0.0,
         eager_attention=float(eager),
         compiled=float(bool(compiled)),
+        expert_imbalance=workload.expert_imbalance or 0.0,
         memory_fraction=memory_fraction,
         headroom=headroom if given_headroom is None else given_headroom,
         engine=engine,

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 AT_ONCE = 8
 """How many files are fetched at once."""
 
+LEAST_SHARE = 0.5
+"""Of the parts that have prices now, those that new prices have to have: a file cut short is no market."""
+
 State = Literal["written", "would be written", "older", "own file", "failed"]
 
 
@@ -64,6 +67,8 @@ class OfferFolder:
     """The offers in use: shipped ones, or the user's in their place."""
     folder: Path
     gpus: GpuCatalogue
+    fewer: bool = False
+    """Whether prices that leave out most parts are taken all the same."""
 
 
 def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[CataloguedProvider, ...]:
@@ -188,6 +193,8 @@ def _refreshed(
             outcome, state="own file", detail=f"{path} is your own and stays; move it away to use the catalogue's"
         )
     kept = _other_tiers(provider, destination.shipped, read.offers)
+    if not destination.fewer and (missing := _missing(in_use, [*read.offers, *kept])):
+        return msgspec.structs.replace(outcome, detail=f"{missing}; --fewer takes it all the same; {_stays(in_use)}")
     outcome = msgspec.structs.replace(
         outcome,
         state="would be written" if dry_run else "written",
@@ -207,6 +214,14 @@ def _date_text(provider: CataloguedProvider, fetched: Fetched, today: dt.date) -
     if fetched.modified:
         return f"last changed {fetched.modified}, read {today}"
     return f"read {today}" + ("; kept by hand there, its own date is not stated" if provider.kept_by_hand else "")
+
+
+def _missing(in_use: Iterable[Offer], new: Iterable[Offer]) -> str:
+    """What `new` offers lack to stand for the market that `in_use` shows; empty where they do."""
+    before, now = {offer.gpu for offer in in_use}, {offer.gpu for offer in new}
+    if len(before & now) >= LEAST_SHARE * len(before):
+        return ""
+    return f"has offers of {len(before & now)} of the {len(before)} GPUs there are prices of, which looks like part of a file"
 
 
 def _stays(in_use: Sequence[Offer]) -> str:

@@ -66,6 +66,10 @@ class ConfigKeys:
             return default
         return value
 
+    def value(self, name: str) -> object:
+        """What the config has under `name`; None where it has nothing."""
+        return self._config.get(name)
+
     def items(self, name: str) -> list[Any]:
         """A list; empty when absent."""
         value = self._config.get(name)
