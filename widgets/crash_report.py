@@ -9,13 +9,18 @@ from pathlib import Path
 from textual.content import Content
 from textual.widgets import Static
 
+from planner.text import clean
 from widgets.base_app import BaseApp
 from widgets.state_files import LAST_FAULT, state_folder
 
 
 def told(fault: BaseException, state: Path | None) -> str:
     """What is said after a fault that ended the program."""
-    return f"{''.join(traceback.format_exception(fault))}gpu-planner broke, which is a fault of its own{_kept(fault, state)}\n"
+    return f"{_trace(fault)}gpu-planner broke, which is a fault of its own{_kept(fault, state)}\n"
+
+
+def _trace(fault: BaseException) -> str:
+    return clean("".join(traceback.format_exception(fault)))
 
 
 def _kept(fault: BaseException, state: Path | None) -> str:
@@ -24,7 +29,7 @@ def _kept(fault: BaseException, state: Path | None) -> str:
 
     with contextlib.suppress(OSError):
         path = state_folder(state) / LAST_FAULT
-        write_whole(path, "".join(traceback.format_exception(fault)))
+        write_whole(path, _trace(fault))
         return f"\nDetails: {path}"
     return ""
 
