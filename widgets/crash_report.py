@@ -8,20 +8,25 @@ from pathlib import Path
 from textual.content import Content
 from textual.widgets import Static
 
+from planner.text import clean
 from widgets.base_app import BaseApp
 from widgets.state_files import LAST_FAULT, state_folder
 
 
 def told(fault: BaseException, state: Path | None) -> str:
     """What is said after a fault that ended the program."""
-    return f"{''.join(traceback.format_exception(fault))}gpu-planner broke, which is a fault of its own{_kept(fault, state)}\n"
+    return f"{_trace(fault)}gpu-planner broke, which is a fault of its own{_kept(fault, state)}\n"
+
+
+def _trace(fault: BaseException) -> str:
+    return clean("".join(traceback.format_exception(fault)))
 
 
 def _kept(fault: BaseException, state: Path | None) -> str:
     """Write the trace into the state folder; where it is, for the end of a message."""
     from planner.durable import write_whole
 
-    result = write_whole(state_folder(state) / LAST_FAULT, "".join(traceback.format_exception(fault)))
+    result = write_whole(state_folder(state) / LAST_FAULT, _trace(fault))
     return f"\nDetails: {result.path}" if result.kept else ""
 
 

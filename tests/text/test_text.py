@@ -6,6 +6,7 @@ import io
 import json
 import sys
 import unicodedata
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -24,6 +25,8 @@ from planner.present.cells import Code, Paragraph, Part, Points, Section, text_t
 from planner.present.files.csv_text import csv_text
 from planner.present.files.document import as_markdown
 from planner.text import clean, escaped_json, one_line
+from widgets.crash_report import told
+from widgets.state_files import LAST_FAULT
 
 EVERY = "".join(map(chr, range(sys.maxunicode + 1)))
 JOINERS = "\u200c\u200d"
@@ -90,6 +93,12 @@ def test_the_gate_lets_the_programs_own_signs_through_alone(monkeypatch: pytest.
     assert set(err.replace("\r\x1b[K", "", 1)) & set("\x1b\x07\r") == set()
     assert json.loads(out.splitlines()[3]) == MARKER
     assert out.count("[red]") == 4, "no markup"
+
+
+def test_the_trace_of_a_fault_is_clean(tmp_path: Path) -> None:
+    text = told(ValueError(MARKER), tmp_path)
+    assert clean(text) == text
+    assert "[red]" in (tmp_path / LAST_FAULT).read_text()
 
 
 @pytest.mark.parametrize("sign", "=+-@＝\t\r")
