@@ -6,6 +6,7 @@
 - The thread that writes ends with the first error, after which the program waits for it for ever: a terminal that hung up.
 - `dismiss` of a screen that is dismissed already takes the next one off, or fails where there is none (as in #2575, #4884): keys and
   clicks typed ahead of a palette that closes. The palette then runs its command twice.
+- A worker of the palette fails where the palette is taken off before it is laid out: the program was left at once.
 - A page up or down in a list that has not been laid out, or whose lines are gone, fails on a line that is not there.
 - SIGCONT without a SIGTSTP before it takes the terminal a second time, and what is given back at the end is its raw mode.
 - A fault exits with 1 and shows the local variables of every frame.
@@ -33,6 +34,7 @@ from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
 from textual.widgets import OptionList
+from textual.worker import WorkerFailed
 
 TICK_S = 0.1
 """How often the parser looks whether an escape was a key of its own."""
@@ -63,6 +65,8 @@ class MendedApp(App[None]):
         return True
 
     def _handle_exception(self, error: Exception) -> None:
+        if self._exit and isinstance(error, WorkerFailed):
+            return
         self.fault = self.fault or error
         super()._handle_exception(error)
         self._return_code = CRASHED
