@@ -13,7 +13,7 @@ SECOND := $(SECOND_VENV)/.aiconfigurator-$(AICONFIGURATOR)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick oracles check format shots samples accuracy second-opinion bench-planner clean
+.PHONY: help run test test-quick oracles check format shots samples accuracy second-opinion bench-planner soak clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ second-opinion: $(DEVELOPMENT) $(SECOND) ## Write docs/second-opinion.md: aiconf
 
 bench-planner: $(DEVELOPMENT) ## Time the planner itself: start, plan, re-rank, estimate
 	"$(BIN)/python" scripts/bench_planner.py
+
+soak: $(DEVELOPMENT) ## Eight hours of use in some ten minutes (SHARE=0.1: a tenth): memory, handles and threads have to stay flat
+	"$(BIN)/python" scripts/soak.py $(SHARE)
 
 clean: ## Remove the environment, caches and build output
 	rm -rf $(VENV) $(SECOND_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage snapshot_report.html
