@@ -19,7 +19,7 @@ SUPPLY := $(SUPPLY_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick fuzz oracles check format shots samples accuracy second-opinion bench-planner lock audit sbom clean
+.PHONY: help run test test-quick fuzz oracles check format shots samples accuracy second-opinion bench-planner lock audit sbom soak clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,9 @@ sbom: $(DEVELOPMENT) $(SUPPLY) ## Build the wheel, and list what an installation
 	build/sbom/bin/python -m pip install --quiet --disable-pip-version-check dist/gpu_planner-*.whl
 	build/sbom/bin/python -m pip uninstall --quiet --yes pip setuptools
 	"$(SUPPLY_VENV)/bin/cyclonedx-py" environment --pyproject pyproject.toml --output-reproducible --output-file dist/sbom.json build/sbom
+
+soak: $(DEVELOPMENT) ## Eight hours of use in some ten minutes (SHARE=0.1: a tenth): memory, handles and threads have to stay flat
+	"$(BIN)/python" scripts/soak.py $(SHARE)
 
 clean: ## Remove the environment, caches and build output
 	rm -rf $(VENV) $(SECOND_VENV) $(SUPPLY_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage snapshot_report.html

@@ -6,6 +6,7 @@
 - The thread that writes ends with the first error, after which the program waits for it for ever: a terminal that hung up.
 - `dismiss` of a screen that is dismissed already takes the next one off, or fails where there is none (as in #2575, #4884): keys and
   clicks typed ahead of a palette that closes. The palette then runs its command twice.
+- A screen that was opened as the program is left is mounted without its widgets, and what looks for them fails.
 - A page up or down in a list that has not been laid out, or whose lines are gone, fails on a line that is not there.
 - SIGCONT without a SIGTSTP before it takes the terminal a second time, and what is given back at the end is its raw mode.
 - A fault exits with 1 and shows the local variables of every frame.
@@ -24,21 +25,25 @@ from types import SimpleNamespace
 from typing import Any
 
 from textual._xterm_parser import XTermParser
-from textual.app import App
+from textual.app import App, ScreenStackError
 from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette
+from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
 from textual.widgets import OptionList
+from textual.worker import WorkerFailed
 
 TICK_S = 0.1
 """How often the parser looks whether an escape was a key of its own."""
 MOST_BYTES = 4096
 CRASHED = 70
 """Exit code after a fault of the program itself (EX_SOFTWARE of sysexits.h)."""
+GONE = (WorkerFailed, NoMatches, ScreenStackError)
+"""What looking for widgets and screens raises that are gone."""
 HUNG_UP = 128 + signal.SIGHUP
 
 
@@ -63,6 +68,8 @@ class MendedApp(App[None]):
         return True
 
     def _handle_exception(self, error: Exception) -> None:
+        if self._exit and isinstance(error, GONE):
+            return
         self.fault = self.fault or error
         super()._handle_exception(error)
         self._return_code = CRASHED

@@ -1,0 +1,132 @@
+"""The terminal is given back, with the exit code that is documented: signals at every phase of the program, on real terminals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from screen_copies import Copies, Copy
+
+pytestmark = [pytest.mark.process, pytest.mark.pty]
+PAINTED, ENTERED = b"Cheapest that meets", b"\x1b[?1049h"
+SIGNALS = ("TERM", "HUP", "QUIT", "INT", "USR1", "TERM TERM", "STOP CONT TERM", "TSTP CONT HUP")
+PHASES: dict[str, tuple[bytes, bytes]] = {
+    "entered": (ENTERED, b""),
+    "painted": (PAINTED, b""),
+    "row": (PAINTED, b"jj"),
+    "filter": (PAINTED, b"/h1"),
+    "form": (PAINTED, b"w"),
+    "palette": (PAINTED, b"\x10"),
+    "palette, typed": (PAINTED, b"\x10zz\x1b[6~"),
+    "why": (PAINTED, b"\r"),
+    "help": (PAINTED, b"?"),
+    "memory": (PAINTED, b"M"),
+    "theme": (PAINTED, b"t"),
+    "leaving": (PAINTED, b"?\x1b"),
+}
+"""What has been written, and what is typed then."""
+
+
+@pytest.fixture(scope="module")
+def copies() -> Iterator[Copies]:
+    with Copies() as found:
+        yield found
+
+
+def wait(cases: list[Copy], until: Callable[[Copy], object], within_s: float = 30.0) -> None:
+    """Read from all terminals until `until` holds of each."""
+    end_s = time.monotonic() + within_s
+    while time.monotonic() < end_s and not all(until(one) for one in cases):
+        for one in cases:
+            one.read(within_s=0.01)
+
+
+def pause(cases: list[Copy], seconds: float) -> None:
+    """Read from all terminals for that long."""
+    end_s = time.monotonic() + seconds
+    wait(cases, lambda _: time.monotonic() > end_s)
+
+
+def number_of(name: str) -> int:
+    return int(signal.Signals[f"SIG{name}"])
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, phase: str) -> None:
+    painted, keys = PHASES[phase]
+    cases = {names: Copy(copies, tmp_path / names.replace(" ", "-")) for names in SIGNALS}
+    every = list(cases.values())
+    try:
+        wait(every, lambda one: painted in one.written)
+        for one in every:
+            one.type(keys)
+        for step in range(3):
+            for names, one in cases.items():
+                parts = names.split()
+                if step < len(parts) and one.code is None:
+                    os.kill(one.pid, number_of(parts[step]))
+            if step < 2:
+                pause(every, 0.15)
+        wait(every, lambda one: one.code is not None)
+        found = {names: (one.code, one.given_back()) for names, one in cases.items()}
+        assert found == {names: (128 + number_of(names.rpartition(" ")[2]), "") for names in SIGNALS}
+    finally:
+        for one in every:
+            one.close()
+
+
+@pytest.mark.parametrize("mode", ["plain", "nohup"])
+def test_a_terminal_that_goes_away_ends_the_program(copies: Copies, tmp_path: Path, mode: str) -> None:
+    one = Copy(copies, tmp_path / mode, mode)
+    wait([one], lambda one: PAINTED in one.written)
+    one.hang_up()
+    wait([one], lambda one: one.code is not None)
+    assert one.code == 128 + signal.SIGHUP
+
+
+TYPED: dict[str, tuple[bytes, int]] = {
+    "no UTF-8": (b"\xff\xe4\xc3q", 0),
+    "NULs": (b"\x00" * 10 + b"q", 0),
+    "a click far outside": (b"\x1b[<0;9999;9999M\x1b[<0;9999;9999mq", 0),
+    "a number of 5,000 digits": (b"\x1b[" + b"9" * 5000 + b";1Rq\x1b\x1bq", 0),
+    "a large paste": (b"\x1b[200~" + b"x" * 100_000 + b"\x1b[201~q", 0),
+    "a palette clicked twice": (b"\x10|\x1b[<0;60;9M\x1b[<0;60;9m\x1b[<0;60;9M\x1b[<0;60;9m|\x1b\x1b|q|q", 0),
+    "a palette left twice": (b"\x10|\x1b[<0;3;38M\x1b[<0;3;38m\x1b[<0;3;38M\x1b[<0;3;38m|q|q", 0),
+    "a palette entered twice": (b"\x10|\x1b[B|\r\r|\x1b|\x1b|q|q", 0),
+    "a page in an empty list": (b"\x10zzzz\x1b[6~|\x1b[6~\x1b[5~|\x1b|q|q", 0),
+}
+
+
+def test_whatever_is_typed_the_program_lives_and_leaves(copies: Copies, tmp_path: Path) -> None:
+    cases = {name: Copy(copies, tmp_path / str(number)) for number, name in enumerate(TYPED)}
+    every = list(cases.values())
+    wait(every, lambda one: PAINTED in one.written)
+    parts = {name: TYPED[name][0].split(b"|") for name in TYPED}
+    for step in range(max(map(len, parts.values()))):
+        for name, one in cases.items():
+            if step < len(parts[name]) and one.code is None:
+                one.type(parts[name][step])
+        pause(every, 0.6)
+    for one in every:
+        if one.code is None:
+            os.kill(one.pid, signal.SIGTERM)
+    wait(every, lambda one: one.code is not None)
+    found = {name: (one.code in {0, 143}, one.given_back(), b"Traceback" in one.written) for name, one in cases.items()}
+    for one in every:
+        one.close()
+    assert found == dict.fromkeys(TYPED, (True, "", False))
+
+
+def test_a_fault_in_an_action_exits_with_70_and_is_written_down(copies: Copies, tmp_path: Path) -> None:
+    one = Copy(copies, tmp_path / "crash", "crash")
+    wait([one], lambda one: PAINTED in one.written)
+    one.type(b"?")
+    wait([one], lambda one: one.code is not None)
+    assert (one.code, one.given_back()) == (70, "")
+    assert b"RuntimeError: an action broke" in one.written.partition(b"\x1b[?1049l")[2]
+    assert "an action broke" in (tmp_path / "crash" / "state" / "last-fault.txt").read_text()
+    one.close()
