@@ -89,6 +89,7 @@ def _phases(model: ModelPasses, draft: ModelPasses | None, batch: Batch, launch_
 
 
 def _flop_per_token(t: Table, batch: Batch) -> Floats:
-    """2·N and causal attention; one output token carries its share of the prompt."""
-    m = t.model
-    return 2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, batch.context)
+    """2·N and causal attention: of a token that is generated, or of one of a prompt that is only read."""
+    m, j = t.model, t.job
+    context = np.where(j.output_tokens > 1, batch.context, (j.input_tokens + j.prefix_tokens) / 2)
+    return 2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, context)
