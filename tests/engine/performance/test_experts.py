@@ -51,7 +51,9 @@ def test_experts_are_divided_with_tensor_parallelism_and_beyond_it() -> None:
     ("plain", "change", "slower"),
     [
         pytest.param(MIXTRAL | {"ep": 8}, {"link": 5e9}, ">", id="tokens sent to experts over a slow link"),
-        pytest.param(MIXTRAL | {"gpus": 64, "dp": 64, "ep": 8}, {"gpus_per_node": 4, "fabric": "ethernet"}, ">", id="experts in other nodes"),
+        pytest.param(
+            MIXTRAL | {"gpus": 64, "dp": 64, "ep": 8}, {"gpus_per_node": 4, "fabric": "ethernet"}, ">", id="experts in other nodes"
+        ),
         pytest.param(
             {"model": "llama-3.1-70b", "gpu": "H100", "task": "prefill", "input_tokens": 100_000, "gpus": 8, "tp": 1, "cp": 8},
             {"link": 4e8},
