@@ -49,16 +49,17 @@ def served(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows]:
     """The rows of `e` simulated at the fewest replicas that meet `targets`, else where they come closest, and their numbers."""
     replica = _Replica(e, iteration_time(e.table), batching_rules(e.table, _most_sequences(e)), targets.burst)
     begin, too_few, hopeless = _screened(replica, targets)
-    row, replicas = _options(begin, NEARBY)
+    streams = np.broadcast_to(e.table.layout.expert_streams, e.table.rows)
+    row, replicas = _options(begin, NEARBY, streams)
     possible = replicas > too_few[row]
     row, replicas = row[possible], replicas[possible]
     summary = _simulated(replica, row, replicas)
     for turn in range(1 + MOST_HALVINGS):
         over = _overshoot(summary, targets)
-        more, further = _between(row, replicas, over, too_few)
+        more, further = _between(row, replicas, over, too_few, streams)
         missing = np.array(sorted(set(np.flatnonzero(~hopeless).tolist()) - set(row[over <= 1].tolist())), dtype=np.int64)
         if turn == 0 and missing.size:
-            index, dearer = _options(begin[missing], FURTHER)
+            index, dearer = _options(begin[missing], FURTHER, streams[missing])
             more, further = np.concatenate([more, missing[index]]), np.concatenate([further, dearer])
         if not more.size:
             break
@@ -103,7 +104,7 @@ def _screened(replica: _Replica, targets: Targets) -> tuple[Floats, Floats, Flag
     return begin, np.where(hopeless, 0.0, np.minimum(too_few, begin - 1)), hopeless
 
 
-def _between(row: Rows, replicas: Floats, over: Floats, too_few: Floats) -> tuple[Rows, Floats]:
+def _between(row: Rows, replicas: Floats, over: Floats, too_few: Floats, streams: Floats) -> tuple[Rows, Floats]:
     """(row, replicas) still to try: between the fewest that are enough and the most below them that are not, unless they are close."""
     rows, numbers = list[int](), list[float]()
     for one in sorted(set(row[over <= 1].tolist())):
@@ -113,18 +114,20 @@ def _between(row: Rows, replicas: Floats, over: Floats, too_few: Floats) -> tupl
         if enough - short <= max(1.0, CLOSE * enough):
             continue
         tried = {float(np.floor(short + (enough - short) * share)) for share in (0.5, 0.75)} | {enough - 1}
+        tried = {float(number) for number in np.ceil(np.array(sorted(tried)) / streams[one]) * streams[one]} - {enough}
         for number in sorted(tried - {short, 0.0}):
             rows.append(int(one))
             numbers.append(number)
     return np.array(rows, dtype=np.int64), np.array(numbers)
 
 
-def _options(begin: Floats, multiples: Sequence[float]) -> tuple[Rows, Floats]:
-    """(row, replicas) of every different number to try around `begin` [rows], fewest first within a row."""
+def _options(begin: Floats, multiples: Sequence[float], streams: Floats) -> tuple[Rows, Floats]:
+    """(row, replicas) of every different number to try around `begin` [rows], fewest first within a row: whole groups that share experts."""
     tried = np.maximum(1.0, np.round(begin[:, None] * np.array(multiples)))
     if multiples is NEARBY:
         beside = np.maximum(1.0, begin[:, None] + np.array([-1.0, 0.0, 1.0]))
         tried = np.where(begin[:, None] <= FEW_REPLICAS, beside, tried)
+    tried = np.ceil(tried / streams[:, None]) * streams[:, None]
     tried.sort(axis=1)
     fresh = np.ones(tried.shape, dtype=bool)
     fresh[:, 1:] = tried[:, 1:] != tried[:, :-1]

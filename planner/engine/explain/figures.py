@@ -15,6 +15,8 @@ from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import Latency
 from planner.engine.performance.training import StepColumns
 
+FROZEN_SHARE = 2 / 3
+"""Share of the model FLOPs that a step does whose weights are frozen: their gradients are left out. The rest bounds a range by the data sheet."""
 ENERGY_FACTOR = 1.3
 """Half width of the power a GPU draws beside the range of its time, as a factor. An assumption."""
 CLASS_WORDS = {
@@ -50,15 +52,20 @@ def train_figures(row: Row, step: StepColumns, layout: LayoutAnswer) -> dict[str
     """The fields of an answer that training has."""
     figure, chip = _Range.of(row), row.chip
     seconds, tokens, flop = row(step.step_s), row(step.tokens), row(step.model_flop)
-    rate = tokens / seconds
+    rate, most_flop_per_s = tokens / seconds, chip.peak_flop_per_s * layout.gpus
+    fast = max(1.0, min(figure.factor, seconds * most_flop_per_s / (flop * (FROZEN_SHARE if row.job.adapters else 1.0))))
+
+    def at_most(value: float) -> Figure:
+        return Figure(value, value / figure.factor, value * fast, figure.basis)
+
     by_class = _by_class(row, step)
     return {
         "bottleneck": _bottleneck(by_class, row(step.compute_bound)),
         "flop_per_token": flop / tokens,
-        "step_s": figure(seconds),
-        "tokens_per_s": figure(rate),
-        "tokens_per_s_per_gpu": figure(rate / layout.gpus),
-        "mfu": figure(flop / seconds / (chip.peak_flop_per_s * layout.gpus)),
+        "step_s": Figure(seconds, seconds / fast, seconds * figure.factor, figure.basis),
+        "tokens_per_s": at_most(rate),
+        "tokens_per_s_per_gpu": at_most(rate / layout.gpus),
+        "mfu": at_most(flop / seconds / most_flop_per_s),
         "energy_j_per_token": _energy(row, layout, rate, figure),
         "seconds_by_class": by_class,
     }

@@ -31,6 +31,7 @@ def companion_numbers(workload: Workload, models: Models, problems: Problems) ->
         "trained_beside": trained,
         "draft_cached": cached,
         "adapter_bytes": _adapter_bytes(workload, models.main, problems),
+        "served_adapters": 0.0 if workload.lora is None or trains(workload.task) else float(workload.adapters or 1),
     }
 
 

@@ -76,7 +76,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
     per_micro = busy + exposed_host
-    bubble = (s.pp - 1) / np.maximum(s.virtual_stages, 1) * per_micro
+    bubble = _idle(s.pp, np.maximum(s.virtual_stages, 1.0), count) * per_micro
     by_class = {name: value * count for name, value in device.items()}
     stage = stage_parameters(t)
     trained = _trained(t, stage)
@@ -111,18 +111,21 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
 def _hidden_exchange(t: Table, tokens: Floats, one: Pass) -> Floats:
     """Seconds of a forward pass in which tokens travel to experts in other nodes beside the computation of another micro batch.
 
-    DualPipe (arXiv:2412.19437, 3.2.1) and Megatron's overlap of the exchange do so over the network; over NVLink nothing is hidden.
+    DualPipe (arXiv:2412.19437, 3.2.1) and Megatron's overlap of the exchange do so over the network, which then takes no less than links would; what those take is not hidden.
     """
     s = t.layout
-    exchange = t.model.layers / s.pp * t.model.moe_share * expert_exchange_s(t, tokens)
-    hidden = np.minimum(0.9 * exchange, OVERLAP * (one.device - one.communication))
-    return np.where(s.ep > s.gpus_per_node, hidden, 0.0)
+    over_links, exchange = (t.model.layers / s.pp * t.model.moe_share * seconds for seconds in expert_exchange_s(t, tokens))
+    return np.minimum(exchange - over_links, OVERLAP * (one.device - one.communication))
 
 
 def _fullest_stage(t: Table) -> Floats:
-    """Layers of the stage that the others wait for, over their mean: whole ones, of virtual stages each."""
-    stages = t.layout.pp * np.maximum(1.0, t.layout.virtual_stages)
-    return np.maximum(1.0, np.ceil(t.model.layers / stages) * stages / t.model.layers)
+    """Layers of the stage that the others wait for, over their mean."""
+    return np.ceil(t.model.layers / t.layout.pp) * t.layout.pp / t.model.layers
+
+
+def _idle(stages: Floats, virtual: Floats, count: Floats) -> Floats:
+    """Micro batches that a stage could compute while it waits: (p - 1)/v of p stages, and one for each that is missing to p in every round."""
+    return np.maximum(count, stages) * (1 - 1 / virtual) + (count + stages - 1) / virtual - count
 
 
 def _pass(t: Table) -> Pass:
@@ -194,17 +197,19 @@ def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
 def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, compute_s: Floats) -> Floats:
     """Exposed seconds of data-parallel traffic over n ranks beside `compute_s` of `count` micro batches.
 
-    Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 and 2 have a reduce-scatter and an
-    all-gather of the same volume; the all-gather waits for the update and hides behind nothing. ZeRO 3 gathers the 16-bit weights
-    twice and scatters the gradients once in every micro batch.
+    Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 and 2 scatter the gradients and gather the
+    updated weights once, beside the last backward and the next forward pass. ZeRO 3 gathers the weights twice and scatters the gradients
+    once in every micro batch, so that it is never faster.
     """
     j, s = t.job, t.layout
     ranks = s.dp * s.cp
     per_node = np.clip(s.gpus_per_node / np.maximum(s.tp, 1), 1, np.maximum(ranks, 1))
     ring = (ranks - 1) / np.maximum(ranks, 1)
-    once = 2 * ring * trained * np.where(j.gradient_bytes > 0, np.minimum(j.gradient_bytes, 4.0), 0.0)
-    gathered = count * ring * (2 * (stage.linear * j.linear_bytes + stage.other * j.other_bytes) + 2 * trained)
-    volume = np.where(s.zero >= 3, gathered, once)
+    weights = stage.linear * j.linear_bytes + stage.other * j.other_bytes
+    gradients = trained * np.minimum(j.gradient_bytes, 4.0)
+    updated = np.where(j.adapters > 0, gradients, weights) * (j.gradient_bytes > 0)
+    once = gradients + np.where(s.zero >= 1, updated, gradients)
+    volume = ring * np.where(s.zero >= 3, count * (2 * weights + gradients), once)
     routed = np.where(j.adapters > 0, 0.0, experts_held(t) / np.maximum(stage.linear + stage.other, 1.0)) * (s.expert_streams > 1)
     copies = np.maximum(1.0, ranks / s.expert_streams)
     nearby = np.clip(s.gpus_per_node / s.expert_gpus, 1, copies)
@@ -212,10 +217,8 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
     seconds = collective_s(t, ranks, volume * (1 - routed), per_node=per_node) + collective_s(
         t, copies, of_experts, per_node=nearby
     )
-    beside = np.where(s.zero >= 3, compute_s, compute_s / np.maximum(count, 1) * 2 / 3)
-    after = np.where((s.zero == 1) | (s.zero == 2), 0.5, 0.0)
-    during = seconds * (1 - after)
-    left: Floats = np.maximum(0.1 * during, during - OVERLAP * beside) + seconds * after
+    beside = np.where(s.zero >= 3, compute_s, compute_s / np.maximum(count, 1))
+    left: Floats = np.maximum(0.1 * seconds, seconds - OVERLAP * beside)
     return left
 
 

@@ -43,6 +43,8 @@ class JobNumbers(StoredWeights[N]):
     """Elements of keys and values per token in draft models, all their layers."""
     adapter_bytes: N = default(0.0)
     """Adapters loaded for serving."""
+    served_adapters: N = default(0.0)
+    """How many."""
     draft_tokens: N = default(0.0)
     """Tokens a draft model proposes for each pass of the model; 0: no draft is timed."""
     acceptance: N = default(0.0)

@@ -63,7 +63,8 @@ def with_replicas(e: Evaluated, workload: Workload) -> Evaluated:
     if not needed:
         return e
     layout = e.table.layout
-    replicas = np.where(e.memory.fits, np.maximum(1.0, np.ceil(needed / e.serve.requests_per_s)), 1.0)
+    groups = np.where(e.memory.fits, np.maximum(1.0, np.ceil(needed / e.serve.requests_per_s / layout.expert_streams)), 1.0)
+    replicas = groups * layout.expert_streams
     return e.with_layout(replace(layout, dp=replicas, gpus=layout.tp * layout.pp * replicas))
 
 

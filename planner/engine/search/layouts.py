@@ -29,6 +29,10 @@ MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 IN_FLIGHT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 LARGE_MODEL_PARAMETERS = 10e9
 """Model size below which a pipeline over nodes is not worth its bubble, and above which a few sequences fill the device."""
+SHARED_SEQUENCE = 4096
+"""Tokens below which a rank's part of a sequence is not made smaller."""
+MOST_EXPERT_PARALLEL = 64
+MOST_VIRTUAL = 8
 LARGEST_MEMORY_BYTES = 300e9
 """Bytes that no part of the catalogue has: counts whose share of the state is larger are left out."""
 
@@ -61,17 +65,14 @@ class Layouts:
         return replace(layout, **placed)
 
     def pass_group(self, node_index: Rows, layout_index: Rows) -> Rows:
-        """A number of each row that is the same where node type, tensor and pipeline degree and micro batch are."""
+        """A number of each row that is the same where node type, micro batch and all degrees but dp and virtual stages are."""
         d = self.distinct
-        pairs, pair = np.unique(d.tp * (1 + d.pp.max(initial=0)) + d.pp, return_inverse=True)
-        sizes, size = np.unique(d.micro_batch, return_inverse=True)
-        group: Rows = pair * sizes.size + size
-        return node_index * (pairs.size * sizes.size) + group[layout_index]
+        _, group = np.unique(np.stack((d.tp, d.pp, d.cp, d.ep, d.micro_batch)), axis=1, return_inverse=True)
+        numbers: Rows = node_index * (1 + group.max(initial=0)) + group.reshape(-1)[layout_index]
+        return numbers
 
 
 _NAMES = tuple(item.name for item in fields(LayoutColumns))
-_ONE = {"cp", "ep", "virtual_stages"}
-"""Columns that are 1 in all layouts."""
 
 
 class _Spread(NamedTuple):
@@ -84,6 +85,9 @@ class _Spread(NamedTuple):
     dp: float = 1
     shard: float = 1
     sequences: float = 1
+    cp: float = 1
+    ep: float = 1
+    virtual_stages: float = 1
 
 
 _CHOSEN = ("zero", "checkpointing", "micro_batch")
@@ -109,8 +113,8 @@ class _Catalogue:
         self.job = job
         self.count = 0
         self.numbers: dict[_Spread, Rows] = {}
-        self.choices: dict[float, Floats] = {}
-        """dp -> rows of `_CHOSEN`."""
+        self.choices: dict[tuple[float, float, bool], Floats] = {}
+        """dp, cp and whether it is a pipeline -> rows of `_CHOSEN`."""
         self.known: dict[tuple[int, int, bool], Rows] = {}
 
     def among(self, per_node: int, most: int, *, several: bool) -> Rows:
@@ -123,17 +127,21 @@ class _Catalogue:
 
     def _numbered(self, spread: _Spread) -> Rows:
         if spread not in self.numbers:
-            if spread.dp not in self.choices:
-                self.choices[spread.dp] = _choices(self.job, spread.dp)
-            begin, self.count = self.count, self.count + len(self.choices[spread.dp])
+            begin, self.count = self.count, self.count + len(self._choices_of(spread))
             self.numbers[spread] = np.arange(begin, self.count)
         return self.numbers[spread]
 
+    def _choices_of(self, spread: _Spread) -> Floats:
+        key = spread.dp, spread.cp, spread.pp > 1
+        if key not in self.choices:
+            self.choices[key] = _choices(self.job, spread)
+        return self.choices[key]
+
     def columns(self) -> LayoutColumns:
         """The columns of all of them."""
-        chosen = [self.choices[spread.dp] for spread in self.numbers]
+        chosen = [self._choices_of(spread) for spread in self.numbers]
         spreads = np.repeat(np.array([*self.numbers], dtype=np.float64).T, [len(rows) for rows in chosen], axis=1)
-        columns = {name: np.full(self.count, 1.0 if name in _ONE else 0.0) for name in _NAMES}
+        columns = {name: np.zeros(self.count) for name in _NAMES}
         columns |= zip(_Spread._fields, spreads, strict=True)
         columns |= zip(_CHOSEN, np.concatenate(chosen).T.copy(), strict=True)
         return LayoutColumns(**columns)
@@ -178,27 +186,55 @@ def _training(job: Job, per_node: int, most: int) -> Iterator[_Spread]:
     pipelines = PIPELINES if a.total > LARGE_MODEL_PARAMETERS and not job.adapters else (1,)
     for gpus, inside in _counts(job, per_node, most):
         for tp, pp in product(_tensor_degrees(job, inside), pipelines):
-            dp = gpus // (tp * pp)
-            if dp < 1 or dp * tp * pp != gpus or pp > a.layers or (pp > 1 and gpus <= inside):
+            ranks = gpus // (tp * pp)
+            if ranks < 1 or ranks * tp * pp != gpus or pp > a.layers or (pp > 1 and gpus <= inside):
                 continue
-            shard = min(dp, inside) if job.workload.sharding == "hsdp" else dp
-            yield _Spread(gpus, gpus, tp, pp, dp, shard)
+            shard = min(ranks, inside) if job.workload.sharding == "hsdp" else ranks
+            for cp, ep, virtual in product(
+                _context_degrees(job, ranks), _expert_degrees(job, inside, tp * ranks), _virtual(job, pp)
+            ):
+                yield _Spread(gpus, gpus, tp, pp, ranks // cp, shard, cp=cp, ep=ep, virtual_stages=virtual)
 
 
-def _choices(job: Job, dp: float) -> Floats:
+def _context_degrees(job: Job, ranks: int) -> list[int]:
+    """Ranks that share a sequence: one, or as many as leave each at least the tokens of `SHARED_SEQUENCE`, if there are sequences enough."""
+    most = min(ranks, job.sequence / (SHARED_SEQUENCE if job.architecture.total > LARGE_MODEL_PARAMETERS else 4 * SHARED_SEQUENCE))
+    few = [cp for cp in (1, 2, 4, 8, 16) if cp == 1 or most / 4 <= cp <= most]
+    return [cp for cp in few if not job.global_batch or ranks // cp <= job.global_batch] or few[-1:]
+
+
+def _expert_degrees(job: Job, inside: int, ranks: int) -> list[int]:
+    """Parts into which the experts may be divided: none, those of a node, and the most there are use for over several nodes."""
+    a = job.architecture
+    if a.experts == 0 or a.total < LARGE_MODEL_PARAMETERS:
+        return [1]
+    return [
+        1,
+        *(ep for ep in sorted({inside, min(MOST_EXPERT_PARALLEL, ranks)}) if 1 < ep <= ranks and a.experts % ep == ranks % ep == 0),
+    ]
+
+
+def _virtual(job: Job, pp: int) -> list[int]:
+    """Virtual stages of a pipeline: as many as its stages have layers, up to `MOST_VIRTUAL`, which idles least."""
+    return [min(MOST_VIRTUAL, -(-job.architecture.layers // pp)) if pp > 1 else 1]
+
+
+def _choices(job: Job, spread: _Spread) -> Floats:
     """Rows of `_CHOSEN`."""
     if not job.train:
         return np.array([(0.0, 0.0, 1.0)])
-    stages, recomputed = _stages(job, dp), _checkpointing(job.workload.checkpointing)
-    return np.array([*product(stages, recomputed, _micro_batches(job, dp))], dtype=np.float64).reshape(-1, len(_CHOSEN))
+    stages, recomputed = _stages(job, spread), _checkpointing(job.workload.checkpointing)
+    return np.array([*product(stages, recomputed, _micro_batches(job, spread.dp))], dtype=np.float64).reshape(-1, len(_CHOSEN))
 
 
-def _stages(job: Job, dp: float) -> Iterable[float]:
+def _stages(job: Job, spread: _Spread) -> Iterable[float]:
+    """ZeRO stages: not 3 for a pipeline, which would gather the weights again for every micro batch, and 3 alone for long sequences."""
     if job.workload.sharding is not None:
         return (ZERO_STAGE[job.workload.sharding],)
-    if dp == 1:
+    if spread.dp * spread.cp == 1:
         return (0.0,)
-    return (0.0, 3.0) if job.adapters else (1.0, 3.0)
+    least = 0.0 if job.adapters else 1.0
+    return (least,) if spread.pp > 1 else (3.0,) if spread.cp > 1 else (least, 3.0)
 
 
 def _checkpointing(given: str | None) -> Iterable[float]:
@@ -211,6 +247,13 @@ def _micro_batches(job: Job, dp: float) -> Iterable[int]:
     per_rank = job.global_batch / dp if job.global_batch else float("inf")
     sizes = [size for size in MICRO_BATCHES if size <= 4] if job.architecture.total > LARGE_MODEL_PARAMETERS else MICRO_BATCHES
     return [size for size in sizes if size <= per_rank and (not job.global_batch or per_rank % size == 0)]
+
+
+def _attention_replicas(job: Job, per_node: int) -> int:
+    """Replicas of the attention that share the experts of one node; 0 where that is no gain or the experts cannot be divided so."""
+    a = job.architecture
+    shares = a.experts > 0 and a.total > LARGE_MODEL_PARAMETERS and per_node > 1 and a.experts % per_node == 0
+    return per_node if shares and not job.workload.disaggregated else 0
 
 
 def _replicas(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[tuple[int, int]]:
@@ -231,6 +274,11 @@ def _replicas(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[
 def _inference(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[_Spread]:
     """One replica a row for `serve` (their number follows from the load); a fixed batch runs on one replica."""
     whole = float("inf")  # other replicas take the rest of a node
+    shared = _attention_replicas(job, per_node)
+    if job.task == "serve" and 0 < shared <= most:
+        wanted = int(job.concurrency) if job.concurrency and np.isfinite(job.concurrency) and not job.request_rate_per_s else 0
+        for sequences in [-(-wanted // shared)] if wanted else IN_FLIGHT:
+            yield _Spread(shared, whole, 1, dp=shared, ep=shared, sequences=sequences)
     for tp, pp in _replicas(job, per_node, most, several=several):
         gpus = tp * pp
         if job.task != "serve":

@@ -21,7 +21,7 @@ FABRIC_LATENCY = 2.0
 """Latency of a collective across nodes ÷ one of as many ranks inside a node: an assumption."""
 ELSEWHERE_SHARE = 0.5
 """How much of the deviation measured over some nodes is assumed at twice or half as many; a quarter at four times as many."""
-HOPPER_YEAR = 2022
+AMPERE_YEAR, HOPPER_YEAR = 2020, 2022
 NODE_GPUS, RACK_GPUS = 8, 72
 """GPUs that one link joins: on the boards of a host (HGX, OAM, cards in slots), and in a rack with NVLink switches (NVL72)."""
 _BASEBOARDS = ("SXM", "OAM", "SUPERCHIP")
@@ -60,19 +60,25 @@ def usual_link(gpu: Gpu) -> tuple[Link, float]:
 
 
 def usual_fabric(gpu: Gpu) -> Fabric:
-    """The kind of network between nodes of `gpu`: baseboards come with adapters of their own."""
-    return "infiniband" if on_baseboard(gpu) else "ethernet"
+    """The kind of network between nodes of `gpu`: baseboards come with adapters of their own, as servers of cards with HBM do since Hopper."""
+    return "infiniband" if on_baseboard(gpu) or ((gpu.memory_type or "").startswith("HBM") and _modern(gpu)) else "ethernet"
+
+
+def _modern(gpu: Gpu) -> bool:
+    return (gpu.release_year or 0) >= HOPPER_YEAR or gpu.architecture.startswith(("CDNA", "Gaudi"))
 
 
 def fabric_of(gpu: Gpu, asked: str | float | None, gpus_per_node: int) -> tuple[str, float]:
     """(name, bytes/s per GPU and direction) between nodes; `asked`: a kind, a rate in bytes/s, or None for the usual.
 
-    Baseboards: one 400 Gb/s adapter a GPU since Hopper (AWS p5, Azure ND H100 v5), 200 Gb/s before (Azure ND A100 v4).
-    Other hosts: one 100 Gb/s port shared by the node.
+    Baseboards: one 400 Gb/s adapter a GPU since Hopper (AWS p5, Azure ND H100 v5), 200 Gb/s of Ampere (Azure ND A100 v4), four of 100 Gb/s for
+    eight GPUs before (DGX-1). Servers of cards with HBM since Hopper: 200 Gb/s a GPU (NVIDIA's reference 2-8-5-200). Other hosts: one 100 Gb/s
+    port shared by the node.
     """
     if isinstance(asked, (int, float)):
         return "given", float(asked)
-    modern = (gpu.release_year or 0) >= HOPPER_YEAR or gpu.architecture.startswith(("CDNA", "Gaudi"))
     if (asked or usual_fabric(gpu)) == "infiniband":
-        return ("infiniband 400 Gb/s a GPU", 50e9) if modern else ("infiniband 200 Gb/s a GPU", 25e9)
+        if (gpu.release_year or AMPERE_YEAR) < AMPERE_YEAR:
+            return "infiniband 4 × 100 Gb/s a node", 6.25e9
+        return ("infiniband 400 Gb/s a GPU", 50e9) if _modern(gpu) and on_baseboard(gpu) else ("infiniband 200 Gb/s a GPU", 25e9)
     return "ethernet 100 Gb/s a node", 12.5e9 / gpus_per_node

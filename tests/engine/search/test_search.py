@@ -110,7 +110,7 @@ def test_layouts_are_spread_over_the_gpus_they_name() -> None:
     found = enumerate_layouts(job, nodes)
     node, layout = everywhere(found)
     s, per_node = found.columns(node, layout), np.array([each.per_node for each in nodes])[node]
-    np.testing.assert_array_equal(s.gpus, s.tp * s.pp * s.dp)
+    np.testing.assert_array_equal(s.gpus, s.tp * s.pp * s.dp * s.cp)
     np.testing.assert_array_equal(s.gpus_per_node, np.minimum(per_node, s.gpus))
     most = np.array([each.most if each.largest else min(each.most, each.per_node) for each in nodes])[node]
     assert (s.gpus <= most).all()

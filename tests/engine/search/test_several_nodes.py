@@ -75,7 +75,9 @@ def test_degrees_that_nobody_gave_keep_tensor_parallelism_in_a_node(
 def test_where_a_node_is_enough_it_is_not_split() -> None:
     for row in plan(**LARGE, concurrency=64, gpus_considered=["H200 SXM"]).rows:
         assert row.answer.layout is not None
-        assert (row.answer.layout.pp, row.answer.layout.nodes) == (1, row.answer.layout.dp), row
+        layout = row.answer.layout
+        assert (layout.pp, layout.nodes * 8) == (1, layout.gpus), row
+        assert layout.tp == 8 or layout.ep == 8, row
     small = plan(**LARGE | {"model": "llama-3.1-8b"}, concurrency=64, gpus_considered=[H100])
     assert all(row.answer.layout is None or row.answer.layout.pp == 1 for row in small.rows)
 

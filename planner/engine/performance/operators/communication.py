@@ -16,6 +16,9 @@ from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.hardware.catalogue.interconnects import ELSEWHERE_SHARE, FABRIC_EFFICIENCY, FABRIC_LATENCY
 from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
 
+RING_EXPOSED = 0.1
+"""Share of a ring's traffic that no attention hides: its first and its last step. An assumption."""
+
 
 def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Floats) -> Floats:
     """Seconds of moving `volume_bytes` per rank over a ring of `ranks`, `per_node` of which share a node.
@@ -25,8 +28,10 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
     """
     c, s = t.chip, t.layout
     power = np.log2(np.maximum(ranks, 2.0) / 2) / 2  # 0 for 2 ranks, 1 for 8
-    low = np.where(s.nvlink > 0, c.nvlink_latency_2, c.pcie_latency_2)
-    high = np.where(s.nvlink > 0, c.nvlink_latency_8, c.pcie_latency_8)
+    low = np.where(
+        s.nvlink > 0, np.fmin(c.nvlink_latency_2, c.pcie_latency_2), c.pcie_latency_2
+    )  # a faster link has no longer latency
+    high = np.where(s.nvlink > 0, np.fmin(c.nvlink_latency_8, c.pcie_latency_8), c.pcie_latency_8)
     few = np.where(s.nvlink > 0, c.nvlink_efficiency_2, c.pcie_efficiency_2)
     many = np.where(s.nvlink > 0, c.nvlink_efficiency_8, c.pcie_efficiency_8)
     inside = s.link_bytes_per_s * few * (many / few) ** np.minimum(power, 1.0)
@@ -43,7 +48,23 @@ def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     m, j, s = t.model, t.job, t.layout
     size = rows * m.width * j.activation_bytes
     reduce_s = 2 * collective_s(t, s.tp, 2 * (s.tp - 1) / s.tp * size, per_node=np.minimum(s.tp, s.gpus_per_node))
-    return reduce_s, m.moe_share * expert_exchange_s(t, rows)
+    return reduce_s, m.moe_share * expert_exchange_s(t, rows)[1]
+
+
+def context_exchange_s(t: Table, rows: Floats, new: Floats, attention_s: Floats) -> Floats:
+    """Seconds of one layer in which cp ranks exchange a prompt's keys and values, as the faster of two ways.
+
+    A ring passes all of them around beside the attention they are for. Or an all-to-all hands each rank whole sequences of some heads, and the
+    outputs back. Of r tokens on each rank the ring sends (cp - 1)·2k·r elements, the other (cp - 1)/cp·2(q + k)·r; of a latent r·latent.
+    """
+    m, j, s = t.model, t.job, t.layout
+    keys = np.where(m.latent_rank > 0, m.cached_per_token, 2 * m.key / s.tp) * rows * j.activation_bytes
+    heads = 2 * (m.query + m.key) / s.tp * rows * j.activation_bytes / s.cp
+    per_node = np.clip(s.gpus_per_node / s.tp, 1, s.cp)
+    ring, whole = (collective_s(t, s.cp, (s.cp - 1) * size, per_node=per_node) for size in (keys, heads))
+    ring = np.maximum(RING_EXPOSED * ring, ring - attention_s)
+    fastest = np.where(s.cp * s.tp <= m.heads, np.minimum(ring, whole), ring)
+    return np.where((s.cp > 1) & (new > 1), fastest, 0.0)
 
 
 def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
@@ -64,12 +85,12 @@ def _elsewhere(t: Table, places: Floats) -> Floats:
     return (1 - 1 / places) * among * (1 - (1 - 1 / among) ** t.model.experts_per_token)
 
 
-def expert_exchange_s(t: Table, rows: Floats) -> Floats:
-    """Seconds in which one layer's tokens are sent to their experts and back: every GPU by its own link and its own adapter at once."""
+def expert_exchange_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
+    """Seconds in which one layer's tokens are sent to their experts and back: (over links, over links and every GPU's own adapter at once)."""
     s, (near, far) = t.layout, routed_bytes(t, rows)
     ranks = np.where(s.expert_streams > 1, s.ep, 1.0)
     inside = 2 * collective_s(t, ranks, near / 2, per_node=ranks)
-    return np.maximum(inside, far / np.where(far > 0, peer_bytes_per_s(t, ranks > s.gpus_per_node), 1.0))
+    return inside, np.maximum(inside, far / np.where(far > 0, peer_bytes_per_s(t, ranks > s.gpus_per_node), 1.0))
 
 
 def stage_handover_s(t: Table, rows: Floats) -> Floats:

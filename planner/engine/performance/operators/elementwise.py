@@ -62,6 +62,13 @@ def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats
     return rows * added(of(name) for name in ([kind] if kind else ELEMENTWISE)) * scale
 
 
+def adapters_s(t: Table, rows: Floats) -> Floats:
+    """Seconds one layer takes to read the adapters of the requests of a pass, each at most once."""
+    j, s = t.job, t.layout
+    different = np.minimum(1.0, rows / np.maximum(j.served_adapters, 1.0))
+    return j.adapter_bytes / t.model.layers / s.tp * different / t.chip.bandwidth_bytes_per_s * (j.served_adapters > 0)
+
+
 def quantise_s(t: Table, rows: Floats) -> Floats:
     """Seconds one layer takes to round the inputs of its products, those of routed experts apart, where they compute below 16 bit."""
     m, narrow = t.model, t.job.narrow_bytes

@@ -12,8 +12,8 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table, added
 from planner.engine.performance.operators.attention import attention_s
-from planner.engine.performance.operators.communication import layer_collectives_s, stage_handover_s
-from planner.engine.performance.operators.elementwise import elementwise_bytes, quantise_s
+from planner.engine.performance.operators.communication import context_exchange_s, layer_collectives_s, stage_handover_s
+from planner.engine.performance.operators.elementwise import adapters_s, elementwise_bytes, quantise_s
 from planner.engine.performance.operators.launches import kernel_latencies_s, launch_s
 from planner.engine.performance.operators.products import head_products, head_share, layer_products, products_s
 
@@ -78,14 +78,16 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
     per_layer, bound_layer = (
         of["attention"] + (1 - m.moe_share) * of["mlp"] + m.moe_share * (of["experts"] + of["shared"]) for of in (took, bound)
     )
-    elementwise = elementwise_bytes(t, rows) / c.bandwidth_bytes_per_s + quantise_s(t, rows)
+    elementwise = elementwise_bytes(t, rows) / c.bandwidth_bytes_per_s + quantise_s(t, rows) + adapters_s(t, rows)
     factor = t.engine.device_factor
+    attention = attention_pass_s(t, rows, context, new)
+    between = added(layer_collectives_s(t, rows)) + context_exchange_s(t, rows, new, attention / layers)
     return Pass(
         matmul=layers * per_layer * factor,
-        attention=attention_pass_s(t, rows, context, new),
+        attention=attention,
         elementwise=layers * elementwise * factor,
         head=took["head"] * share * factor,
-        communication=layers * added(layer_collectives_s(t, rows)) + stage_handover_s(t, rows) * (s.pp - 1) / s.pp,
+        communication=layers * between + stage_handover_s(t, rows) * (s.pp - 1) / s.pp,
         latency=latency_pass_s(t, new),
         host=layers * launch_s(t),
         compute_bound=(layers * bound_layer + bound["head"] * share) * factor,

@@ -9,6 +9,9 @@ from planner.engine.performance.operators.experts import EXPERTS_S
 
 SMALL_KERNEL_S = 1.5e-6
 """A short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
+ADAPTER_KERNELS = 8.0
+"""Kernels of a layer that multiply with the adapters of each request: to the rank and back for q, k, v, for o, for gate and up, for down (Punica's
+SGMV, arXiv:2310.18547, as in vLLM)."""
 ROUNDED_INPUTS = 4.0
 """Short kernels of a layer that round the inputs of products below 16 bit, where they are not fused with those before them."""
 ROUTING_LAUNCHES = 620.0
@@ -25,7 +28,8 @@ def kernel_latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
     on = np.where(c.is_cpu > 0, 0.0, 1.0)
     attention = np.where(new > 1, c.attention_latency_s, c.decode_latency_s)
     rounding = ROUNDED_INPUTS * t.engine.rounds_apart * (t.job.narrow_bytes > 0)
-    small = (np.maximum(t.engine.kernels_per_layer - 5, 0) + rounding) * SMALL_KERNEL_S
+    adapters = ADAPTER_KERNELS * (t.job.served_adapters > 0)
+    small = (np.maximum(t.engine.kernels_per_layer - 5, 0) + rounding + adapters) * SMALL_KERNEL_S
     products = c.latency_s * products_of_layer(t) + m.moe_share * EXPERTS_S
     return products * on, attention * on, small * on
 

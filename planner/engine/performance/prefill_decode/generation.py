@@ -92,5 +92,7 @@ def _phases(model: ModelPasses, draft: ModelPasses | None, batch: Batch, launch_
 
 
 def _flop_per_token(t: Table, batch: Batch) -> Floats:
-    """2·N and causal attention; one output token carries its share of the prompt."""
-    return 2 * t.model.active_matrix + attention_flop(t, batch.context)
+    """2·N and causal attention: of a token that is generated, or of one of a prompt that is only read."""
+    j = t.job
+    context = np.where(j.output_tokens > 1, batch.context, (j.input_tokens + j.prefix_tokens) / 2)
+    return 2 * t.model.active_matrix + attention_flop(t, context)
