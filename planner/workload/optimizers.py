@@ -64,6 +64,9 @@ OPTIMIZERS: dict[str, Optimizer] = {
             full_temporaries=1,
             source="torch.optim.AdamW (arXiv:1711.05101): two moments; its step over all parameters at once makes the root of each second moment",
         ),
+        Optimizer(
+            name="adamw-fused", full_states=2, source="torch.optim.AdamW(fused=True): two moments, one kernel without temporaries"
+        ),
         Optimizer(name="adamw-8bit", quantised_states=2, source="bitsandbytes AdamW8bit (arXiv:2110.02861): two moments"),
         Optimizer(
             name="paged-adamw-8bit",

@@ -23,7 +23,8 @@ WeightDtype = Name
 Recipe = Literal["fp32", "amp", "mixed", "bf16"]
 Sharding = Literal["none", "zero1", "zero2", "zero3", "hsdp"]
 Offload = Literal["none", "optimizer", "parameters", "activations"]
-Checkpointing = Literal["none", "selective", "full"]
+Checkpointing = Literal["none", "selective", "selective-op", "full"]
+"""'selective' computes attention scores again, 'selective-op' everything but attention and every second product, 'full' everything."""
 Attention = Literal["flash", "eager"]
 Loss = Literal["full", "chunked", "fused"]
 Objective = Literal["cheapest", "fastest", "flop-per-usd", "fewest-gpus"]

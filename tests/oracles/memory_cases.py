@@ -125,6 +125,12 @@ def cases() -> Iterator[Case]:
         for checkpointing in ("none", "full"):
             yield Case(model=model, rank=16, checkpointing=checkpointing, micro_batch=4)
         yield Case(model=model, rank=8, targets=("q", "v"), micro_batch=4)
+    for model in (LLAMA, QWEN3, GPT2, OTHERS["qwen2"], OTHERS["phi3"], OTHERS["gemma2"], LATENT):
+        for recipe in ("bf16", "mixed") if model is LATENT else ("bf16", "amp", "mixed"):
+            yield Case(model=model, recipe=recipe, checkpointing="selective-op")
+        few_words = {"vocab_size": 1000, "n_layer" if model is GPT2 else "num_hidden_layers": 6}
+        yield Case(model=model | few_words, checkpointing="selective-op", micro_batch=8, sequence=1024)
+    yield Case(model=LLAMA, fused=True, micro_batch=1, sequence=64)
     for model in OTHERS.values():
         yield Case(model=model, micro_batch=4)
         yield Case(model=model, recipe="amp", checkpointing="full", micro_batch=4)

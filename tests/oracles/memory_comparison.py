@@ -21,7 +21,7 @@ def predicted(case: Case) -> tuple[float, float]:
         model=case.model,
         task="finetune" if case.rank else "train",
         recipe=case.recipe,
-        optimizer=case.optimizer,
+        optimizer="adamw-fused" if case.fused else case.optimizer,
         attention=case.attention,
         loss=case.loss,
         micro_batch=case.micro_batch,

@@ -11,7 +11,7 @@ import torch
 from fake_torch import Living, as_on_cuda, bytes_of, flash, quiet, recomputed
 from memory_cases import Case
 from torch import nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 from transformers.modeling_utils import AttentionInterface
@@ -86,13 +86,29 @@ def layers_of(model: nn.Module) -> nn.ModuleList:
     return max((m for m in model.modules() if isinstance(m, nn.ModuleList)), key=lambda m: sum(p.numel() for p in m.parameters()))
 
 
-def recompute(model: nn.Module) -> None:
-    """Each layer keeps its input alone."""
+def by_operators() -> Any:
+    """torchtitan's policy for each layer: outputs of fused attention and of every second product are kept."""
+    aten = torch.ops.aten
+    attention = {aten._scaled_dot_product_flash_attention.default, aten._scaled_dot_product_efficient_attention.default}
+    count = {True: 0, False: 0}
+
+    def policy(context: Any, operator: Any, *_: Any, **__: Any) -> CheckpointPolicy:
+        if operator is aten.mm.default:
+            count[context.is_recompute] += 1
+        kept = operator in attention or (operator is aten.mm.default and count[context.is_recompute] % 2)
+        return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return create_selective_checkpoint_contexts(policy)
+
+
+def recompute(model: nn.Module, checkpointing: str) -> None:
+    """Each layer keeps its input alone ("full"), or what `by_operators` keeps, too."""
+    ways: dict[str, Any] = {"context_fn": by_operators} if checkpointing == "selective-op" else {}
     for layer in layers_of(model):
         inner = layer.forward
 
         def forward(*args: Any, _inner: Any = inner, **kwargs: Any) -> Any:
-            return checkpoint(as_on_cuda(_inner), *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
+            return checkpoint(as_on_cuda(_inner), *args, use_reentrant=False, preserve_rng_state=False, **ways, **kwargs)
 
         layer.forward = forward
 
@@ -187,8 +203,8 @@ def run(case: Case) -> Seen:
         model = build(case, dtype)
         if case.rank:
             adapt(model, case, torch.bfloat16 if case.recipe == "bf16" else torch.float32)
-        if case.checkpointing == "full":
-            recompute(model)
+        if case.checkpointing in {"full", "selective-op"}:
+            recompute(model, case.checkpointing)
         living.weights.update(p.untyped_storage() for p in model.parameters())
         living.shapes = {p.shape for p in model.parameters() if p.ndim > 1}
         trained = [p for p in model.parameters() if p.requires_grad]

@@ -16,6 +16,7 @@ from planner.engine.explain.figures import serve_figures, train_figures
 from planner.engine.explain.row import Row
 from planner.engine.performance.operators.chip import measured_between
 from planner.engine.performance.operators.experts import imbalance
+from planner.engine.records.layout import CHECKPOINTING
 from planner.units import bytes_text
 
 DEGREES = ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages")
@@ -79,7 +80,7 @@ def _layout(row: Row) -> LayoutAnswer:
         return LayoutAnswer(
             nodes=nodes,
             sharding="hsdp" if job.workload.sharding == "hsdp" else stage,
-            checkpointing=("none", "selective", "full")[round(row(s.checkpointing))],
+            checkpointing=[*CHECKPOINTING][round(row(s.checkpointing))],
             micro_batch=round(row(s.micro_batch)),
             **degrees,
         )

@@ -16,7 +16,7 @@ from planner.engine.columns import Floats, Table
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens, attention_s, cache_bytes
 from planner.engine.performance.operators.communication import layer_collectives_s, routed_bytes, stage_handover_s
-from planner.engine.performance.operators.elementwise import ELEMENTWISE, elementwise_bytes, quantise_s
+from planner.engine.performance.operators.elementwise import ADAPTERS, ELEMENTWISE, elementwise_bytes, quantise_s
 from planner.engine.performance.operators.experts import distinct_experts, expert_split
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass
 from planner.engine.performance.operators.launches import kernel_latencies_s, products_of_layer
@@ -226,7 +226,7 @@ def _alone(t: Table, job: Job, gemm: Gemm) -> tuple[float, Bound, float]:
 def _between(t: Table, one: Pass) -> Iterator[_Part]:
     """Elementwise kernels between the products."""
     rows, layers = one.shape[0], number(t.model.layers / t.layout.pp)
-    for name in ELEMENTWISE:
+    for name in (*ELEMENTWISE, ADAPTERS):
         moved = number(elementwise_bytes(t, rows, name)) * layers
         yield _Part("elementwise", name, moved / number(t.chip.bandwidth_bytes_per_s), "bandwidth", layers, bytes=moved)
     rounding = number(quantise_s(t, rows)) * layers

@@ -44,6 +44,8 @@ class Engine(EngineNumbers[float]):
     """Products of bitsandbytes' weights keep their inputs for backward."""
     stores: Mapping[str, str] = field(default_factory=dict)
     """Storage format -> the one that its files of that name have."""
+    compiles_loss: bool = False
+    """A fused loss of compiled code is torch.compile's, which fuses its kernels and leaves the logits where they are."""
     layer_split: bool = False
     """Several GPUs hold layers one after the other, unless tensor parallelism is asked for."""
     fp8_cache: bool = False

@@ -42,7 +42,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     defaults = Defaults(workload, defaults.assumed)
     dtype = defaults.given_or("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")
     if train:
-        numbers = training_numbers(workload, architecture, defaults, problems)
+        numbers = training_numbers(workload, architecture, defaults, problems, engine)
     else:
         numbers = inference_numbers(architecture, defaults, problems, dtype, fp8_cache=engine.fp8_cache)
         numbers |= request_numbers(workload, defaults)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.engine.job.defaults import Defaults
 from planner.engine.job.engine import Engine
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, weight_numbers
@@ -11,12 +13,17 @@ from planner.engine.memory.recipes import RECIPES
 from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
-from planner.workload.matrices import adapter_parameters
+from planner.workload.matrices import adapted, adapter_parameters
 from planner.workload.optimizers import OPTIMIZERS
-from planner.workload.tasks import Workload
+from planner.workload.tasks import Lora, Workload
+
+GATHERED_IN_16_BIT = {"zero3", "hsdp"}
+"""Shardings under which weights in FP32 are cast before they are gathered, instead of by autocast (FSDP's MixedPrecisionPolicy)."""
 
 
-def training_numbers(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> dict[str, float]:
+def training_numbers(
+    workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems, engine: Engine
+) -> dict[str, float]:
     """Bytes per parameter of weights, gradients, states and copies, what a step moves, and the sizes of its batches."""
     recipe = RECIPES[_recipe(workload, defaults)]
     optimizer = OPTIMIZERS[_optimizer(defaults)]
@@ -31,8 +38,8 @@ def training_numbers(workload: Workload, architecture: Architecture, defaults: D
         "keeps_unpacked": float(gptq),
         "gradient_bytes": recipe.gradient_bytes,
         "master_bytes": recipe.master_bytes,
-        "cast_bytes": recipe.cast_bytes,
-        "autocast": float(recipe.autocast),
+        "cast_bytes": 0.0 if workload.sharding in GATHERED_IN_16_BIT else recipe.cast_bytes,
+        "autocast": float(recipe.autocast and workload.sharding not in GATHERED_IN_16_BIT),
     }
     state_bytes = recipe.state_bytes
     if lora is not None:
@@ -40,6 +47,7 @@ def training_numbers(workload: Workload, architecture: Architecture, defaults: D
         state_bytes = 4.0
         numbers |= weight_numbers(lora.base, "lora.base", architecture, problems)
         numbers |= {
+            "adapter_traffic": _adapter_traffic(architecture, lora, fused=bool(engine.fused_elementwise or workload.compile)),
             "adapters": float(adapter_parameters(architecture, lora.rank, lora.adapted)),
             "gradient_bytes": gradient_bytes,
             "master_bytes": gradient_bytes,  # the adapters' own weights, which stand beside the frozen base
@@ -69,6 +77,8 @@ def footprint_of(
     Adapters on a packed base are FP32 and multiplied under autocast, as PEFT prepares them.
     """
     recipe, lora = RECIPES[_recipe(workload, defaults)], workload.lora
+    if workload.sharding in GATHERED_IN_16_BIT and recipe.autocast and lora is None:
+        recipe = replace(RECIPES["bf16"], gradient_bytes=recipe.gradient_bytes, state_bytes=recipe.state_bytes)
     how = LayerExecution(
         product_bytes=recipe.product_bytes,
         residual_bytes=recipe.residual_bytes if lora is None or not recipe.autocast else 2.0,
@@ -82,7 +92,23 @@ def footprint_of(
         adapter_bytes=numbers["gradient_bytes"] if lora else 2.0,
     )
     optimizer = OPTIMIZERS[_optimizer(defaults)]
-    return footprint(architecture, how, recipe=recipe, optimizer=optimizer, loss=defaults.given_or("loss", "full"))
+    loss = defaults.given_or("loss", "full")
+    if loss == "fused" and workload.compile and engine.compiles_loss:
+        loss, defaults.assumed["loss_kernel"] = "compiled", "torch.compile fuses the loss; the logits stand"
+    return footprint(architecture, how, recipe=recipe, optimizer=optimizer, loss=loss)
+
+
+def _adapter_traffic(architecture: Architecture, lora: Lora, *, fused: bool) -> float:
+    """Bytes per token and layer: the input read by the narrow factor; what the wide one writes, scaled and added to the product.
+
+    PEFT's result + B(A(x)) · scale: write, read and write, two reads and a write of each output; fused: read while the product is written.
+    """
+    each = 1.0 if fused else 6.0
+    moved = 0.0
+    for one in adapted(architecture, lora.adapted):
+        often = architecture.experts_per_token if one.part == "experts" else 1
+        moved += one.layers * often * (one.inputs + each * one.outputs)
+    return 2.0 * moved / architecture.layers
 
 
 def _recipe(workload: Workload, defaults: Defaults) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from planner.engine.records.footprint import ActivationBytes
 from planner.workload.architecture import Architecture
 from planner.workload.block import Block
+from planner.workload.matrices import matrices
 
 STATISTIC = 4.0
 """Bytes of one FP32 number a row: the root mean square of a norm, the logarithm of a softmax's sum."""
@@ -89,6 +90,8 @@ def activation_bytes(a: Architecture, how: LayerExecution) -> ActivationBytes[fl
         dropout=2.0 * a.width * a.dropout,
         head=_norm(a, block, how, a.width) + (how.product_bytes * a.width if how.trained else 0.0),
         boundary=how.residual_bytes * a.width,
+        by_operators=_by_operators(a, how)[0],
+        not_taken_back=how.residual_bytes * a.width + _by_operators(a, how)[2],
         backward=_backward(a, block, how, width, scores),
     )
 
@@ -208,3 +211,38 @@ def _backward(a: Architecture, block: Block, how: LayerExecution, width: float, 
     if block.activation == "gelu-new" and how.autocast:
         inner = 12.0 * width  # three in FP32
     return how.residual_bytes * a.width + max(inner, scores - 4.0 * how.product_bytes * width)
+
+
+def recomputed_products(a: Architecture, how: LayerExecution) -> float:
+    """Share of the layers' products that checkpointing by operators computes again."""
+    return _by_operators(a, how)[1]
+
+
+def _by_operators(a: Architecture, how: LayerExecution) -> tuple[float, float, float]:
+    """(bytes a token leaves in a layer, share of products computed again, bytes of the last product's output) where only outputs of some operators are kept.
+
+    torchtitan's list: fused attention, and every second product without bias in the order of the code; stored scores, products with
+    a bias and those grouped by expert are computed again.
+    """
+    outputs, kept_flop, flop, last = 0.0, 0.0, 0.0, 0.0
+    for kinds in (("attention", "mlp"), ("attention", "router", "shared", "experts")):
+        layers = a.dense_layers if kinds[1] == "mlp" else a.moe_layers
+        count = 0
+        for one in sorted((one for one in matrices(a) if one.part in kinds and layers), key=lambda one: kinds.index(one.part)):
+            work = layers * one.inputs * one.outputs * (a.experts_per_token if one.part == "experts" else 1)
+            flop += work
+            plain = one.part != "experts" and not _biased(a, one.part, one.role)
+            count += plain
+            if plain and count % 2:
+                outputs, kept_flop = outputs + layers * one.outputs, kept_flop + work
+                last += layers * one.outputs * (one.role == "down")
+    attention = 0.0 if how.eager else how.product_bytes * a.heads * (a.value_dim or a.head_dim) + STATISTIC * a.heads
+    kept = how.residual_bytes * a.width + attention + how.product_bytes * outputs / a.layers
+    return kept, 1 - kept_flop / max(flop, 1.0), how.product_bytes * last / a.layers
+
+
+def _biased(a: Architecture, part: str, role: str) -> bool:
+    """A projection of the layers has a bias."""
+    if part == "attention":
+        return a.attention_bias > (a.query + 2 * a.key if role == "o" else 0)
+    return part == "mlp" and a.mlp_vector > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.engine.memory.activations import LayerExecution, activation_bytes
+from planner.engine.memory.activations import LayerExecution, activation_bytes, recomputed_products
 from planner.engine.memory.recipes import Recipe
 from planner.engine.records.footprint import Footprint
 from planner.workload.architecture import Architecture
@@ -16,7 +16,7 @@ CHUNKS = 8
 
 
 def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer: Optimizer, loss: str) -> Footprint[float]:
-    """Bytes per token and per parameter of training `a`; `loss`: "full", "chunked" or "fused"."""
+    """Bytes per token and per parameter of training `a`; `loss`: "full", "compiled", "chunked" or "fused"."""
     one = activation_bytes(a, how)
     again = activation_bytes(a, replace(how, eager=False, recomputed=True)) if how.eager else one
     cast = recipe.gradient_bytes if recipe.autocast else 0.0  # the FP32 gradient that a 16-bit product is cast to
@@ -25,6 +25,7 @@ def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer
     step_matrix = recipe.state_bytes * optimizer.matrix_temporaries * max(largest, a.vocabulary * a.width)
     return Footprint(
         **vars(one),
+        recomputed_products=recomputed_products(a, how),
         attention_recomputed=again.attention,
         head_gradient=product + cast * how.trained * optimizer.updates,
         head_product=product,
@@ -40,7 +41,7 @@ def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer
 def _logits(a: Architecture, how: LayerExecution, loss: str) -> dict[str, float]:
     """Bytes per token and vocabulary entry: logits; their FP32 copy and log-softmax for the loss; as backward starts, both gradients.
 
-    A chunked loss makes the logits of an eighth of the tokens at a time, a fused one those of as many tokens as make a width.
+    A compiled one keeps the logits in FP32 and their gradient. A chunked loss makes the logits of an eighth of the tokens at a time, a fused one those of as many tokens as make a width.
     """
     w = how.product_bytes
     copy = 0.0 if w == 4 else 4.0
@@ -52,5 +53,7 @@ def _logits(a: Architecture, how: LayerExecution, loss: str) -> dict[str, float]
             "logits_backward": 12.0 + capped,
             "logits_gradient": w,
         }
+    if loss == "compiled":
+        return {"logits_alive": w, "logits_backward": 8.0, "logits_gradient": w}
     share = 1 / CHUNKS if loss == "chunked" else min(1.0, a.width / a.vocabulary)
     return {"logits_backward": 12.0 * share + how.residual_bytes * a.width / a.vocabulary}

@@ -10,6 +10,7 @@ import numpy as np
 from planner.engine.columns import Floats, Table
 from planner.engine.memory.stages import micro_batches, stage_adapters, stage_parameters, zero_ranks
 from planner.engine.memory.step_phases import OFFLOADED_LAYERS
+from planner.engine.records.layout import CHECKPOINTING
 
 MOVED_GRADIENT_BYTES = 2.0
 """Bytes of a gradient on the host: 16 bit."""
@@ -17,15 +18,23 @@ MOVED_GRADIENT_BYTES = 2.0
 
 def host_bytes(t: Table) -> Floats:
     """Bytes of host memory a GPU's share takes, shape [rows]; 0 where nothing is offloaded."""
-    j, s, f, m = t.job, t.layout, t.footprint, t.model
+    j = t.job
     stage = stage_parameters(t)
     parameters = stage.linear + stage.other
     trained = np.where(j.adapters > 0, stage_adapters(t), parameters) / zero_ranks(t, 1)
     states = trained * (j.state_bytes + j.master_bytes + MOVED_GRADIENT_BYTES) * j.offload_optimizer
     weights = (stage.linear * j.linear_bytes + stage.other * j.other_bytes) / zero_ranks(t, 3) * j.offload_parameters
+    activations = offloaded_activations(t)
+    return np.broadcast_to(states + weights + activations, (t.rows,))
+
+
+def offloaded_activations(t: Table) -> Floats:
+    """Bytes of activations of a GPU that are in the host's memory at once; 0 where they are not offloaded."""
+    j, s, f, m = t.job, t.layout, t.footprint, t.model
     tokens = s.micro_batch * j.sequence / s.cp / s.tp
-    kept = np.where(s.checkpointing > 1, f.boundary, f.norms + f.attention + f.scores * (s.checkpointing == 0) + f.mlp + f.dropout)
+    recomputed = np.where(s.checkpointing == CHECKPOINTING["selective-op"], f.by_operators, f.boundary)
+    kept = np.where(s.checkpointing > 1, recomputed, f.norms + f.attention + f.scores * (s.checkpointing == 0) + f.mlp + f.dropout)
     in_flight = np.where(s.pp > 1, np.minimum(s.pp, micro_batches(t)), 1.0)
     away = np.maximum(0.0, np.ceil(m.layers / s.pp) * in_flight - OFFLOADED_LAYERS)
-    activations = away * tokens * kept * j.offload_activations
-    return np.broadcast_to(states + weights + activations, (t.rows,))
+    moved: Floats = away * tokens * kept * j.offload_activations
+    return moved

@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table
 from planner.engine.memory.stages import layers_of_gpu, micro_batches
+from planner.engine.records.layout import CHECKPOINTING
 
 OFFLOADED_LAYERS = 2.0
 """Layers whose activations are on the GPU where they are offloaded: the one being computed and the one being moved."""
@@ -30,7 +31,9 @@ class Phase:
     layers: Floats
     """Layers, over all micro batches in flight, whose activations are all kept."""
     boundaries: Floats
-    """Layers, over all micro batches in flight, of which only the input is kept."""
+    """Layers, over all micro batches in flight, that will be computed again."""
+    boundary: Floats
+    """Bytes per token that each of them keeps."""
     attention: Floats
     """Bytes per token of attention."""
     scores: Floats
@@ -105,6 +108,8 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
     j, s, f = t.job, t.layout, t.footprint
     trains_all = (f.head_gradient > 0) & (j.adapters == 0)
     apart = (j.in_backward == 0) * 1.0  # the optimizer steps after backward
+    # full: a layer is computed again in backward, all of it or the operators whose outputs are not kept
+    by_operators = s.checkpointing == CHECKPOINTING["selective-op"]
     full, selective = (s.checkpointing > 1) * 1.0, (s.checkpointing == 1) * 1.0
     attention = np.where(selective > 0, np.minimum(f.attention_recomputed, f.attention + f.scores), f.attention)
     all_gradients = (stage.linear + stage.other) * apart
@@ -131,6 +136,7 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
             "arriving": nothing,
             "layers": layers * (1 - full),
             "boundaries": layers * full,
+            "boundary": np.where(by_operators, f.by_operators, f.boundary),
             "attention": attention,
             "scores": 1 - selective,
             "rescored": nothing,
@@ -144,6 +150,7 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
         return Phase(**(usual | amounts))
 
     one_layer = np.minimum(1.0, stage.layers)
+    taken_back = one_layer * by_operators * (1 - f.not_taken_back / np.maximum(f.by_operators, 1.0))
     larger_end = np.maximum(stage.embedding, stage.head)
     layer_cast = stage.linear / stage.layers
     embedding_gradient = f.arriving_gradient * trains_all * (stage.tied * stage.head + kept_between * stage.embedding)
@@ -156,6 +163,7 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
         **inside_backward,
         gradients=np.where(apart > 0, np.maximum(earlier_gradients, stage.head), earlier_gradients),
         layers=layers * (1 - full) + one_layer * full,
+        boundaries=layers * full - taken_back,
         cast=np.where(full > 0, layer_cast, stage.linear),
     )
     first_layer = phase(
@@ -163,7 +171,7 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
         gradients=np.maximum(earlier_gradients, (stage.linear * (1 - 1 / stage.layers) + stage.head) * apart),
         adapter_gradients=apart,
         layers=(other_layers + one_layer) * (1 - full) + one_layer * full,
-        boundaries=(other_layers + one_layer) * full,
+        boundaries=(other_layers + one_layer) * full - taken_back,
         cast=layer_cast,
     )
     backward_done = phase(

@@ -131,10 +131,10 @@ def _activations(t: Table, at: Phase) -> list[Term]:
         *terms,
         Term(
             "activations",
-            "inputs of recomputed layers",
-            at.boundaries * tokens * f.boundary,
+            "what recomputed layers keep",
+            at.boundaries * tokens * at.boundary,
             "{layers} layers · {tokens} tokens · {bytes} B each",
-            {"layers": at.boundaries, "tokens": tokens, "bytes": f.boundary},
+            {"layers": at.boundaries, "tokens": tokens, "bytes": at.boundary},
             _SAVED,
         ),
         Term(
@@ -178,7 +178,8 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
     layer = at.linear / np.ceil(t.model.layers / s.pp)
     trained = _trained(t, at)
     over = zero_ranks(t, 1)
-    gathered = (2 * layer * j.linear_bytes + at.other * j.other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
+    linear_bytes, other_bytes = np.minimum(j.linear_bytes, 2.0), np.minimum(j.other_bytes, 2.0)  # FP32 is cast before
+    gathered = (2 * layer * linear_bytes + at.other * other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
     bucket = np.where((s.zero >= 2) & (s.shard > 1), np.minimum(2 * BUCKET_ELEMENTS, trained * 2), 0.0) * at.computing
     unpacked = j.weight_bits_packed * 2 * at.computing * np.where(j.keeps_unpacked > 0, layer * at.layers, f.layer_matrix / s.tp)
     step = at.stepping * (trained / over * f.step + f.step_matrix / s.tp / over) * (1 - j.offload_optimizer)
@@ -196,7 +197,7 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
             "gathered weights",
             gathered,
             "2 layers · {layer} parameters · {linear_bytes} B + {other} others · {other_bytes} B",
-            {"layer": layer, "linear_bytes": j.linear_bytes, "other": at.other, "other_bytes": j.other_bytes},
+            {"layer": layer, "linear_bytes": linear_bytes, "other": at.other, "other_bytes": other_bytes},
             _SHARDED,
         ),
         Term(

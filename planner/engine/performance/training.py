@@ -10,10 +10,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
+from planner.engine.memory.host import offloaded_activations
 from planner.engine.memory.stages import Stage, experts_held, micro_batches, stage_parameters, zero_ranks
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
+from planner.engine.records.layout import CHECKPOINTING
 
 BACKWARD_LAUNCHES = 113 / 64
 """ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
@@ -84,6 +86,8 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     exposed = {
         "weights from host memory": fetched * count,
         "gradients and weights between ranks": _gradient_traffic(t, stage, trained, count, per_micro * count),
+        "activations to host memory and back": _offloaded_s(t, per_micro) * count,
+        "keys and values between context ranks": _context_traffic(t, one, factors) * count,
         "activations between stages": _stage_traffic(t, tokens) * count,
     }
     by_class["communication"] = by_class["communication"] + added(exposed.values())
@@ -152,14 +156,18 @@ def _pass_once(t: Table, alike: Rows) -> Pass:
 def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
     """Phase -> operator class -> its time over that of a forward pass; "launch": the host's launches.
 
-    Full checkpointing runs the layers again, selective checkpointing the attention's scores. Frozen weights under adapters get no
-    gradients.
+    Full checkpointing runs the layers again, checkpointing by operators all but attention and half of the products, selective
+    checkpointing the attention's scores. Frozen weights under adapters get no gradients.
     """
-    again = (t.layout.checkpointing > 1) * 1.0
+    again, by_operators = (t.layout.checkpointing > 1) * 1.0, t.layout.checkpointing == CHECKPOINTING["selective-op"]
     products = np.where(t.job.adapters > 0, 1.0, 2.0)
     one, two, none = np.ones(1), np.full(1, 2.0), np.zeros(1)
     classes = ("matmul", "attention", "elementwise", "head", "communication", "latency", "launch")
-    recompute = dict.fromkeys(classes, again) | {"attention": again + 0.5 * (t.layout.checkpointing == 1), "head": none}
+    recompute = dict.fromkeys(classes, again) | {
+        "matmul": np.where(by_operators, t.footprint.recomputed_products, again),
+        "attention": again * ~by_operators + 0.5 * (t.layout.checkpointing == CHECKPOINTING["selective"]),
+        "head": none,
+    }
     launches = np.full(1, BACKWARD_LAUNCHES)
     backward = {
         "matmul": products,
@@ -220,6 +228,30 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
     beside = np.where(s.zero >= 3, compute_s, compute_s / np.maximum(count, 1))
     left: Floats = np.maximum(0.1 * seconds, seconds - OVERLAP * beside)
     return left
+
+
+def _offloaded_s(t: Table, compute_s: Floats) -> Floats:
+    """Exposed seconds of moving a micro batch's activations to the host and back beside `compute_s` of work."""
+    in_flight = np.where(t.layout.pp > 1, np.minimum(t.layout.pp, micro_batches(t)), 1.0)
+    moved_s = 2 * offloaded_activations(t) / in_flight / HOST_LINK_BYTES_PER_S
+    return np.maximum(0.1 * moved_s, moved_s - OVERLAP * compute_s)
+
+
+def _context_traffic(t: Table, one: Pass, factors: dict[str, dict[str, Floats]]) -> Floats:
+    """Exposed seconds of ring attention for one micro batch: keys and values go round all context ranks while attention runs.
+
+    Forward they go once; again where attention is computed again; backward once, with their gradients (arXiv:2310.01889).
+    """
+    m, s = t.model, t.layout
+    layers, tokens = m.layers / s.pp, s.micro_batch * t.job.sequence / s.cp
+    heads = np.maximum(m.kv_heads, 1.0)
+    size = (s.cp - 1) * tokens * 2 * m.key * np.ceil(heads / s.tp) / heads * t.job.activation_bytes
+    per_node = np.clip(s.gpus_per_node / np.maximum(s.tp, 1), 1, np.maximum(s.cp, 1))
+    rounds = factors["forward"]["attention"] + np.floor(factors["recompute"]["attention"]) + 2.0
+    moved_s = layers * collective_s(t, s.cp, size, per_node=per_node) * rounds
+    beside = one.attention * added(by["attention"] for by in factors.values())
+    exposed: Floats = np.where(s.cp > 1, np.maximum(0.1 * moved_s, moved_s - beside), 0.0)
+    return exposed
 
 
 def _stage_traffic(t: Table, tokens: Floats) -> Floats:

@@ -22,6 +22,10 @@ class ActivationBytes(Generic[N]):
     dropout: N = default(0.0)
     boundary: N = default(0.0)
     """Input of a layer: all that full checkpointing keeps."""
+    by_operators: N = default(0.0)
+    """What checkpointing by operators keeps of a layer: its input, and outputs of attention and of every second product."""
+    not_taken_back: N = default(0.0)
+    """The part of it that computing the layer again does not use: input, and output of its last product."""
     backward: N = default(0.0)
     """Largest temporaries of a layer's backward beyond what it has freed by then."""
     head: N = default(0.0)
@@ -32,6 +36,8 @@ class ActivationBytes(Generic[N]):
 class Footprint(ActivationBytes[N]):
     """Bytes of one training job, or columns of many; 0 in every field for inference."""
 
+    recomputed_products: N = default(0.0)
+    """Share of the layers' products that checkpointing by operators computes again."""
     attention_recomputed: N = default(0.0)
     """`attention` where the scores are computed again in backward."""
     logits_alive: N = default(0.0)

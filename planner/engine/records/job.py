@@ -31,6 +31,8 @@ class JobNumbers(StoredWeights[N]):
     train: N
     adapters: N = default(0.0)
     """Parameters of the LoRA adapters; 0: every parameter is trained."""
+    adapter_traffic: N = default(0.0)
+    """Bytes that adapters move per token and layer in a forward pass, beside their own thin products."""
     unpacked_bytes: N
     """Bytes moved to unpack one packed weight, beside reading it."""
     keeps_unpacked: N = default(0.0)

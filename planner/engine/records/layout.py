@@ -9,7 +9,7 @@ from planner.engine.records.fields import N
 
 ZERO_STAGE = {"none": 0.0, "zero1": 1.0, "zero2": 2.0, "zero3": 3.0, "hsdp": 3.0}
 """Sharding -> its ZeRO stage."""
-CHECKPOINTING = {"none": 0.0, "selective": 1.0, "full": 2.0}
+CHECKPOINTING = {"none": 0.0, "selective": 1.0, "full": 2.0, "selective-op": 3.0}
 """Activation checkpointing -> its number in a column."""
 
 
@@ -31,7 +31,7 @@ class Layout(Generic[N]):
     shard: N
     """Ranks the ZeRO stage divides by (dp·cp; inside a node for hybrid sharding)."""
     checkpointing: N
-    """0 none, 1 selective, 2 full."""
+    """Its number in `CHECKPOINTING`."""
     micro_batch: N
     sequences: N
     """Concurrent sequences of one replica while generating or serving."""

@@ -18,6 +18,7 @@ FIRST = (
     Engine(
         name="torch",
         label="PyTorch",
+        compiles_loss=True,
         trains=True,
         launches_per_layer=64,
         kernels_per_layer=64,
@@ -83,6 +84,7 @@ LATER = (
         since=(4, 45),
         released="2024-09",
         release="4.45 and later",
+        device_factor=1.0,
         prompt_logits=False,
         copied_layers=1.0,
         gptq_scratch_tokens=0,

@@ -33,12 +33,14 @@ ELEMENTWISE: Mapping[str, ElementwiseWork] = {
     "dropout": ElementwiseWork((0, 0, 0, 0), (12, 0, 0, 0)),
 }
 """Kind of work -> its bytes. An RMSNorm in FP32 is copy, square, mean, scale, copy back and weight: 36h; most layers have two."""
+ADAPTERS = "adapters"
+"""The kind of what low-rank adapters read and write beside their products."""
 LAYER_NORM, PLAIN_ACTIVATION = 1 / 9, 0.4
 """Share of those bytes that a LayerNorm and an activation without a gate take, one kernel each: 4h of 36h, 4f of 10f."""
 
 
 def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats:
-    """Bytes of one layer outside its products, of one kind in `ELEMENTWISE` or of all; shape [rows].
+    """Bytes of one layer outside its products, of one kind in `ELEMENTWISE`, of `ADAPTERS`, or of all; shape [rows].
 
     For Llama 20h + 4(q + k) + 6f per token fused, 84h + 24q + 28k + 10f operator by operator.
     """
@@ -59,7 +61,11 @@ def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats
         )
         return np.where(fused > 0, one, each * factors.get(name, 1.0))
 
-    return rows * added(of(name) for name in ([kind] if kind else ELEMENTWISE)) * scale
+    if kind == ADAPTERS:
+        return rows * j.adapter_traffic / s.tp
+    return rows * (
+        added(of(name) for name in ([kind] if kind else ELEMENTWISE)) * scale + j.adapter_traffic / s.tp * (kind is None)
+    )
 
 
 def adapters_s(t: Table, rows: Floats) -> Floats:
