@@ -13,7 +13,7 @@ SECOND := $(SECOND_VENV)/.aiconfigurator-$(AICONFIGURATOR)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick oracles check format shots samples accuracy second-opinion bench-planner clean
+.PHONY: help run test test-quick oracles check format shots samples calibrate accuracy second-opinion bench-planner clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ shots: $(DEVELOPMENT) ## Draw the screenshot of README with the program itself
 
 samples: $(DEVELOPMENT) ## Print the samples of README and docs/usage.md anew
 	"$(BIN)/python" scripts/samples.py
+
+calibrate: $(DEVELOPMENT) ## Fit the ranges to DIR, a folder of published measurements, each source left out in turn
+	"$(BIN)/python" scripts/calibration/fit_ranges.py "$(DIR)"
 
 accuracy: $(DEVELOPMENT) ## Write docs/accuracy.md from DIR, a folder of published measurements (OPERATORS: of operator timings)
 	"$(BIN)/python" scripts/calibration/accuracy.py "$(DIR)" $(if $(OPERATORS),--operators "$(OPERATORS)")

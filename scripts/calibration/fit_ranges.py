@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from published import ROOT, experiments_of, options_of, plain_session
-from ranges.residuals import Design, LeftOut, Residual, by_source, interval_score, left_out
+from ranges.residuals import Design, LeftOut, Residual, interval_scores, left_out, mean_of_sources
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import NETWORK
@@ -28,7 +28,6 @@ from planner.workload.published.spreads import KINDS, NOMINAL, OF_A_BATCH
 
 OUT = ROOT / "presets" / "spreads" / "published.toml"
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-TASK_WORDS = {"serve": "of a service"}
 MEMORY_FACTS = (TRANSIENT, "several GPUs", "mixture of experts")
 
 
@@ -66,47 +65,43 @@ def split(residuals: Sequence[Residual]) -> list[list[Residual]]:
 
 
 def document(residuals: Sequence[Residual], folder: str) -> str:
-    """The file: half widths of kinds, slopes of facts, quantiles of families."""
-    kinds, slopes, quantiles = dict[str, str](), dict[str, dict[str, float]](), dict[str, str]()
+    """The file: half widths of kinds, slopes of facts and of engines, quantiles of all."""
+    kinds, wider, ratios = dict[str, str](), dict[str, dict[str, float]](), []
     for group in split(residuals):
-        found, fitted = left_out(group, [one.source for one in group]), Design(group).fit(np.zeros(len(group), dtype=bool))
+        design, found = Design(group), left_out(group)
+        fitted, usual = design.named(design.fit()), found.quantile(NOMINAL)
+        ratios.append(found)
         for kind, scale in fitted.kinds.items():
             own = [one for one in group if one.kind == kind]
-            width = math.exp(scale) * found.quantile(KINDS[kind], NOMINAL)
-            sources = len({one.source for one in own})
-            kinds[kind] = f"{{ half_width = {width:.3g}, values = {len(own)}, sources = {sources} }}"
-        for family in sorted({KINDS[one.kind] for one in group}):
-            usual = found.quantile(family, NOMINAL)
-            pairs = ", ".join(f"[{share}, {found.quantile(family, share) / usual:.3g}]" for share in SHARES)
-            quantiles[family] = f"[{pairs}]"
+            engines = ", ".join(f'"{name}" = {slope:.3f}' for (of, name), slope in fitted.engines.items() if of == kind)
+            kinds[kind] = (
+                f"{{ half_width = {math.exp(scale) * usual:.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
+                + (f", engines = {{ {engines} }} }}" if engines else " }")
+            )
         for name, slope in fitted.facts.items():
-            of = slopes.setdefault(name, {"sources": 0})
+            of = wider.setdefault(name, {"sources": 0})
             of["memory" if KINDS[group[0].kind] == "memory" else "times"] = round(slope, 3)
             of["sources"] = max(of["sources"], len({one.source for one in group if one.facts.get(name)}))
     today = dt.datetime.now(dt.UTC).date().isoformat()
-    wider = {name: "{ " + ", ".join(f"{key} = {value}" for key, value in sorted(of.items())) + " }" for name, of in slopes.items()}
-    sources = len({one.source for one in residuals})
+    pairs = [(share, np.mean([one.quantile(share) / one.quantile(NOMINAL) for one in ratios])) for share in SHARES]
+    lines = [f'"{kind}" = {kinds[kind]}' for kind in KINDS if kind in kinds]
+    facts = [
+        f'"{name}" = {{ {", ".join(f"{key} = {value}" for key, value in sorted(of.items()))} }}'
+        for name, of in sorted(wider.items())
+    ]
     return "\n".join(
         [
             f"# Written by scripts/calibration/fit_ranges.py on {today}; the script says the method. Do not edit: run it again.",
             "# half_width: of the range of ln(measured / predicted) that should hold nine truths in ten where no fact makes it wider.",
-            "# wider: logarithm of the factor on it, for each unit of the fact. quantiles: share of the truths, its half width over that of 0.9.",
-            f'source = "{len(residuals):,} published values of {sources} sources (folder {folder})"',
+            "# engines, wider: logarithm of the factor on it, for each unit of the fact.",
+            "# quantiles: share of the truths, and the half width that holds it over that of 0.9.",
+            f'source = "{len(residuals):,} published values of {len({one.source for one in residuals})} sources (folder {folder})"',
             f"retrieved = {today}",
             'method = "each source left out in turn; a source counts as one"',
-            *("\n[" + title + "]\n" + "\n".join(f'"{name}" = {text}' for name, text in table.items()) for title, table in tables(kinds, wider, quantiles)),
-            "",
+            f"quantiles = [{', '.join(f'[{share}, {ratio:.3g}]' for share, ratio in pairs)}]",
+            *("", "[kinds]", *lines, "", "[wider]", *facts, ""),
         ]
     )
-
-
-def tables(kinds: dict[str, str], wider: dict[str, str], quantiles: dict[str, str]) -> list[tuple[str, dict[str, str]]]:
-    """The tables of the file by title, in a fixed order."""
-    return [
-        ("kinds", {kind: kinds[kind] for kind in KINDS if kind in kinds}),
-        ("wider", dict(sorted(wider.items()))),
-        ("quantiles", dict(sorted(quantiles.items()))),
-    ]
 
 
 def report(found: LeftOut) -> None:
@@ -115,17 +110,16 @@ def report(found: LeftOut) -> None:
     shipped = np.array([max(1e-6, math.log(one.held.high / one.held.predicted)) for one in found.residuals])
     for kind in KINDS:
         own = np.array([one.kind == kind for one in found.residuals])
-        if not own.any():
-            continue
         group = [one for one in found.residuals if one.kind == kind]
-        line = f"{kind:22} {own.sum():5} values {len({one.source for one in group}):2} sources"
+        if not group:
+            continue
+        print(f"{kind:22} {len(group):5} values {len({one.source for one in group}):2} sources", end="")
         for name, width in (("left out", half[own]), ("shipped", shipped[own])):
-            inside = np.abs(offs[own]) <= width
-            line += (
-                f" | {name}: inside {inside.mean():4.0%}, by source {by_source(group, inside * 1.0).mean():4.0%}, "
-                f"width x{math.exp(2 * np.median(width)):5.2f}, score {interval_score(offs[own], width):5.2f}"
-            )
-        print(line)
+            inside, scores = (np.abs(offs[own]) <= width) * 1.0, interval_scores(offs[own], width)
+            wide = math.exp(2 * float(np.median(width)))
+            print(f" | {name}: inside {inside.mean():4.0%}, by source {mean_of_sources(group, inside):4.0%}, x{wide:5.2f}", end="")
+            print(f", score {mean_of_sources(group, scores):5.2f}", end="")
+        print()
 
 
 def main() -> None:
@@ -135,7 +129,7 @@ def main() -> None:
     given = options.parse_args()
     residuals = residuals_of(plain_session(), given.folder)
     for group in split(residuals):
-        report(left_out(group, [one.source for one in group]))
+        report(left_out(group))
     given.out.write_text(document(residuals, given.folder.resolve().name), encoding="utf-8")
     print(given.out)
 

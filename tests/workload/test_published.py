@@ -71,9 +71,20 @@ def test_rules_of_the_folder_say_what_no_column_holds(tmp_path: Path) -> None:
     rated = [SERVED | {"concurrency": "", "seq_len": "100"}, SERVED | {"metric": "request_rate", "value": "4", "unit": "req/s"}]
     folder = write(tmp_path / "p", *rated, TRAINED, TRAINED | {"config_id": "x", "gpu": "my card", "model": "odd-7b"})
     rules = [
-        {"file": "some.*", "where": {"task": "serving"}, "set": {"prefix_tokens": "=seq_len", "kv_dtype": "fp8"}, "why": "its page"},
+        {
+            "file": "some.*",
+            "where": {"task": "serving"},
+            "set": {"prefix_tokens": "=seq_len", "kv_dtype": "fp8"},
+            "why": "its page",
+        },
         {"file": "somebody", "where": {"task": "serving"}, "row": {"unit": "ms"}, "why": "misprinted"},
-        {"file": "somebody", "where": {"config_id": TRAINED["config_id"]}, "skip": "another model", "skip_metrics": "tok.*", "why": ""},
+        {
+            "file": "somebody",
+            "where": {"config_id": TRAINED["config_id"]},
+            "skip": "another model",
+            "skip_metrics": "tok.*",
+            "why": "",
+        },
     ]
     (folder / "asked.json").write_text(json.dumps(rules))
     (folder / "gpus_extra.json").write_text(json.dumps({"my card": TRAINED["gpu"]}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from planner.engine.columns import LayoutColumns, Rows, Table
 from planner.engine.evaluate.candidates import Candidates
@@ -25,15 +24,10 @@ class Evaluated:
     memory: MemoryColumns
     step: StepColumns | None
     serve: ServeColumns | None
+    ranges: Ranges
+    """How far off the times may be."""
     queue: Queue | None = None
     """Queue of requests, where they were simulated or replicas have pools."""
-
-    @cached_property
-    def ranges(self) -> Ranges:
-        """How far off the times may be."""
-        timed = self.step or self.serve
-        assert timed is not None
-        return ranges_of(self.candidates, self.table, timed)
 
     def take(self, keep: Rows) -> Evaluated:
         """The rows `keep`, evaluated again."""
@@ -53,8 +47,8 @@ def evaluate(candidates: Candidates, memory: MemoryColumns | None = None, pass_g
     memory = memory or memory_of(table)
     if trains(first.task):
         step = step_of(table, pass_group)
-        return Evaluated(candidates, table, memory, step, None)
+        return Evaluated(candidates, table, memory, step, None, ranges_of(candidates, table, step))
     serve, queue = serve_of(table, continuous=first.task == "serve"), None
     if first.workload.disaggregated and table.layout.prefill.any():
         serve, queue = pool_times(table, serve, pool_demand(candidates.jobs, candidates.job_index))
-    return Evaluated(candidates, table, memory, None, serve, queue)
+    return Evaluated(candidates, table, memory, None, serve, ranges_of(candidates, table, serve), queue)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,21 +28,18 @@ class Ranges:
     """What the ranges of a table of times rest on; columns of shape [rows] or [1]."""
 
     facts: Mapping[str, Floats]
-    """What makes a range wider -> how much of it a row has, 0: nothing."""
+    """What makes a range wider, or the engine -> how much of it a row has, 0: nothing."""
     network: Floats
     """Half width that the network between nodes adds to every time."""
     left: Floats
     """Share of the half widths that is left where the device was measured."""
-
-    @cached_property
-    def wider(self) -> Floats:
-        """Factor on the half width of every kind."""
-        slope = published_spreads().slope
-        return np.exp(added([np.zeros(1), *(slope(name) * column for name, column in self.facts.items())])) * self.left
+    _known: dict[str, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def half_width(self, kind: str) -> Floats:
         """Half width of the logarithm of figures of `kind`, one of `published.spreads.KINDS`."""
-        return np.hypot(published_spreads().half_width(kind) * self.wider, self.network)
+        if kind not in self._known:
+            self._known[kind] = np.hypot(published_spreads().half_width(kind, self.facts) * self.left, self.network)
+        return self._known[kind]
 
 
 def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumns) -> Ranges:
@@ -57,11 +53,11 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
         "mixture of experts": t.model.experts > 0,
         "several GPUs": several,
         "PCIe between GPUs": several & (s.nvlink == 0),
-        "weights below 16 bit": job.linear_bytes < 2,  # noqa: PLR2004
+        "weights below 16 bit": job.linear_bytes < 2,
     }
     by_job = [_facts_of_job(job) for job in candidates.jobs]
-    for name in by_job[0]:
-        facts[name] = np.array([of[name] for of in by_job])[candidates.job_index]
+    for name in dict.fromkeys(name for of in by_job for name in of):
+        facts[name] = np.array([of.get(name, 0.0) for of in by_job])[candidates.job_index]
     left = np.array([_left(chip) for chip in candidates.chips])[candidates.chip_index]
     return Ranges({name: column * 1.0 for name, column in facts.items()}, network_spread(t, timed), left)
 
@@ -71,11 +67,11 @@ def _left(chip: Chip) -> float:
 
 
 def _facts_of_job(job: Job) -> dict[str, float]:
-    """What is not known of an engine and of how its load comes; nothing of that makes a training step less certain."""
+    """The engine, what is not known of it, and how its load comes."""
     engine, serves = job.workload.engine, job.task == "serve"
     return {
-        "engine not named": float(engine is None and not job.train),
-        "release of the engine not named": float(engine is not None and bool(job.engine.release) and "@" not in engine),
+        job.engine.label if engine or job.train else "engine not named": float(not job.train),
+        "release of the engine not named": float(engine is not None and "@" not in engine and not job.train),
         "requests at a rate": float(serves and job.request_rate_per_s > 0),
         "as many requests at once as there are": float(serves and (math.isinf(job.concurrency) or bool(job.workload.requests))),
     }

@@ -15,7 +15,7 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import NETWORK
 from planner.engine.explain.figures import serve_figures, train_figures
 from planner.engine.explain.row import Row
-from planner.engine.memory.total import memory_facts
+from planner.engine.memory.total import COMING_AND_GOING, TRANSIENT
 from planner.engine.performance.operators.chip import measured_between
 from planner.units import bytes_text
 
@@ -51,10 +51,11 @@ def answer_of(e: Evaluated, number: int) -> Answer:
 
 def _evidence(row: Row) -> dict[str, float]:
     """What makes the ranges wider, and how much of it there is."""
-    e = row.e
-    parts = {name: getattr(e.memory, name) for name in MEMORY_COMPONENTS}
-    facts = memory_facts(e.table, parts, e.memory.total) | {NETWORK: e.ranges.network, **e.ranges.facts}
-    return {name: round(amount, 3) for name, column in facts.items() if (amount := row(column)) > 0}
+    m, ranges = row.e.memory, row.e.ranges
+    transient = sum(row(getattr(m, name)) for name in COMING_AND_GOING) / row(m.total)
+    facts = {name: row(column) for name, column in ranges.facts.items()}
+    every = {TRANSIENT: transient, NETWORK: row(ranges.network), **facts}
+    return {name: round(amount, 3) for name, amount in every.items() if amount > 0}
 
 
 def _method_of_percentiles(row: Row) -> dict[str, str]:

@@ -18,6 +18,7 @@ from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
 from planner.workload.published.spreads import published_spreads
 
+COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
 TRANSIENT = "share of the memory that comes and goes"
 
 
@@ -89,14 +90,13 @@ def usable_bytes(t: Table) -> Floats:
 def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[str, Floats]:
     """What makes the range of `total` wider -> how much of it a row has."""
     s = t.layout
-    several = np.where(t.job.train > 0, s.gpus, s.tp * s.pp * s.cp * s.ep) > 1
-    transient = added(parts[name] for name in ("activations", "logits", "buffers", "overhead")) / total
-    return {TRANSIENT: transient, "several GPUs": several * 1.0, "mixture of experts": (t.model.experts > 0) * 1.0}
+    several: Floats = np.where(np.where(t.job.train > 0, s.gpus, s.tp * s.pp * s.cp * s.ep) > 1, 1.0, 0.0)
+    mixture: Floats = np.where(t.model.experts > 0, 1.0, 0.0)
+    transient = added(parts[name] for name in COMING_AND_GOING) / total
+    return {TRANSIENT: transient, "several GPUs": several, "mixture of experts": mixture}
 
 
 def _spread(t: Table, parts: Mapping[str, Floats], total: Floats) -> Floats:
     """Half width of the logarithm of `total`, by published peaks."""
-    spreads = published_spreads()
-    slopes = (spreads.slope(name, memory=True) * column for name, column in memory_facts(t, parts, total).items())
-    half_width = spreads.half_width("training memory" if t.job.train[0] else "inference memory")
-    return half_width * np.exp(added(slopes))
+    kind = "training memory" if t.job.train[0] else "inference memory"
+    return published_spreads().half_width(kind, memory_facts(t, parts, total))

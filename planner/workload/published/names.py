@@ -14,7 +14,15 @@ TASKS = {
     "prefill": "prefill",
     "serving": "serve",
 }
-DTYPES = {"float16": "fp16", "bfloat16": "bf16", "16": "fp16", "half": "fp16", "float32": "fp32", "mxfp8": "fp8", "tf32/fp32": "tf32"}
+DTYPES = {
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "16": "fp16",
+    "half": "fp16",
+    "float32": "fp32",
+    "mxfp8": "fp8",
+    "tf32/fp32": "tf32",
+}
 """Other spellings of a precision, without what follows its dash ('bf16-true', 'fp16-act')."""
 ENGINES = (
     # how a framework column begins, the engine that is asked, whether the number after it is the engine's release

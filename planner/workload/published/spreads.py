@@ -8,6 +8,8 @@ from functools import cache
 from typing import Annotated, Literal
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from planner.errors import Problem, UserError
 from planner.paths import presets_folder
@@ -41,6 +43,8 @@ class HalfWidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     half_width: Positive
     values: int
     sources: int
+    engines: dict[str, float] = {}
+    """How much wider or narrower it is with an engine: the logarithm of the factor."""
 
 
 class Wider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,17 +63,19 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     method: str
     kinds: dict[str, HalfWidth]
     wider: dict[str, Wider]
-    quantiles: dict[str, list[tuple[float, float]]]
-    """Family -> (share of the truths, half width that holds it over the half width of `NOMINAL`), ascending."""
+    quantiles: list[tuple[float, float]]
+    """(share of the truths, half width that holds it over the half width of `NOMINAL`), ascending."""
 
-    def half_width(self, kind: str) -> float:
-        """The half width of `kind` where nothing makes it wider."""
-        return self.kinds[kind].half_width
+    def slope(self, kind: str, fact: str) -> float:
+        """Logarithm of the factor on the half width of `kind` for each unit of `fact`; 0 of one that nothing is known of."""
+        known = self.wider.get(fact, Wider())
+        return (known.memory if KINDS[kind] == "memory" else known.times) + self.kinds[kind].engines.get(fact, 0.0)
 
-    def slope(self, fact: str, *, memory: bool = False) -> float:
-        """Logarithm of the factor for each unit of `fact`; 0 of one that nothing is known of."""
-        found = self.wider.get(fact)
-        return 0.0 if found is None else found.memory if memory else found.times
+    def half_width(self, kind: str, facts: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+        """The half width of `kind` where the columns `facts` say how much of each there is."""
+        slopes = {fact: slope for fact in facts if (slope := self.slope(kind, fact))}
+        logs = sum((slope * facts[fact] for fact, slope in slopes.items()), start=np.zeros(1))
+        return np.asarray(self.kinds[kind].half_width * np.exp(logs))
 
 
 @cache

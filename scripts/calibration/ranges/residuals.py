@@ -1,10 +1,9 @@
-"""Half widths of ranges from residuals ln(measured ÷ predicted), so that a source that was not looked at lies inside as well.
+"""Half widths of ranges from residuals ln(measured ÷ predicted), such that a source that nobody looked at lies inside as well.
 
-The scale s of a residual is that of its kind, times what each fact about the question adds: ln s = b + Σ slope · fact, every slope at
-least 0, because knowing less never makes a range narrower. A source counts as one, however many values it has; a value's |residual| is taken as
-Laplace's distribution of scale s. Kinds with few sources borrow from their family and from all, facts from 0, by a ridge. Then each
-source is left out, its residuals are divided by the scales the others give, and the share q of these ratios, pooled over the sources of the
-family (those of other families count a quarter), says how many scales a range of nominal q is wide.
+The scale s of a residual is ln s = b + kind + family + Σ slope · fact + kind-with-engine, fitted to the mean |residual| of each source in each
+combination of these; a source counts as one, however many values it has. A ridge keeps what few sources tell near what all tell; slopes of
+facts are at least 0, because knowing less never makes a range narrower. Then every source is left out in turn: its residuals over the
+scales that the others give are pooled over all sources, and the quantile q of these ratios says how many scales a range of nominal q is wide.
 """
 
 from __future__ import annotations
@@ -16,16 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.engine.job.engines import ENGINES
 from planner.workload.published.spreads import KINDS, NOMINAL
 
 Floats = NDArray[np.float64]
-RIDGE_KIND, RIDGE_FACT = 0.3, 1.0
-"""Weight of a slope's square against one source's likelihood: a kind or a fact that one source knows moves about half way."""
-ELSEWHERE = 0.25
-"""Weight of the sources of other families among the ratios of one."""
+RIDGE_KIND, RIDGE_FACT, RIDGE_ENGINE = 3.0, 10.0, 1.0
+"""How many sources it takes for a kind (or family), a fact, an engine in a kind to be believed half. Chosen by the interval score with each source left out."""
 WHOLE_SOURCE = 3
 """Values from which a source counts in full."""
 LEAST = 1e-3
+LABELS = frozenset(record.label for records in ENGINES.values() for record in records)
+"""Facts that name an engine: no slope of their own, but one in each kind, of either sign."""
 
 
 @dataclass(frozen=True)
@@ -42,23 +42,18 @@ class Residual:
     held: Any = None
     """The comparison it comes from."""
 
+    def size(self) -> float:
+        """Size beyond what the network's part of the range covers."""
+        return float(np.sqrt(max(LEAST**2, self.off**2 - self.network**2)))
+
 
 @dataclass(frozen=True)
 class Fitted:
-    """Scales of kinds and slopes of facts, in logarithms."""
+    """Scales of kinds, slopes of facts, and slopes of engines in a kind, in logarithms."""
 
     kinds: Mapping[str, float]
     facts: Mapping[str, float]
-
-    def scale(self, one: Residual) -> float:
-        """The scale of a residual."""
-        slopes = sum(self.facts.get(name, 0.0) * amount for name, amount in one.facts.items())
-        return float(np.exp(self.kinds[one.kind] + slopes))
-
-
-def excess(one: Residual) -> float:
-    """Size of the residual beyond what the network's part of the range covers."""
-    return float(np.sqrt(max(LEAST**2, one.off**2 - one.network**2)))
+    engines: Mapping[tuple[str, str], float]
 
 
 def weights(residuals: Sequence[Residual]) -> Floats:
@@ -70,88 +65,86 @@ def weights(residuals: Sequence[Residual]) -> Floats:
 
 
 class Design:
-    """The residuals of times, or those of memory, as rows of a regression; rows alike in everything are one."""
+    """Residuals as a regression of the logarithm of their mean size, a row for each source and combination of facts."""
 
     def __init__(self, residuals: Sequence[Residual]) -> None:
         self.kinds = [kind for kind in KINDS if any(one.kind == kind for one in residuals)]
         self.families = sorted({KINDS[kind] for kind in self.kinds})
-        self.facts = sorted({name for one in residuals for name in one.facts})
-        rows = [
-            [1.0, *(KINDS[one.kind] == of for of in self.families), *(one.kind == of for of in self.kinds)]
-            + [round(one.facts.get(name, 0.0), 2) for name in self.facts]
-            for one in residuals
-        ]
-        self.first_fact = 1 + len(self.families) + len(self.kinds)
-        self.rows, self.row_of = np.unique(np.array(rows, dtype=np.float64), axis=0, return_inverse=True)
-        self.sizes = np.array([excess(one) for one in residuals])
-        self.weights = weights(residuals)
+        self.facts = sorted({name for one in residuals for name in one.facts} - LABELS)
+        self.engines = sorted({(one.kind, name) for one in residuals for name in one.facts if name in LABELS})
+        columns = [[1.0, *self._coded(one)] for one in residuals]
+        sources = sorted({one.source for one in residuals})
+        keyed = np.column_stack([columns, [sources.index(one.source) for one in residuals]])
+        cells, self.cell = np.unique(keyed, axis=0, return_inverse=True)
+        self.rows = cells[:, :-1]
+        self.coded = np.array(columns)
+        self.sizes, self.weights = np.array([one.size() for one in residuals]), weights(residuals)
+        self.mass = np.bincount(self.cell, weights=self.weights)
+        self.logs = np.log(np.bincount(self.cell, weights=self.sizes) / np.bincount(self.cell))
+        begins = np.cumsum([1, len(self.families) + len(self.kinds), len(self.facts), len(self.engines)])
+        self.ridge = np.full(begins[-1], RIDGE_ENGINE)
+        self.ridge[: begins[1]], self.ridge[begins[1] : begins[2]], self.ridge[0] = RIDGE_KIND, RIDGE_FACT, 1e-6
+        self.least_0 = np.zeros(begins[-1], dtype=bool)
+        self.least_0[begins[1] : begins[2]] = True
 
-    def fit(self, left_out: NDArray[np.bool_]) -> Fitted:
-        """The fit without some residuals: Newton's method on the penalised likelihood, slopes of facts kept at 0 or above."""
-        weight = np.where(left_out, 0.0, self.weights)
-        total = np.bincount(self.row_of, weights=weight, minlength=len(self.rows))
-        size = np.bincount(self.row_of, weights=weight * self.sizes, minlength=len(self.rows))
-        ridge = np.full(self.rows.shape[1], RIDGE_KIND)
-        ridge[0], ridge[self.first_fact :] = 1e-6, RIDGE_FACT
-        beta = np.zeros(self.rows.shape[1])
-        beta[0] = np.log(size.sum() / total.sum())
-        for _ in range(200):
-            ratio = size / np.exp(self.rows @ beta)
-            slope = self.rows.T @ (total - ratio) + ridge * beta
-            bend = (self.rows * (ratio + 0.1 * total)[:, None]).T @ self.rows + np.diag(ridge)
-            step = np.clip(np.linalg.solve(bend, -slope), -0.5, 0.5)
-            moved = beta + 0.7 * step
-            moved[self.first_fact :] = np.maximum(moved[self.first_fact :], 0.0)
-            done = np.abs(moved - beta).max() < 1e-5
-            beta = moved
-            if done:
-                break
-        family = dict(zip(self.families, beta[1:], strict=False))
-        kind = dict(zip(self.kinds, beta[1 + len(self.families) :], strict=False))
-        return Fitted(
-            {name: float(beta[0] + family[KINDS[name]] + own) for name, own in kind.items()},
-            dict(zip(self.facts, map(float, beta[self.first_fact :]), strict=True)),
-        )
+    def _coded(self, one: Residual) -> list[float]:
+        """Families, kinds, facts and engines as numbers."""
+        is_of = [KINDS[one.kind] == of for of in self.families] + [one.kind == of for of in self.kinds]
+        engine = [one.kind == kind and name in one.facts for kind, name in self.engines]
+        return [*map(float, is_of), *(round(one.facts.get(name, 0.0), 2) for name in self.facts), *map(float, engine)]
+
+    def fit(self, left_out: NDArray[np.bool_] | None = None) -> Floats:
+        """The coefficients without some residuals: weighted least squares; facts of a negative slope are left out in turn."""
+        mass = self.mass if left_out is None else np.bincount(self.cell, np.where(left_out, 0.0, self.weights), len(self.rows))
+        normal = (self.rows * mass[:, None]).T @ self.rows + np.diag(self.ridge)
+        target = self.rows.T @ (mass * self.logs)
+        found, kept = np.zeros(len(self.ridge)), np.ones(len(self.ridge), dtype=bool)
+        while True:
+            found[:] = 0.0
+            found[kept] = np.linalg.solve(normal[np.ix_(kept, kept)], target[kept])
+            if not (self.least_0 & (found < 0)).any():
+                return found
+            kept &= ~(self.least_0 & (found < 0))
+
+    def named(self, found: Floats) -> Fitted:
+        """The coefficients by what they are of."""
+        values = iter(map(float, found))
+        base, family = next(values), {name: next(values) for name in self.families}
+        kinds = {name: base + family[KINDS[name]] + next(values) for name in self.kinds}
+        facts = {name: next(values) for name in self.facts}
+        return Fitted(kinds, facts, {name: next(values) for name in self.engines})
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Ratios of residuals to scales that were fitted without the group each residual belongs to."""
+    """Residuals over scales that were fitted without the group each of them belongs to."""
 
     residuals: Sequence[Residual]
-    groups: Sequence[str]
+    groups: NDArray[np.str_]
     scales: Floats
     ratios: Floats
     weights: Floats
 
-    def quantile(self, family: str, share: float, without: str | None = None) -> float:
-        """How many scales hold `share` of the residuals of `family`, those of the group `without` not counted."""
-        own = np.array([KINDS[one.kind] == family for one in self.residuals])
-        weight = self.weights * np.where(own, 1.0, ELSEWHERE)
-        if without is not None:
-            weight = weight * np.array([group != without for group in self.groups])
-        return weighted_quantile(self.ratios, weight, share)
+    def quantile(self, share: float, without: str | None = None) -> float:
+        """How many scales hold `share` of the residuals, those of the group `without` not counted."""
+        return weighted_quantile(self.ratios, np.where(self.groups == without, 0.0, self.weights), share)
 
     def half_widths(self, share: float = NOMINAL) -> Floats:
         """The half width of nominal `share` of every residual, by the other groups alone."""
-        known: dict[tuple[str, str], float] = {}
-        for one, group in zip(self.residuals, self.groups, strict=True):
-            key = KINDS[one.kind], group
-            if key not in known:
-                known[key] = self.quantile(*(KINDS[one.kind], share), without=group)
-        factors = np.array([known[KINDS[one.kind], group] for one, group in zip(self.residuals, self.groups, strict=True)])
+        known = {name: self.quantile(share, name) for name in sorted(set(self.groups))}
+        factors = np.array([known[group] for group in self.groups])
         return np.hypot(factors * self.scales, [one.network for one in self.residuals])
 
 
-def left_out(residuals: Sequence[Residual], groups: Sequence[str]) -> LeftOut:
-    """Every group of residuals (a source, a generation of GPUs) left out in turn."""
-    design, names = Design(residuals), np.array(groups)
+def left_out(residuals: Sequence[Residual], groups: Sequence[str] | None = None) -> LeftOut:
+    """Every group of residuals (by default: source) left out in turn."""
+    design = Design(residuals)
+    names = np.array([one.source for one in residuals] if groups is None else groups)
     scales = np.zeros(len(residuals))
-    for name in sorted(set(groups)):
-        fitted = design.fit(names == name)
-        for place in np.flatnonzero(names == name):
-            scales[place] = fitted.scale(residuals[place])
-    return LeftOut(residuals, groups, scales, design.sizes / scales, design.weights)
+    for name in sorted(set(names)):
+        own = names == name
+        scales[own] = np.exp(design.coded[own] @ design.fit(own))
+    return LeftOut(residuals, names, scales, design.sizes / scales, design.weights)
 
 
 def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:
@@ -161,14 +154,15 @@ def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:
     return float(values[order][min(len(values) - 1, int(np.searchsorted(counted, share * counted[-1] - 1e-12)))])
 
 
-def interval_score(offs: Floats, half_widths: Floats, share: float = NOMINAL) -> float:
-    """Mean of width plus 2/(1 - share) times what a value is outside (Gneiting and Raftery 2007); smaller is better."""
-    return float(np.mean(2 * half_widths + 2 / (1 - share) * np.maximum(0.0, np.abs(offs) - half_widths)))
+def interval_scores(offs: Floats, half_widths: Floats, share: float = NOMINAL) -> Floats:
+    """Width plus 2/(1 - share) times what a value is outside (Gneiting and Raftery, 2007); smaller is better."""
+    scores: Floats = 2 * half_widths + 2 / (1 - share) * np.maximum(0.0, np.abs(offs) - half_widths)
+    return scores
 
 
-def by_source(residuals: Iterable[Residual], values: Floats) -> Floats:
-    """The mean of `values` over each source."""
+def mean_of_sources(residuals: Iterable[Residual], values: Floats) -> float:
+    """The mean over sources of the mean of `values` in each."""
     found: dict[str, list[float]] = {}
     for one, value in zip(residuals, values, strict=True):
         found.setdefault(one.source, []).append(float(value))
-    return np.array([np.mean(group) for group in found.values()])
+    return float(np.mean([np.mean(group) for group in found.values()]))
