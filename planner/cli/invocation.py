@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,22 @@ basis_option = click.option(
     show_default=True,
     help="Use measurements, or vendor figures alone.",
 )
+
+
+class Number(click.FloatRange):
+    """A finite number in a range of which both ends are told."""
+
+    def __init__(self, least: float, most: float, *, above: bool = False) -> None:
+        super().__init__(least, most, min_open=above)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """`value` as a number; fails for one beyond the range, or none."""
+        found = float(super().convert(value, param, ctx))
+        if math.isnan(found):
+            self.fail(f"{value!r} is not in the range {self._describe_range()}.", param, ctx)
+        return found
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

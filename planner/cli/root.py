@@ -14,6 +14,7 @@ import planner
 from planner.cli.commands import COMMANDS
 from planner.cli.groups import DefaultGroup, did_you_mean
 from planner.cli.invocation import Invocation, OpenApp, folder_options, pass_invocation
+from planner.cli.terminal.streams import plain_streams
 from planner.errors import Problem, UserError, nearest_names
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -41,7 +42,7 @@ def app_options(command: Decorated) -> Decorated:
     takes_argument=True,
     subcommand_metavar="[PRESET | COMMAND ...]",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 130 interrupted.",
+    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 70 a fault of the program, 74 stdout cannot be written, 130 interrupted; the terminal program ended by signal N: 128 + N.",
 )
 @click.version_option(planner.__version__, prog_name="gpu-planner")
 @app_options
@@ -88,7 +89,8 @@ def open_command(
         _require_preset(invocation, preset)
     if invocation.open_app is not None and _on_a_terminal():
         _require_recording(app["replay"], demo=app["demo"])
-        return invocation.open_app(preset=preset, config=config, state=state, **app)
+        with plain_streams():
+            return invocation.open_app(preset=preset, config=config, state=state, **app)
     from planner.cli.plan.command import plan
 
     code: int = ctx.invoke(plan, preset=preset)

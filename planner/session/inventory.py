@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.store import Store
     from planner.hardware.prices.offers import Offer
     from planner.hardware.prices.refresh import Refreshed
+    from planner.observe.driver.driver import Driver
     from planner.observe.machine import Machine
     from planner.workload.architecture import Architecture, Models
     from planner.workload.models import ModelShelf
@@ -36,6 +38,7 @@ class Inventory:
         self.state = state
         self.config = config
         self._architectures: dict[str, Architecture] = {}
+        self._driver: Driver | None = None
 
     @classmethod
     def open(cls, *, state: Path | None = None, config: Path | None = None) -> Self:
@@ -82,7 +85,7 @@ class Inventory:
         source: str | None = None,
         today: dt.date,
         dry_run: bool = False,
-        timeout_s: float = 20.0,
+        timeout_s: float = 60.0,
     ) -> Iterator[Refreshed]:
         """Fetch the prices of `providers` (none: all that are regenerated) into the user's own offers, one result each as it comes.
 
@@ -176,7 +179,14 @@ class Inventory:
         """This machine's CPU and GPUs."""
         from planner.observe.machine import read_machine
 
-        return read_machine(self.gpus)
+        return read_machine(self.gpus, self._driver)
+
+    def begin_machine(self) -> None:
+        """Have the driver answer while other parts are read; `machine` takes its answer."""
+        from planner.observe.driver.driver import Driver, DriverError
+
+        with contextlib.suppress(DriverError):  # asked again by `machine`, which says why
+            self._driver = Driver.start()
 
     @cached_property
     def published_study(self) -> PublishedStudy:

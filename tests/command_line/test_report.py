@@ -132,7 +132,7 @@ def test_a_document_escapes_what_its_form_would_read() -> None:
     facts = Facts([Fact("e<f", "2", "g|h")])
     sections = [Section("a < b", [Paragraph("x & y"), Points(["<i>"]), table, facts, Code("a && b")], 1)]
     assert "| 1 | c\\|d |" in as_markdown(sections)
-    assert "| e<f | 2 | g\\|h |" in as_markdown(sections)
+    assert "| e\\<f | 2 | g\\|h |" in as_markdown(sections)
     page = as_html(sections)
     assert "<td>e&lt;f</td>" in page
     assert "<title>a &lt; b</title>" in page

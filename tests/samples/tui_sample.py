@@ -273,7 +273,7 @@ class SampleSession:
         (shipped / "study-600m.toml").write_text(STUDY)
         self.presets = PresetShelf(shipped, folder / "config")
         self.models = SampleModels()
-        self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),))
+        self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),), nvml_state="ready")
         self.store = Store(None)
         self.refreshed = False
         self.planned: list[Workload] = []

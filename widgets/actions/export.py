@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from planner.paths import write_whole
+from planner.text import clean
 from widgets.actions.plan_files import FORMATS, REPORTS, FileFormat, plan_command, plan_text, report_text, row_text, write_export
 from widgets.base_app import BaseApp
 from widgets.state_files import LAST_COPY, state_folder
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 def copy(app: BaseApp, text: str, what: str) -> None:
     """Send text to the terminal's clipboard, and keep it in a file for terminals that take none."""
+    text = clean(text)
     app.copy_to_clipboard(text)
     path = state_folder(app.options.state) / LAST_COPY
     try:

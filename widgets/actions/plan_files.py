@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from planner.paths import write_whole
+from planner.text import escaped_json
 from widgets.state_files import state_folder
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def plan_text(plan: Plan, form: FileFormat) -> str:
     if form.id == "json":
         import msgspec
 
-        return msgspec.json.format(msgspec.json.encode(plan), indent=1).decode() + "\n"
+        return escaped_json(msgspec.json.format(msgspec.json.encode(plan), indent=1)).decode() + "\n"
     if form.id == "csv":
         from planner.present.files.csv_text import plan_csv
 

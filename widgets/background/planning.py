@@ -28,6 +28,7 @@ class SessionThread:
     def __init__(self, open_session: Callable[[], Session]) -> None:
         self._open = open_session
         self._session: Session | None = None
+        self._answering = False
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
 
     async def ask(self, question: Callable[[Session], Answer]) -> Answer:
@@ -41,14 +42,23 @@ class SessionThread:
     def _forget(self) -> None:
         self._session = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether it is answering."""
+        return self._answering
+
     def close(self) -> None:
         """Take no more questions; the one being answered ends by itself."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, question: Callable[[Session], Answer]) -> Answer:
-        if self._session is None:
-            self._session = self._open()
-        return question(self._session)
+        self._answering = True
+        try:
+            if self._session is None:
+                self._session = self._open()
+            return question(self._session)
+        finally:
+            self._answering = False
 
 
 @dataclass

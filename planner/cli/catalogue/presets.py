@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.errors import Problem, UserError
+from planner.reading import read_text
 from planner.workload.presets import Preset
 
 
@@ -57,5 +59,5 @@ def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:
     if as_json:
         print_json(_as_object(preset))
     else:
-        click.echo(preset.path.read_text(encoding="utf-8"), nl=False)
+        sys.stdout.write(read_text(preset.path))
     return ExitCode.ANSWERED

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
+from planner.cli.terminal.streams import say
 from planner.units import UNKNOWN, usd_text
 
 if TYPE_CHECKING:
@@ -26,7 +26,12 @@ NAMED = 6
 @click.option("--provider", "providers", multiple=True, metavar="NAME", help="Of this provider only; may be repeated.")
 @click.option("--source", metavar="URL|FOLDER", help="Another copy of the catalogue: <SOURCE>/<cloud>/vms.csv.")
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to wait for a server."
+    "--timeout",
+    "timeout_s",
+    type=Number(0.1, 3600),
+    default=60.0,
+    show_default=True,
+    help="Seconds that one file may take.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
 @json_option
@@ -45,7 +50,7 @@ def refresh(
     ):
         found.append(one)
         for line in _narrated(one):
-            print(line, file=sys.stderr)
+            say(line)
     if as_json:
         print_json(found)
     else:

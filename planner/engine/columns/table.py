@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from planner.engine.columns.arrays import Columns, Flags, Floats, Rows
 from planner.engine.records.chip import ChipNumbers
 from planner.engine.records.engine import EngineNumbers
@@ -46,6 +48,7 @@ class ModelColumns(Columns):
     windowed_layers: Floats
     experts: Floats
     experts_per_token: Floats
+    routed_share: Floats
     expert_ffn: Floats
     shared_ffn: Floats
     moe_layers: Floats
@@ -64,8 +67,12 @@ class ModelColumns(Columns):
     @property
     def mean_ffn(self) -> Floats:
         """Feed-forward width that a token passes in a layer, the mean over dense layers and those with experts."""
-        routed = self.experts_per_token * self.expert_ffn + self.shared_ffn
-        return self.ffn * (1 - self.moe_share) + routed * self.moe_share
+        return self.common_ffn + self.experts_per_token * self.expert_ffn * self.moe_share
+
+    @property
+    def common_ffn(self) -> Floats:
+        """The same without routed experts."""
+        return self.ffn * (1 - self.moe_share) + self.shared_ffn * self.moe_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +103,16 @@ class JobColumns(JobNumbers[Floats], Columns):
 @dataclass(frozen=True, kw_only=True)
 class LayoutColumns(Layout[Floats], Columns):
     """Layouts of candidates."""
+
+    @property
+    def expert_gpus(self) -> Floats:
+        """GPUs that hold one copy of a layer's experts: ep, or tp where that is more, as tensor parallelism splits each expert then."""
+        return np.maximum(self.ep, self.tp)
+
+    @property
+    def expert_streams(self) -> Floats:
+        """Ranks with tokens of their own that share one copy of the experts."""
+        return np.maximum(1.0, self.ep / self.tp)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,8 @@ def estimate(
 def _prepared(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> _Prepared | Answer:
     """`request` ready to be evaluated, or the answer that the GPU cannot run it; raises `UserError`."""
     job = resolve(request, models, headroom=0.0)
+    assert isinstance(job.workload, Request)
+    request = job.workload  # with what its engine turns on
     reason = unsupported_reason(gpu, job)
     chip = None if reason else find_chip(gpu, job.dtype, job.stored)
     if chip is None:

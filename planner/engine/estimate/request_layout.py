@@ -7,8 +7,9 @@ import math
 from planner.engine.estimate.layout_checks import check_layout, check_links
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import fabric_of, link_of
-from planner.engine.records.layout import NODE_GPUS, Layout, spread
+from planner.engine.records.layout import Layout, spread
 from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.catalogue.interconnects import linked_gpus
 from planner.workload.tasks import Request
 
 FULL_OF_WEIGHTS = 0.8
@@ -24,7 +25,7 @@ def layout_of_request(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[floa
     tp, pp, dp, cp = _degrees(request, job, gpu)
     gpus = tp * pp * dp * cp
     check_layout(request, job, tp=tp, pp=pp, dp=dp, cp=cp)
-    per_node = request.gpus_per_node or min(gpus, NODE_GPUS)
+    per_node = request.gpus_per_node or linked_gpus(gpu, gpus)
     check_links(request.link, request.fabric)
     link, link_rate = link_of(gpu, request.link, nvlink=None)
     fabric, fabric_rate = fabric_of(gpu, request.fabric, per_node)
@@ -77,7 +78,7 @@ def _degrees(request: Request, job: Job, gpu: Gpu) -> tuple[int, int, int, int]:
         return max(1, rest // max(1, request.dp)), pp, request.dp, cp
     if job.train:
         return 1, pp, rest, cp
-    inside = request.gpus_per_node or NODE_GPUS
+    inside = request.gpus_per_node or linked_gpus(gpu, request.gpus)
     nodes = rest // inside
     if request.pp is not None or nodes * inside != rest or nodes < 2:
         return rest, pp, 1, cp

@@ -47,7 +47,7 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
     seconds, s, job = seconds_of(timed), t.layout, t.job
     share = np.clip(timed.compute_bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
     ceilings = np.hypot(share * t.chip.flop_spread, (1 - share) * t.chip.bandwidth_spread)
-    several = np.where(job.train > 0, s.gpus, s.tp * s.pp * s.cp * s.ep) > 1
+    several = np.where(job.train > 0, s.gpus, np.maximum(s.tp * s.pp * s.cp, s.ep)) > 1
     facts = {
         "what the GPU reaches is known roughly": ceilings,
         "mixture of experts": t.model.experts > 0,

@@ -17,6 +17,7 @@ from planner.engine.explain.figures import serve_figures, train_figures
 from planner.engine.explain.row import Row
 from planner.engine.memory.total import COMING_AND_GOING, TRANSIENT
 from planner.engine.performance.operators.chip import measured_between
+from planner.engine.performance.operators.experts import imbalance
 from planner.units import bytes_text
 
 FIXED = ("weights", "optimizer", "kv_cache")
@@ -42,7 +43,7 @@ def answer_of(e: Evaluated, number: int) -> Answer:
             trainable=trainable if job.train else 0,
         ),
         evidence=_evidence(row),
-        assumed=job.assumed | _method_of_percentiles(row) | measured_between(row.chip, layout.nodes),
+        assumed=job.assumed | _balance(row) | _method_of_percentiles(row) | measured_between(row.chip, layout.nodes),
         layout=layout,
         version=planner.__version__,
         **(train_figures(row, e.step, layout) if e.step else serve_figures(row, e.serve, layout) if e.serve else {}),
@@ -56,6 +57,12 @@ def _evidence(row: Row) -> dict[str, float]:
     facts = {name: row(column) for name, column in ranges.facts.items()}
     every = {TRANSIENT: transient, NETWORK: row(ranges.network), **facts}
     return {name: round(amount, 3) for name, amount in every.items() if amount > 0}
+
+
+def _balance(row: Row) -> dict[str, float]:
+    """Imbalance of experts that the workload does not state, where ranks share them."""
+    t = row.e.table
+    return {"expert_imbalance": round(row(imbalance(t)), 2)} if row(t.layout.ep) > 1 and not row.job.expert_imbalance else {}
 
 
 def _method_of_percentiles(row: Row) -> dict[str, str]:
@@ -80,7 +87,6 @@ def _layout(row: Row) -> LayoutAnswer:
     """The layout columns of a row as whole numbers."""
     s, job = row.e.table.layout, row.job
     degrees: dict[str, Any] = {name: round(row(getattr(s, name))) for name in DEGREES}
-    degrees["ep"] = degrees["ep"] * degrees["tp"] if degrees["ep"] > 1 else 1
     nodes = -(-degrees["gpus"] // max(1, degrees["gpus_per_node"]))
     if job.train:
         stage = ("none", "zero1", "zero2", "zero3")[round(row(s.zero))]

@@ -69,7 +69,7 @@ def train_figures(row: Row, step: StepColumns, layout: LayoutAnswer) -> dict[str
         "step_s": figure.seconds(seconds, least_s),
         "tokens_per_s": figure.rate(rate, most),
         "tokens_per_s_per_gpu": figure.rate(rate / layout.gpus, most / layout.gpus),
-        "mfu": figure(flop / seconds / (chip.peak_flop_per_s * layout.gpus)).capped(1.0),
+        "mfu": figure(flop / seconds / (chip.peak_flop_per_s * layout.gpus)),
         "energy_j_per_token": _energy(row, layout, rate, figure),
         "seconds_by_class": by_class,
     }

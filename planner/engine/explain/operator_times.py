@@ -15,12 +15,18 @@ from planner.engine.answers.time import Bound, Operator
 from planner.engine.columns import Floats, Table
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens, attention_s, cache_bytes
-from planner.engine.performance.operators.communication import layer_collectives_s, stage_handover_s
+from planner.engine.performance.operators.communication import layer_collectives_s, routed_bytes, stage_handover_s
 from planner.engine.performance.operators.elementwise import ELEMENTWISE, elementwise_bytes, quantise_s
+from planner.engine.performance.operators.experts import distinct_experts, expert_split
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass
-from planner.engine.performance.operators.launches import kernel_latencies_s
+from planner.engine.performance.operators.launches import kernel_latencies_s, products_of_layer
 from planner.engine.performance.operators.matrix_products import BACKWARD, FUSED_ATTENTION_BACKWARD, Gemm, pass_products
-from planner.engine.performance.operators.products import distinct_experts, head_products, head_share, layer_products, products_s
+from planner.engine.performance.operators.products import (
+    head_products,
+    head_share,
+    layer_products,
+    products_s,
+)
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting
@@ -169,10 +175,12 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
         head_rows=number(head_rows),
         new=max(1.0, number(new)),
         touched=touched,
+        streams=number(s.expert_streams),
         tp=round(number(s.tp)),
+        expert_tp=number(expert_split(t)),
     )
     stage = {name: 1 / number(s.pp) for name in ("attention", "mlp", "shared", "scores")}
-    stage |= {"experts": 1 / number(s.pp * np.maximum(s.ep, 1)), "head": number(head_share(t, head_rows))}
+    stage |= {"experts": 1 / number(s.pp * s.ep), "head": number(head_share(t, head_rows))}
     scores_s, eager_s, flop_s, read_s = attention_s(t, rows, context, new)
     layers = number(t.model.layers / s.pp)
     for group, seconds in _group_seconds(t, rows, head_rows).items():
@@ -228,7 +236,7 @@ def _between(t: Table, one: Pass) -> Iterator[_Part]:
 
 def _latencies(t: Table, one: Pass) -> Iterator[_Part]:
     layers = number(t.model.layers / t.layout.pp)
-    products = 4 + 3 * number(t.model.moe_layers / t.model.layers)
+    products = number(products_of_layer(t) + t.model.moe_share)
     small = max(0.0, number(t.engine.kernels_per_layer) - 5)
     names = {"starting and ending products": products, "starting and ending attention": 1.0, "small kernels": small}
     for (name, count), seconds in zip(names.items(), kernel_latencies_s(t, one.shape[2]), strict=True):
@@ -251,6 +259,6 @@ def _collectives(t: Table, one: Pass) -> Iterator[_Part]:
         stages,
         bytes=size * stages / number(s.tp),
     )
-    moe, ranks = number(m.moe_layers / m.layers), number(np.maximum(s.ep, 1))
-    routed = 2 * moe * size * number(m.experts_per_token) * (ranks - 1) / ranks / ranks * layers
+    moe = number(m.moe_layers / m.layers)
+    routed = moe * max(number(sent) for sent in routed_bytes(t, one.shape[0])) * layers
     yield _Part("communication", "all-to-all of routed tokens", number(exchange_s) * layers, "link", 2 * moe * layers, bytes=routed)

@@ -26,7 +26,7 @@ def step_floor_s(row: Row, model_flop: float, gpus: int) -> float:
 def limits_of(row: Row) -> Limits:
     """The limits of a row that answers requests; a draft lets one pass of the model yield all it proposed and one token more."""
     job, t, chip = row.job, row.e.table, row.chip
-    ranks, stages = row(t.layout.tp) * row(t.layout.cp) * row(t.layout.ep), row(t.layout.pp)
+    ranks, stages = max(row(t.layout.tp) * row(t.layout.cp), row(t.layout.ep)), row(t.layout.pp)
     flop_per_s = chip.peak_flop_per_s * ranks
     bytes_per_s = max(chip.gpu.memory_bandwidth_bytes_per_s, chip.bandwidth_bytes_per_s) * ranks
     active = float(job.architecture.active_matrix)

@@ -19,7 +19,7 @@ def overhead_terms(t: Table, terms: list[Term]) -> list[Term]:
     """Context, communicators and unused blocks beside `terms`."""
     s, e = t.layout, t.engine
     train = bool(t.job.train[0])
-    ranks = s.gpus if train else s.tp * s.pp * s.cp * s.ep
+    ranks = s.gpus if train else s.expert_gpus * s.pp * s.cp
     return [
         _context(t),
         Term(

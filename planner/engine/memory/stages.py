@@ -21,14 +21,24 @@ class Stage:
 
 
 def stage_parameters(t: Table) -> Stage:
-    """Parameters one GPU holds: the stage's layers ÷ tp (experts ÷ ep too), and the larger of embedding and head."""
+    """Parameters one GPU holds: the stage's layers ÷ tp, its experts ÷ the GPUs that share them, and the larger of embedding and head."""
     m, s = t.model, t.layout
     layers = np.ceil(m.layers / s.pp)
     share = layers / m.layers
-    linear = share * (m.layers_shared + m.experts_total / s.ep) / s.tp
+    linear = share * layers_of_gpu(t)
     head_alone = np.maximum(m.head, m.vocabulary * m.width * (s.pp > 1))
     other = np.where(s.pp > 1, np.maximum(m.embedding, head_alone), m.embedding + m.head) / s.tp
     return Stage(linear=linear, other=other + m.final_vector, layers=layers)
+
+
+def layers_of_gpu(t: Table) -> Floats:
+    """Parameters of all layers, as one GPU of each stage holds them."""
+    return t.model.layers_shared / t.layout.tp + t.model.experts_total / t.layout.expert_gpus
+
+
+def experts_held(t: Table) -> Floats:
+    """Parameters of experts that one GPU of the fullest stage holds."""
+    return np.ceil(t.model.layers / t.layout.pp) / t.model.layers * t.model.experts_total / t.layout.expert_gpus
 
 
 def stage_adapters(t: Table) -> Floats:
@@ -37,8 +47,17 @@ def stage_adapters(t: Table) -> Floats:
 
 
 def zero_ranks(t: Table, stage: int) -> Floats:
-    """Ranks that share what ZeRO divides from `stage` on (1 optimizer states, 2 gradients, 3 weights); 1 below that stage."""
-    return np.where(t.layout.zero >= stage, t.layout.shard, 1.0)
+    """Ranks that share what ZeRO divides from `stage` on (1 optimizer states, 2 gradients, 3 weights); 1 below that stage.
+
+    Only ranks with the same experts share those: dp·cp ÷ the streams of tokens that one copy of the experts serves. The mean
+    over all parameters of the fullest stage.
+    """
+    s, held = t.layout, stage_parameters(t)
+    experts = experts_held(t)
+    everything = held.linear + held.other
+    kept = (everything - experts) / s.shard + experts / np.maximum(1.0, s.shard / s.expert_streams)
+    ranks = np.where(s.expert_streams > 1, everything / kept, s.shard)
+    return np.where(s.zero >= stage, ranks, 1.0)
 
 
 def micro_batches(t: Table) -> Floats:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.memory.stages import micro_batches
+from planner.engine.memory.stages import layers_of_gpu, micro_batches
 
 OFFLOADED_LAYERS = 2.0
 """Layers whose activations are on the GPU where they are offloaded: the one being computed and the one being moved."""
@@ -81,7 +81,7 @@ def _end_stage(t: Table, *, first: bool) -> _EndStage:
     m, s = t.model, t.layout
     alone = (s.pp == 1) * 1.0
     layers = np.ceil(m.layers / s.pp)
-    linear = layers / m.layers * (m.layers_shared + m.experts_total / s.ep) / s.tp
+    linear = layers / m.layers * layers_of_gpu(t)
     has_embedding, has_head = (np.ones(1), alone) if first else (alone, np.ones(1))
     matrix = m.vocabulary * m.width / s.tp
     own_head = np.where(m.head > 0, m.head / s.tp, matrix * (alone == 0))

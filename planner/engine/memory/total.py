@@ -90,7 +90,7 @@ def usable_bytes(t: Table) -> Floats:
 def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[str, Floats]:
     """What makes the range of `total` wider -> how much of it a row has."""
     s = t.layout
-    several: Floats = np.where(np.where(t.job.train > 0, s.gpus, s.tp * s.pp * s.cp * s.ep) > 1, 1.0, 0.0)
+    several: Floats = np.where(np.where(t.job.train > 0, s.gpus, np.maximum(s.tp * s.pp * s.cp, s.ep)) > 1, 1.0, 0.0)
     mixture: Floats = np.where(t.model.experts > 0, 1.0, 0.0)
     transient = added(parts[name] for name in COMING_AND_GOING) / total
     return {TRANSIENT: transient, "several GPUs": several, "mixture of experts": mixture}

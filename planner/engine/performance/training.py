@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
-from planner.engine.memory.stages import Stage, micro_batches, stage_parameters
+from planner.engine.memory.stages import Stage, experts_held, micro_batches, stage_parameters, zero_ranks
 from planner.engine.performance.operators.attention import attended_tokens
-from planner.engine.performance.operators.communication import collective_s, peer_bytes_per_s
+from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 
 BACKWARD_LAUNCHES = 113 / 64
@@ -58,16 +58,20 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
     tokens = s.micro_batch * j.sequence / s.cp
+    uneven = _fullest_stage(t)
     half = j.sequence / 2
     one = _pass(t) if alike is None else _pass_once(t, alike)
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
-    device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
+    device = {name: getattr(one, name) * passes[name] * uneven for name in DEVICE_CLASSES}
     device["elementwise"] = device["elementwise"] + losses
     device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
+    device["communication"] = (
+        device["communication"] - _hidden_exchange(t, tokens, one) * passes["communication"] * uneven * c.train_factor
+    )
     busy = added(device.values())
-    host = one.host * passes["launch"]
+    host = one.host * passes["launch"] * uneven
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
     per_micro = busy + exposed_host
@@ -100,6 +104,23 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         exposed=exposed,
         update=update,
     )
+
+
+def _hidden_exchange(t: Table, tokens: Floats, one: Pass) -> Floats:
+    """Seconds of a forward pass in which tokens travel to experts in other nodes beside the computation of another micro batch.
+
+    DualPipe (arXiv:2412.19437, 3.2.1) and Megatron's overlap of the exchange do so over the network; over NVLink nothing is hidden.
+    """
+    s = t.layout
+    exchange = t.model.layers / s.pp * t.model.moe_share * expert_exchange_s(t, tokens)
+    hidden = np.minimum(0.9 * exchange, OVERLAP * (one.device - one.communication))
+    return np.where(s.ep > s.gpus_per_node, hidden, 0.0)
+
+
+def _fullest_stage(t: Table) -> Floats:
+    """Layers of the stage that the others wait for, over their mean: whole ones, of virtual stages each."""
+    stages = t.layout.pp * np.maximum(1.0, t.layout.virtual_stages)
+    return np.maximum(1.0, np.ceil(t.model.layers / stages) * stages / t.model.layers)
 
 
 def _pass(t: Table) -> Pass:
@@ -156,7 +177,7 @@ def _trained(t: Table, stage: Stage) -> Floats:
 def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
     """Seconds of the update by its parts: states, gradients and weights are moved once, divided among the ranks that share states."""
     j, s, c = t.job, t.layout, t.chip
-    parameters = trained / np.where(s.zero >= 1, s.shard, 1.0)
+    parameters = trained / zero_ranks(t, 1)
     moved = parameters * (j.state_traffic + j.cast_bytes)
     host_link = np.where(j.offload_optimizer > 0, parameters * 8 / HOST_LINK_BYTES_PER_S, 0.0)
     tensors = 11 * t.model.layers / s.pp * (j.adapters == 0) + 14 * t.model.layers / s.pp * (j.adapters > 0)
@@ -182,7 +203,13 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
     once = 2 * ring * trained * np.where(j.gradient_bytes > 0, np.minimum(j.gradient_bytes, 4.0), 0.0)
     gathered = count * ring * (2 * (stage.linear * j.linear_bytes + stage.other * j.other_bytes) + 2 * trained)
     volume = np.where(s.zero >= 3, gathered, once)
-    seconds = collective_s(t, ranks, volume, per_node=per_node)
+    routed = np.where(j.adapters > 0, 0.0, experts_held(t) / np.maximum(stage.linear + stage.other, 1.0)) * (s.expert_streams > 1)
+    copies = np.maximum(1.0, ranks / s.expert_streams)
+    nearby = np.clip(s.gpus_per_node / s.expert_gpus, 1, copies)
+    of_experts = (copies - 1) / copies / np.where(ring > 0, ring, 1.0) * routed * volume
+    seconds = collective_s(t, ranks, volume * (1 - routed), per_node=per_node) + collective_s(
+        t, copies, of_experts, per_node=nearby
+    )
     beside = np.where(s.zero >= 3, compute_s, compute_s / np.maximum(count, 1) * 2 / 3)
     after = np.where((s.zero == 1) | (s.zero == 2), 0.5, 0.0)
     during = seconds * (1 - after)

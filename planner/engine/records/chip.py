@@ -23,11 +23,15 @@ class ChipNumbers(Generic[N]):
     """The vendor's dense figure."""
     flop_per_s: N
     flop_spread: N
+    cycles_per_s: N = default(0.0)
+    """Cycles of all multiprocessors together at boost clock; 0: not known."""
     fp16_accumulate_gain: N
     """Rate of FP16 products that add up in FP16, over FP32."""
     is_hbm: N
     attention_flop_per_s: N
     attention_latency_s: N
+    narrow_attention_gain: N = default(1.0)
+    """Rate of latent attention on an 8-bit cache over that in 16 bit."""
     bandwidth_bytes_per_s: N
     bandwidth_spread: N
     weight_bandwidth_bytes_per_s: N

@@ -11,8 +11,6 @@ ZERO_STAGE = {"none": 0.0, "zero1": 1.0, "zero2": 2.0, "zero3": 3.0, "hsdp": 3.0
 """Sharding -> its ZeRO stage."""
 CHECKPOINTING = {"none": 0.0, "selective": 1.0, "full": 2.0}
 """Activation checkpointing -> its number in a column."""
-NODE_GPUS = 8
-"""GPUs of a node where the request does not say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +24,7 @@ class Layout(Generic[N]):
     dp: N
     cp: N
     ep: N
-    """Ranks that share the experts beyond the tensor-parallel ones: the expert-parallel degree ÷ tp, at least 1."""
+    """Expert-parallel degree: parts into which the experts of a layer are divided, tensor-parallel ranks among them."""
     virtual_stages: N
     zero: N
     """ZeRO stage 0-3."""
@@ -66,7 +64,7 @@ def spread(
 ) -> Layout[float]:
     """The layout of tp·pp·dp·cp GPUs in nodes of `gpus_per_node`, with `sharding` and `checkpointing` by name.
 
-    `ep`: the expert-parallel degree, tensor-parallel ranks included. `link`: name and bytes/s inside a node.
+    `link`: name and bytes/s inside a node.
     """
     ranks = dp * cp
     name, link_bytes_per_s = link
@@ -77,7 +75,7 @@ def spread(
         pp=float(pp),
         dp=float(dp),
         cp=float(cp),
-        ep=max(1.0, ep / tp),
+        ep=float(ep),
         virtual_stages=float(virtual_stages),
         zero=ZERO_STAGE[sharding],
         shard=float(min(ranks, gpus_per_node) if sharding == "hsdp" else ranks),

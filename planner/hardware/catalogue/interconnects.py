@@ -22,12 +22,20 @@ FABRIC_LATENCY = 2.0
 ELSEWHERE_SHARE = 0.5
 """How much of the deviation measured over some nodes is assumed at twice or half as many; a quarter at four times as many."""
 HOPPER_YEAR = 2022
+NODE_GPUS, RACK_GPUS = 8, 72
+"""GPUs that one link joins: on the boards of a host (HGX, OAM, cards in slots), and in a rack with NVLink switches (NVL72)."""
 _BASEBOARDS = ("SXM", "OAM", "SUPERCHIP")
 
 
 def on_baseboard(gpu: Gpu) -> bool:
     """Whether `gpu` is mounted on a board that links it with its neighbours, and is no card in a slot."""
     return (gpu.form_factor or "").upper().startswith(_BASEBOARDS)
+
+
+def linked_gpus(gpu: Gpu, gpus: int) -> int:
+    """GPUs of a node, that one link joins, of a job on `gpus`: by the form of the part, as many of a rack as divide them evenly."""
+    most = RACK_GPUS if "NVL72" in (gpu.form_factor or "") else NODE_GPUS
+    return min(gpus, most) if most == NODE_GPUS else max(size for size in range(1, most + 1) if gpus % size == 0)
 
 
 def link_of(gpu: Gpu, asked: str | float | None = None, *, nvlink: bool | None = None) -> tuple[str, float]:

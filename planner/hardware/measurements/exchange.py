@@ -18,7 +18,9 @@ import msgspec
 from planner.errors import Problem, UserError
 from planner.hardware.measurements.measurement import UNITS, Measurement, Origin, Run
 from planner.hardware.measurements.plausibility import collective_faults, implausibility
+from planner.reading import parse_json, read_file
 from planner.schema import faults
+from planner.text import escaped_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +70,7 @@ def export_document(
         "runs": [msgspec.to_builtins(run) for run in runs if run.id in named],
         "measurements": rows,
     }
-    return msgspec.json.format(msgspec.json.encode(_without(document, words)), indent=1) + b"\n"
+    return escaped_json(msgspec.json.format(msgspec.json.encode(_without(document, words)), indent=1)) + b"\n"
 
 
 def _without(value: Any, words: Sequence[str]) -> Any:
@@ -95,10 +97,7 @@ def read_document(
 
     Raises `UserError` with every fault of every row.
     """
-    try:
-        given = msgspec.json.decode(text)
-    except msgspec.DecodeError as fault:
-        raise UserError(Problem(where, "", f"is no JSON: {fault}.")) from None
+    given = parse_json(text, where)
     schema = given.get("schema") if isinstance(given, dict) else None
     if schema != SCHEMA:
         what = "has no 'schema'" if schema is None else f"is of schema {schema!r}"
@@ -117,7 +116,7 @@ def load_shipped(folder: Path, known: Callable[[str], Gpu | None]) -> tuple[Meas
     problems: list[Problem] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            found += read_document(path.read_bytes(), str(path), "shipped", known)[1]
+            found += read_document(read_file(path), str(path), "shipped", known)[1]
         except UserError as wrong:
             problems += wrong.problems
     if problems:

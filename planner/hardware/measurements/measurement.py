@@ -9,11 +9,11 @@ import msgspec
 
 ComputeKind = Literal["gemm", "attention", "train", "train-compiled", "train-lora", "network", "prefill"]
 BandwidthKind = Literal["copy", "triad", "read", "gemv", "attention-decode", "transfer", "collective"]
-MeasurementKind = Literal[ComputeKind, BandwidthKind, "launch", "decode", "memory"]
+MeasurementKind = Literal[ComputeKind, BandwidthKind, "launch", "decode", "memory", "fault"]
 UNITS: dict[str, str] = {
     **dict.fromkeys(get_args(ComputeKind), "FLOP/s"),
     **dict.fromkeys(get_args(BandwidthKind), "B/s"),
-    "launch": "s",
+    **dict.fromkeys(("launch", "fault"), "s"),
     "decode": "token/s",
     "memory": "B",
 }

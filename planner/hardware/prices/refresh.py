@@ -13,11 +13,13 @@ from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.prices.catalogue import CataloguedProvider, PriceCatalogue, catalogued_offers
 from planner.hardware.prices.catalogue_rows import UnusablePrices
 from planner.hardware.prices.changes import Change, changes
-from planner.hardware.prices.fetch import TIMEOUT_S, Fetched, fetch_first, reason_of
+from planner.hardware.prices.fetch import TIMEOUT_S, Fetched, fetch_first
 from planner.hardware.prices.offers import Offer
 from planner.hardware.prices.offers_file import is_refreshed, write_offers
+from planner.web import reason_of
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from pathlib import Path
 
     from planner.hardware.catalogue.gpus import GpuCatalogue
@@ -110,20 +112,42 @@ def refresh(
     timeout_s: float = TIMEOUT_S,
 ) -> Iterator[Refreshed]:
     """Fetch and write the offers of `providers`. Each stands alone: a failure leaves its offers, and those of others, as they were."""
-    from concurrent.futures import ThreadPoolExecutor
-
     bases = [base, *([catalogue.mirror] if catalogue.mirror and base == catalogue.base else [])]
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="prices") as pool:
-        waiting = [
-            pool.submit(fetch_first, [f"{one}/{provider.cloud}/vms.csv" for one in bases], timeout_s) for provider in providers
-        ]
-        for provider, answer in zip(providers, waiting, strict=True):
-            url = f"{base}/{provider.cloud}/vms.csv"
+    waiting = _fetching([[f"{one}/{provider.cloud}/vms.csv" for one in bases] for provider in providers], timeout_s)
+    for provider, answer in zip(providers, waiting, strict=True):
+        url = f"{base}/{provider.cloud}/vms.csv"
+        try:
+            yield _refreshed(provider, catalogue, answer.result(), destination, today=today, dry_run=dry_run)
+        except UnusablePrices as wrong:
+            in_use = [offer for offer in destination.current if offer.provider == provider.provider]
+            yield Refreshed(provider=provider.provider, url=url, state="failed", detail=f"{wrong}; {_stays(in_use)}")
+
+
+def _fetching(addresses: Sequence[Sequence[str]], timeout_s: float) -> list[Future[Fetched]]:
+    """A file each, fetched by threads that the end of the program does not wait for."""
+    import threading
+    from concurrent.futures import Future
+    from queue import Empty, SimpleQueue
+
+    asked: SimpleQueue[tuple[Future[Fetched], Sequence[str]]] = SimpleQueue()
+    waiting: list[Future[Fetched]] = [Future() for _ in addresses]
+    for future, urls in zip(waiting, addresses, strict=True):
+        asked.put((future, urls))
+
+    def work() -> None:
+        while True:
             try:
-                yield _refreshed(provider, catalogue, answer.result(), destination, today=today, dry_run=dry_run)
-            except UnusablePrices as wrong:
-                in_use = [offer for offer in destination.current if offer.provider == provider.provider]
-                yield Refreshed(provider=provider.provider, url=url, state="failed", detail=f"{wrong}; {_stays(in_use)}")
+                future, urls = asked.get_nowait()
+            except Empty:
+                return
+            try:
+                future.set_result(fetch_first(urls, timeout_s))
+            except Exception as error:  # noqa: BLE001  # raised again where the answer is asked for
+                future.set_exception(error)
+
+    for _ in range(min(AT_ONCE, len(addresses))):
+        threading.Thread(target=work, name="prices", daemon=True).start()
+    return waiting
 
 
 def _refreshed(

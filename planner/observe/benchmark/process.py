@@ -112,6 +112,11 @@ class BenchRun:
         if self._worker is not None:
             await self._worker.stop()
 
+    def kill_now(self) -> None:
+        """Kill the worker and all it started, from any thread, without waiting."""
+        if self._worker is not None:
+            self._worker.kill_group()
+
     async def _interpreter(self) -> Interpreter | NoInterpreter | None:
         """The interpreter; None when the run is stopped before it has answered."""
         probe = asyncio.ensure_future(probe_interpreter_async(self.request.python))

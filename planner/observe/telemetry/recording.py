@@ -16,12 +16,15 @@ import msgspec
 from planner import paths
 from planner.errors import Problem, UserError
 from planner.observe.snapshot import Snapshot
+from planner.reading import read_file
 from planner.units import MIB
 
 DEFAULT_LIMIT_BYTES = 256 * MIB
 """Limit of all parts together: about a day of one GPU at one reading a second, a quarter of a day with eight."""
 PARTS = 4
 """FILE and the parts before it."""
+MOST_BYTES = 1 << 31
+"""Of a part that is read."""
 
 
 def part_path(path: Path, number: int) -> Path:
@@ -108,17 +111,13 @@ def read_recording(path: Path, name: str | None = None) -> Recording:
         older = part_path(path, part)
         if part and not older.exists():
             continue
-        try:
-            lines = older.read_bytes().splitlines()
-        except OSError as error:
-            raise UserError(Problem("", "", f"{older} cannot be read: {error.strerror}.")) from error
-        for line in lines:
+        for line in read_file(older, most_bytes=MOST_BYTES).splitlines():
             number += 1
             if not line.strip() or line.startswith(b"#"):
                 continue
             try:
                 snapshots.append(msgspec.structs.replace(decoder.decode(line), source=label))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 reason = f"line {number}: {error}"
                 unreadable.append(number)
     if not snapshots:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 
 from planner.errors import Problem, UserError
+from planner.reading import kind_of, parse_json, read_file, read_json
 from planner.workload.published.rules import NotPredicted, Row, whole
 
 
@@ -38,11 +38,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_rules(folder: Path) -> list[Rule]:
     """The rules of `folder`, none where it has no such file; raises `UserError`."""
     path = folder / "asked.json"
-    if not path.exists():
+    if not kind_of(path):
         return []
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[Rule])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(parse_json(read_file(path), str(path)), list[Rule])
+    except msgspec.ValidationError as error:
         raise UserError(Problem(str(path), "", f"is no list of rules: {error}.")) from None
 
 
@@ -63,12 +63,4 @@ def ruled(rules: Sequence[Rule], stem: str, row: Row) -> tuple[Row, dict[str, An
 
 def read_names(path: Path) -> dict[str, Any]:
     """An object of configs or of names by label; empty where there is no such file. Raises `UserError`."""
-    if not path.exists():
-        return {}
-    try:
-        given = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(Problem(str(path), "", f"is not JSON: {error}.")) from None
-    if not isinstance(given, dict):
-        raise UserError(Problem(str(path), "", "is not an object by name."))
-    return given
+    return read_json(path) if kind_of(path) else {}

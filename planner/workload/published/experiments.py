@@ -7,8 +7,10 @@ is compared with (`QUANTITIES`): rates per GPU become the deployment's, prompt r
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
+import stat
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.errors import Problem, UserError
+from planner.reading import kind_of, open_file
 from planner.schema import read_struct
 from planner.workload.published.asked import Rule, read_names, read_rules, ruled
 from planner.workload.published.names import model_key
@@ -79,7 +82,7 @@ def read_published(
     paths = [path for path in sorted(folder.glob("*.csv")) if not path.name.startswith("models_") and only in path.stem]
     if not paths:
         text = f"has no CSV file{f' with {only!r} in its name' if only else ''}."
-        raise UserError(Problem(str(folder), "", text if folder.is_dir() else "is no folder."))
+        raise UserError(Problem(str(folder), "", text if kind_of(folder) == stat.S_IFDIR else "is no folder."))
     given = read_names(folder / "models_extra.json") | read_names(folder / "models.json")
     configs = {model_key(name): config for name, config in given.items()}
     rules, labels = read_rules(folder), read_names(folder / "gpus_extra.json")
@@ -138,8 +141,8 @@ def _read_file(
 def _rows(path: Path, problems: list[Problem]) -> Iterator[tuple[int, dict[str, str]]]:
     """(line, row with every column of `COLUMNS`); a row that cannot be read becomes a problem."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, restval="")
+        with open_file(path) as file:
+            reader = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), restval="")
             missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
             if missing:
                 problems.append(Problem(str(path), "", f"has no column {', '.join(missing)}."))

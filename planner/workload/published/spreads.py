@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from planner.errors import Problem, UserError
 from planner.paths import presets_folder
-from planner.schema import read_toml
+from planner.reading import read_toml
 
 Family = Literal["training", "batch", "service", "memory"]
 KINDS: Mapping[str, Family] = {

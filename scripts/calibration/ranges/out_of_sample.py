@@ -68,7 +68,7 @@ def observed(found: Sequence[LeftOut]) -> list[tuple[float, float, float]]:
     residuals = [one for way in found for one in way.residuals]
     offs, points = np.abs([one.off for one in residuals]), []
     for share in SHARES:
-        inside = (offs <= np.concatenate([way.half_widths(share) for way in found])) * 1.0
+        inside = np.where(offs <= np.concatenate([way.half_widths(share) for way in found]), 1.0, 0.0)
         points.append((share, float(inside.mean()), mean_of_sources(residuals, inside)))
     return points
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Table
+from planner.engine.performance.operators.experts import imbalance
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.hardware.catalogue.interconnects import ELSEWHERE_SHARE, FABRIC_EFFICIENCY, FABRIC_LATENCY
 from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
@@ -38,13 +39,37 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
 
 
 def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
-    """Seconds of one layer: (two all-reduces of r·h elements over tp ranks, two all-to-alls of routed tokens over ep ranks)."""
+    """Seconds of one layer: (two all-reduces of r·h elements over tp ranks, tokens sent to their experts and back)."""
     m, j, s = t.model, t.job, t.layout
     size = rows * m.width * j.activation_bytes
     reduce_s = 2 * collective_s(t, s.tp, 2 * (s.tp - 1) / s.tp * size, per_node=np.minimum(s.tp, s.gpus_per_node))
-    routed = size * m.experts_per_token * (s.ep - 1) / np.maximum(s.ep, 1) / np.maximum(s.ep, 1)
-    exchange_s = 2 * (m.moe_layers / m.layers) * collective_s(t, s.ep, routed, per_node=np.minimum(s.ep, s.gpus_per_node))
-    return reduce_s, exchange_s
+    return reduce_s, m.moe_share * expert_exchange_s(t, rows)
+
+
+def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
+    """Bytes that a GPU sends to the experts of one layer and gets back: (over the links of its node, over the network).
+
+    Of its r/tp tokens one copy goes to every GPU with a chosen expert, and between nodes one to every node, where it is passed on. They
+    go out as the products read them, and come back in 16 bit; training sends 16 bit both ways. 0 where all ranks have the same tokens.
+    """
+    m, j, s = t.model, t.job, t.layout
+    there = np.where((j.narrow_bytes > 0) & (j.train == 0), j.narrow_bytes, j.activation_bytes)
+    tokens = np.where(s.expert_streams > 1, rows / s.tp * m.width * (there + j.activation_bytes) * imbalance(t), 0.0)
+    return tokens * _elsewhere(t, s.ep), tokens * _elsewhere(t, np.maximum(1.0, s.ep / s.gpus_per_node))
+
+
+def _elsewhere(t: Table, places: Floats) -> Floats:
+    """Different places among `places` that a token's experts are in, its own left out."""
+    among = np.maximum(1.0, places * t.model.routed_share)
+    return (1 - 1 / places) * among * (1 - (1 - 1 / among) ** t.model.experts_per_token)
+
+
+def expert_exchange_s(t: Table, rows: Floats) -> Floats:
+    """Seconds in which one layer's tokens are sent to their experts and back: every GPU by its own link and its own adapter at once."""
+    s, (near, far) = t.layout, routed_bytes(t, rows)
+    ranks = np.where(s.expert_streams > 1, s.ep, 1.0)
+    inside = 2 * collective_s(t, ranks, near / 2, per_node=ranks)
+    return np.maximum(inside, far / np.where(far > 0, peer_bytes_per_s(t, ranks > s.gpus_per_node), 1.0))
 
 
 def stage_handover_s(t: Table, rows: Floats) -> Floats:

@@ -54,7 +54,7 @@ def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats
 
     def of(name: str) -> Floats:
         one, each = (
-            h * m.width + (q * m.query + k * m.key + f * m.mean_ffn) / s.tp
+            h * m.width + (q * m.query + k * m.key + f * m.common_ffn) / s.tp
             for h, q, k, f in (ELEMENTWISE[name].fused, ELEMENTWISE[name].each)
         )
         return np.where(fused > 0, one, each * factors.get(name, 1.0))
@@ -63,7 +63,7 @@ def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats
 
 
 def quantise_s(t: Table, rows: Floats) -> Floats:
-    """Seconds one layer takes to round the inputs of its products where they compute below 16 bit."""
+    """Seconds one layer takes to round the inputs of its products, those of routed experts apart, where they compute below 16 bit."""
     m, narrow = t.model, t.job.narrow_bytes
-    seconds = rows * (3 * m.width + m.ffn / t.layout.tp) * (2 + narrow) / t.chip.quantise_bytes_per_s
+    seconds = rows * (3 * m.width + m.common_ffn / t.layout.tp) * (2 + narrow) / t.chip.quantise_bytes_per_s
     return np.where(narrow > 0, seconds, 0.0)

@@ -71,14 +71,23 @@ def pass_products(
     head_rows: float,
     new: float | None = None,
     touched: float | None = None,
-    tp: int = 1,
+    streams: float = 1.0,
+    tp: float = 1,
+    expert_tp: float | None = None,
 ) -> list[Gemm]:
     """The products of one forward pass of `tokens` through all layers, each of which attends to `attended` tokens (mean).
 
     `head_rows`: tokens the output head is applied to. `new`: tokens of each sequence computed now (all of one sequence
-    unless said). `touched`: experts of a layer that get a token (all of them). `tp`: ranks that share every product.
+    unless said). `touched`: experts of a layer that get a token (all of them), and `streams` times the tokens come to them. `tp`: ranks that
+    share every product, `expert_tp` those that share one of an expert, where they are others.
     """
-    weighted = [_weighted(one, tokens, a, touched or a.experts, tp) for one in matrices(a)]
+    routed = tokens * streams * a.experts_per_token / (touched or a.experts or 1)
+    weighted = [
+        _weighted(one, routed, one.layers * (touched or a.experts), expert_tp or tp)
+        if one.part == "experts"
+        else _weighted(one, tokens, one.layers * one.copies, tp)
+        for one in matrices(a)
+    ]
     return [*weighted, *_attention(a, tokens, attended, new or tokens, tp), *_head(a, tokens, head_rows, tp)]
 
 
@@ -90,23 +99,18 @@ def flop_per_token(a: Architecture, attended: float) -> float:
     return sum(one.flop for one in pass_products(a, 1, attended, head_rows=1, touched=a.experts_per_token))
 
 
-def _weighted(one: Matrix, tokens: float, a: Architecture, touched: float, tp: int) -> Gemm:
+def _weighted(one: Matrix, rows: float, count: float, tp: float) -> Gemm:
     inputs, outputs = (one.inputs / tp, one.outputs) if one.role in _BY_ROWS else (one.inputs, one.outputs / tp)
-    name = _PARTS.get(one.part, "") + _NAMES[one.role]
-    if one.part == "experts":
-        rows, count = tokens * a.experts_per_token / touched, one.layers * touched
-    else:
-        rows, count = tokens, one.layers * one.copies
-    return Gemm(name, _GROUPS[one.part], rows, outputs, inputs, count)
+    return Gemm(_PARTS.get(one.part, "") + _NAMES[one.role], _GROUPS[one.part], rows, outputs, inputs, count)
 
 
-def _attention(a: Architecture, tokens: float, attended: float, new: float, tp: int) -> Iterator[Gemm]:
+def _attention(a: Architecture, tokens: float, attended: float, new: float, tp: float) -> Iterator[Gemm]:
     each = a.layers * a.heads / tp * tokens / new
     yield Gemm("attention scores", "scores", new, attended, a.head_dim, each, weights=False)
     yield Gemm("attention values", "scores", new, a.value_dim or a.head_dim, attended, each, weights=False)
 
 
-def _head(a: Architecture, tokens: float, head_rows: float, tp: int) -> Iterator[Gemm]:
+def _head(a: Architecture, tokens: float, head_rows: float, tp: float) -> Iterator[Gemm]:
     width = a.embedding_width or a.width
     if a.input_matrix:
         yield Gemm("embedding to the layers' width", "head", tokens, a.width / tp, width, 1)

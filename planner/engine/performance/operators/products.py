@@ -2,7 +2,7 @@
 
 A group takes t = ((FLOP/F)^p + (bytes/B)^p)^(1/p) with the device's reachable compute F, bandwidth B and knee p.
 
-Symbols: r rows of the product (tokens of this pass on this GPU) · E experts · e experts a token is routed to.
+Symbols: r rows of the product (tokens of this pass on this GPU).
 """
 
 from __future__ import annotations
@@ -12,10 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table
+from planner.engine.performance.operators.experts import NARROW_READ, distinct_experts, imbalance, routed_traffic_bytes
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 CONVERSION_BYTES = 6
 """Bytes of converting an input of a product from FP32 to 16 bit (read and written), or an output back."""
+SIXTEEN_BITS = 2.0
+"""Bytes of a weight from which on it is read at the device's own rate."""
+ROUNDING_BYTES = 2.5
+"""The same where inputs are rounded to INT8 (read in FP32, written in 8 bit) and outputs are made in FP32."""
 FUSED_UNPACK_ROWS = 50
 """Most rows for which kernels read packed weights (ExLlama's threshold); for more, 16-bit weights are written and read."""
 
@@ -31,25 +36,21 @@ class ProductGroup:
     """Elements of activations read and written."""
     stored: Floats
     """Bytes of a stored weight."""
-
-
-def distinct_experts(t: Table, rows: Floats) -> Floats:
-    """Experts of a layer that `rows` tokens touch: E·(1 - (1 - e/E)^r), if routing were uniform."""
-    experts = np.where(t.model.experts > 0, t.model.experts, 1.0)
-    touched: Floats = experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(rows, 1e6))
-    return touched
+    apart_bytes: Floats | float = 0.0
+    """Bytes that are moved before and after the products."""
 
 
 def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     """The products of one layer for `rows` tokens: its attention, and its MLP dense or with experts."""
     m, j, s = t.model, t.job, t.layout
-    touched = distinct_experts(t, rows) / np.maximum(s.ep, 1)
-    routed_rows = rows * m.experts_per_token / np.maximum(touched * s.ep, 1e-9)
-    routed_moved = rows * m.experts_per_token * (2 * m.width + 3 * m.expert_ffn / s.tp) / s.ep
+    touched = distinct_experts(t, rows)
+    per_expert = rows * s.expert_streams * m.experts_per_token / np.maximum(touched, 1e-9) * imbalance(t)
+    read = np.where((j.narrow_bytes > 0) & (j.linear_bytes < 1), j.linear_bytes / NARROW_READ, j.linear_bytes)
+    weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows)
     return {
         "attention": ProductGroup(m.attention_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
         "mlp": ProductGroup(m.dense_mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
-        "experts": ProductGroup(touched * m.expert_matrix / s.tp, routed_rows, routed_moved, j.linear_bytes),
+        "experts": ProductGroup(weights, per_expert, np.zeros(1), read, apart),
         "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.linear_bytes),
     }
 
@@ -69,14 +70,16 @@ def head_share(t: Table, head_rows: Floats) -> Floats:
 def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
     """Seconds of one group: (all of it, its FLOPs alone, its bytes alone)."""
     j, c = t.job, t.chip
+    int8_flop_per_s = t.engine.int8_per_cycle * c.cycles_per_s
+    in_int8 = (j.weight_bits_packed > 0) & (int8_flop_per_s > 0)
     reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
+    reached = np.where(in_int8, int8_flop_per_s, reached)
     flop_s = 2 * group.rows * group.weights / reached
     few = np.where((c.is_hbm > 0) & (group.rows <= FUSED_UNPACK_ROWS), t.engine.hbm_share, 1.0)
-    bytes_s = (
-        group.weights * group.stored / (c.weight_bandwidth_bytes_per_s * few)
-        + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
-    )
-    around = group.moved * CONVERSION_BYTES * t.engine.fp32_between
-    unpacked = t.engine.unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
+    read = np.where(group.stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
+    bytes_s = group.weights * group.stored / (read * few) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    around = group.moved * np.where(in_int8, ROUNDING_BYTES, CONVERSION_BYTES) * t.engine.fp32_between + group.apart_bytes
+    unpacked = t.engine.unpacks * ~in_int8 * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
     around = around + group.weights * unpacked * (group.rows > FUSED_UNPACK_ROWS)
-    return soft_maximum(flop_s, bytes_s, c.knee) + around / c.bandwidth_bytes_per_s, flop_s, bytes_s
+    together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel reads, unpacks, multiplies
+    return together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s

@@ -56,6 +56,9 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
         attention_s = added(one.step.attention * one.steps_per_token for one in models) * t.layout.pp
         times = LoopTimes(prefill_s, single_s, step_s, attention_s)
         ttft, tpot, request, requests_per_s = closed_loop(t, batch, times)
+        late_s = e.front_end_s + e.late_steps * step_s
+        ttft, request = (latency.map(lambda seconds: seconds + late_s) for latency in (ttft, request))
+        requests_per_s = batch.sequences / (batch.sequences / requests_per_s + late_s)
     else:
         ttft, tpot, request, requests_per_s = fixed_batch(batch, prefill_s, step_s)
     phases = _phases(model, draft, batch, launch_s, host_s)

@@ -1,0 +1,66 @@
+"""Routed experts of a layer: how many a pass touches, and what their products take beside arithmetic and the reading of weights.
+
+Symbols: r tokens of one rank · E experts · e experts a token is routed to · h width · f inner width of an expert.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table
+
+EXPERTS_S = 29e-6
+"""Seconds of a layer's experts beside rates: choosing, sorting and gathering tokens, two grouped products, the activation, the weighted sum."""
+ROUTED_TRAFFIC = {"16 bit": 3.7, "8 bit": 4.8, "4 bit": 2.4, "packed": 8.5}
+"""Multiples of 2h + 3f elements a routed token by which that time grows with tokens: permutation, activation, rounding, and tiles that the tokens
+of one expert do not fill. By what products compute in; "packed": weights that are unpacked to 16 bit."""
+NARROW_READ = 1.3
+"""Rate at which grouped products read 4-bit weights that they compute in, over that of single ones.
+
+All three: scripts/calibration/fit_experts.py on the timings of aiconfigurator-core 0.12.0 (2026-11-22): fused experts of vLLM 0.24, SGLang 0.5.14
+and TensorRT-LLM 1.3 on Hopper, Blackwell and Ada, 1 to 16,384 tokens, balanced; median error 14 to 28 %."""
+
+
+def distinct_experts(t: Table, rows: Floats) -> Floats:
+    """Experts of a layer that `rows` tokens of each rank touch: E·(1 - (1 - e/E)^r), r those of all ranks that share them, if routing were uniform."""
+    experts, together = np.where(t.model.experts > 0, t.model.experts, 1.0), rows * t.layout.expert_streams
+    touched: Floats = experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(together, 1e6))
+    return touched
+
+
+def expert_split(t: Table) -> Floats:
+    """Tensor-parallel ranks that share each expert."""
+    return t.layout.expert_gpus / t.layout.ep
+
+
+def imbalance(t: Table) -> Floats:
+    """Tokens of the busiest of the ranks among which the experts are divided, over their mean.
+
+    Training balances experts by its loss; while serving, tokens choose them by a power law: 1.2, 1.4, 1.7, 2.0 on 2, 4, 8, 16 ranks are the
+    times over those of balanced experts at 16,384 tokens of an exponent of 1.01 (tables as above), without redundant experts.
+    """
+    usual = np.where(t.job.train > 0, 1.0, t.layout.ep**0.25)
+    found: Floats = np.where(t.layout.ep > 1, np.where(t.job.expert_imbalance > 0, t.job.expert_imbalance, usual), 1.0)
+    return found
+
+
+def lock_step(t: Table, prompts: Floats) -> Floats:
+    """Time of prompts where ranks that share experts pass the layers together, over that of prompts which all of them read at once.
+
+    Of R ranks with a Poisson number of mean n = `prompts` in each step the busiest has about n + sqrt(2 n ln R), and all wait for it, if each
+    rank takes its prompts when they come. Schedulers hold some back for the others: the geometric mean of both, an assumption.
+    """
+    ranks = np.where(t.layout.expert_streams > 1, t.layout.expert_streams, 1.0)
+    alone = np.minimum(ranks, 1 + np.sqrt(2 * np.log(ranks) / np.maximum(prompts, 1e-9)))
+    factor: Floats = np.sqrt(alone)
+    return factor
+
+
+def routed_traffic_bytes(t: Table, rows: Floats) -> Floats:
+    """Bytes whose movement takes as long as the experts of a layer beside their products, on one GPU."""
+    m, j, s = t.model, t.job, t.layout
+    four = (j.narrow_bytes > 0) & (j.linear_bytes < 1)
+    wide = np.where(j.weight_bits_packed > 0, ROUTED_TRAFFIC["packed"], ROUTED_TRAFFIC["16 bit"])
+    multiple = np.where(j.narrow_bytes > 0, np.where(four, ROUTED_TRAFFIC["4 bit"], ROUTED_TRAFFIC["8 bit"]), wide)
+    routed = rows * s.expert_streams * m.experts_per_token / s.ep * imbalance(t)
+    return multiple * routed * (2 * m.width + 3 * m.expert_ffn / expert_split(t)) * j.activation_bytes
