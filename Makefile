@@ -19,7 +19,7 @@ SUPPLY := $(SUPPLY_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick fuzz oracles check format shots samples accuracy second-opinion bench-planner lock audit sbom soak clean
+.PHONY: help run test test-quick fuzz oracles check format shots samples calibrate accuracy second-opinion bench-planner lock audit sbom soak clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ shots: $(DEVELOPMENT) ## Draw the screenshot of README with the program itself
 
 samples: $(DEVELOPMENT) ## Print the samples of README and docs/usage.md anew
 	"$(BIN)/python" scripts/samples.py
+
+calibrate: $(DEVELOPMENT) ## Fit the ranges to DIR, a folder of published measurements, each source left out in turn
+	"$(BIN)/python" scripts/calibration/fit_ranges.py "$(DIR)"
 
 accuracy: $(DEVELOPMENT) ## Write docs/accuracy.md from DIR, a folder of published measurements (OPERATORS: of operator timings)
 	"$(BIN)/python" scripts/calibration/accuracy.py "$(DIR)" $(if $(OPERATORS),--operators "$(OPERATORS)")

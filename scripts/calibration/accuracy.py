@@ -3,7 +3,7 @@
     scripts/calibration/accuracy.py FOLDER [--operators FOLDER] [--out FILE]
 
 FOLDER holds published measurements (docs/validation.md). `--operators`: the folder scripts/calibration/fit_ceilings.py reads; with it, the error
-of each GPU when it is left out of the fit is written too.
+of each GPU when it is left out of the fit is written too. The diagram of nominal and observed shares is written beside the page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from string import Template
 from typing import Any
 
 import tomli
-from published import ROOT, markdown_table, options_of
+from fit_ranges import residuals_of, split
+from published import ROOT, markdown_table, options_of, plain_session
+from ranges.out_of_sample import classes_table, kinds_table, observed, reliability_svg, reliability_table
+from ranges.residuals import Residual, left_out
 
 import planner
 
@@ -64,6 +67,26 @@ def left_out_table(operators: Path | None) -> str:
     return f"\n{text}\n\n{markdown_table(['GPU', 'median', 'p90', 'bias', 'data sheet alone'], rows)}\n"
 
 
+def out_of_sample(folder: Path, diagram: Path) -> dict[str, str]:
+    """The tables with sources, generations and classes left out; writes the diagram."""
+    session = plain_session()
+    groups = split(residuals_of(session, folder))
+
+    def generation(one: Residual) -> str:
+        return session.gpus.find(one.held.gpu).architecture
+
+    def shape(one: Residual) -> str:
+        return "mixture of experts" if "mixture of experts" in one.facts else "dense"
+
+    points = observed([left_out(group) for group in groups])
+    diagram.write_text(reliability_svg(points), encoding="utf-8")
+    return {
+        "left_out_kinds": kinds_table(groups, generation, shape),
+        "left_out_classes": classes_table(groups),
+        "reliability": reliability_table(points),
+    }
+
+
 def remarks(found: dict[str, Any]) -> str:
     """What was not asked, by reason, the most frequent first."""
     not_asked = list(found.get("not_asked", {}).items())
@@ -91,6 +114,7 @@ def main() -> None:
         remarks=remarks(found),
         ceilings=ceilings_table(),
         left_out=left_out_table(given.operators),
+        **out_of_sample(folder, given.out.with_name("reliability.svg")),
     )
     given.out.write_text(page.rstrip() + "\n", encoding="utf-8")
     print(given.out.relative_to(ROOT) if given.out.is_relative_to(ROOT) else given.out)

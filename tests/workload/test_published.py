@@ -67,6 +67,39 @@ def test_a_models_name_is_unified_not_guessed(name: str, key: str) -> None:
     assert model_key(name) == key
 
 
+def test_rules_of_the_folder_say_what_no_column_holds(tmp_path: Path) -> None:
+    rated = [SERVED | {"concurrency": "", "seq_len": "100"}, SERVED | {"metric": "request_rate", "value": "4", "unit": "req/s"}]
+    folder = write(tmp_path / "p", *rated, TRAINED, TRAINED | {"config_id": "x", "gpu": "my card", "model": "odd-7b"})
+    rules = [
+        {
+            "file": "some.*",
+            "where": {"task": "serving"},
+            "set": {"prefix_tokens": "=seq_len", "kv_dtype": "fp8"},
+            "why": "its page",
+        },
+        {"file": "somebody", "where": {"task": "serving"}, "row": {"unit": "ms"}, "why": "misprinted"},
+        {
+            "file": "somebody",
+            "where": {"config_id": TRAINED["config_id"]},
+            "skip": "another model",
+            "skip_metrics": "tok.*",
+            "why": "",
+        },
+    ]
+    (folder / "asked.json").write_text(json.dumps(rules))
+    (folder / "gpus_extra.json").write_text(json.dumps({"my card": TRAINED["gpu"]}))
+    (folder / "models_extra.json").write_text(json.dumps({"odd-7b": {"model_type": "llama"}}))
+    found = read_published(folder, GPUS, lambda key: {"key": key})
+    served, trained = found.experiments
+    assert (served.request.prefix_tokens, served.request.kv_dtype, served.request.request_rate_per_s) == (100, "fp8", 4.0)
+    assert served.values[0].value == pytest.approx(float(SERVED["value"]) * 1e-3)
+    assert (trained.name, trained.gpu, trained.request.model) == ("x", TRAINED["gpu"], {"model_type": "llama"})
+    assert found.left_out == {"another model": 1, "metric request_rate": 1}
+    (folder / "asked.json").write_text('[{"file": "x", "when": {}}]')
+    with pytest.raises(UserError, match=r"asked\.json: is no list of rules"):
+        read_published(folder, GPUS, lambda key: {"key": key})
+
+
 def test_configs_of_the_folder_win_over_the_catalogue(tmp_path: Path) -> None:
     folder = write(tmp_path / "p", SERVED)
     (folder / "models.json").write_text(json.dumps({"llama-2-7b": {"model_type": "llama", "mine": True}}))

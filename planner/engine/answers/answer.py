@@ -57,6 +57,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usd_per_million_tokens: Figure | None = None
     flop_per_usd: Figure | None = None
     energy_j_per_token: Figure | None = None
+    evidence: dict[str, float] = {}
+    """What makes its ranges wider than usual of their kind, and how much of it there is."""
     seconds_by_class: dict[str, float] = {}
     """Time of a step (or a request) by operator class."""
     assumed: dict[str, Any] = {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from planner.engine.columns import Floats, LayoutColumns, Rows, Table
+from planner.engine.columns import LayoutColumns, Rows, Table
 from planner.engine.evaluate.candidates import Candidates
-from planner.engine.evaluate.ranges import time_spread
+from planner.engine.evaluate.ranges import Ranges, ranges_of
 from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.performance.disaggregated import pool_demand, pool_times
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
@@ -24,8 +24,8 @@ class Evaluated:
     memory: MemoryColumns
     step: StepColumns | None
     serve: ServeColumns | None
-    spread: Floats
-    """Half width of the logarithm of every time."""
+    ranges: Ranges
+    """How far off the times may be."""
     queue: Queue | None = None
     """Queue of requests, where they were simulated or replicas have pools."""
 
@@ -47,8 +47,8 @@ def evaluate(candidates: Candidates, memory: MemoryColumns | None = None, pass_g
     memory = memory or memory_of(table)
     if trains(first.task):
         step = step_of(table, pass_group)
-        return Evaluated(candidates, table, memory, step, None, time_spread(candidates, table, step))
+        return Evaluated(candidates, table, memory, step, None, ranges_of(candidates, table, step))
     serve, queue = serve_of(table, continuous=first.task == "serve"), None
     if first.workload.disaggregated and table.layout.prefill.any():
         serve, queue = pool_times(table, serve, pool_demand(candidates.jobs, candidates.job_index))
-    return Evaluated(candidates, table, memory, None, serve, time_spread(candidates, table, serve), queue)
+    return Evaluated(candidates, table, memory, None, serve, ranges_of(candidates, table, serve), queue)

@@ -1,54 +1,85 @@
-"""Ranges of times: the error of the formulas, of the ceilings and of the network."""
+"""Ranges of times: what published measurements show of the error of a kind of figure, wider the less is known of the question."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
 from planner.engine.evaluate.candidates import Candidates
+from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.training import StepColumns
+from planner.workload.published.spreads import published_spreads
 
-MODEL_SPREAD = {"train": 0.10, "finetune": 0.48, "generate": 0.47, "prefill": 0.38, "serve": 0.10}
-STREAM_SPREAD = 0.84
-FIRST_TOKEN_SPREAD = 0.81
-"""Half width (90 %) of ln(measured ÷ predicted) that remains whatever the ceilings are, by task: `scripts/calibration/fit_spreads.py` on
-2,167 published experiments (2026-11-21; it prints the coverage with each source left out), never below 0.1; of `generate` with each
-source counting alike. `STREAM_SPREAD` stands in its place for the time between tokens, which nothing averages out: published rates of
-one stream are further apart than those of whole batches. `FIRST_TOKEN_SPREAD` is the further one of the time to first token under
-load, which depends on how requests happen to arrive."""
 NETWORK_SPREAD = math.log(2)
 """Half width for time spent between nodes over a network assumed to be the usual one of the GPU: half or twice as fast. An assumption."""
 MEASURED_SHARE = 0.5
-"""Share of a formula's spread that is left when compute and bandwidth were measured on the device itself."""
+"""Share of a half width that is left when compute and bandwidth were measured on the device itself. An assumption."""
+NETWORK = "network between nodes not measured"
 
 
-def formulas_share(chip: Chip) -> float:
-    """Share of the spreads of formulas that is left on this device."""
+@dataclass(frozen=True)
+class Ranges:
+    """What the ranges of a table of times rest on; columns of shape [rows] or [1]."""
+
+    facts: Mapping[str, Floats]
+    """What makes a range wider, or the engine -> how much of it a row has, 0: nothing."""
+    network: Floats
+    """Half width that the network between nodes adds to every time."""
+    left: Floats
+    """Share of the half widths that is left where the device was measured."""
+    _known: dict[str, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def half_width(self, kind: str) -> Floats:
+        """Half width of the logarithm of figures of `kind`, one of `published.spreads.KINDS`."""
+        if kind not in self._known:
+            self._known[kind] = np.hypot(published_spreads().half_width(kind, self.facts) * self.left, self.network)
+        return self._known[kind]
+
+
+def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumns) -> Ranges:
+    """The ranges of the times of `candidates`, whose table is `t`."""
+    seconds, s, job = seconds_of(timed), t.layout, t.job
+    share = np.clip(timed.compute_bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
+    ceilings = np.hypot(share * t.chip.flop_spread, (1 - share) * t.chip.bandwidth_spread)
+    several = np.where(job.train > 0, s.gpus, np.maximum(s.tp * s.pp * s.cp, s.ep)) > 1
+    facts = {
+        "what the GPU reaches is known roughly": ceilings,
+        "mixture of experts": t.model.experts > 0,
+        "several GPUs": several,
+        "PCIe between GPUs": several & (s.nvlink == 0),
+        "weights below 16 bit": job.linear_bytes < 2,
+    }
+    by_job = [_facts_of_job(job) for job in candidates.jobs]
+    for name in dict.fromkeys(name for of in by_job for name in of):
+        facts[name] = np.array([of.get(name, 0.0) for of in by_job])[candidates.job_index]
+    left = np.array([_left(chip) for chip in candidates.chips])[candidates.chip_index]
+    return Ranges({name: column * 1.0 for name, column in facts.items()}, network_spread(t, timed), left)
+
+
+def _left(chip: Chip) -> float:
     return MEASURED_SHARE if chip.basis == "measured" else 1.0
+
+
+def _facts_of_job(job: Job) -> dict[str, float]:
+    """The engine, what is not known of it, and how its load comes."""
+    engine, serves = job.workload.engine, job.task == "serve"
+    return {
+        job.engine.label if engine or job.train else "engine not named": float(not job.train),
+        "release of the engine not named": float(engine is not None and "@" not in engine and not job.train),
+        "requests at a rate": float(serves and job.request_rate_per_s > 0),
+        "as many requests at once as there are": float(serves and (math.isinf(job.concurrency) or bool(job.workload.requests))),
+    }
 
 
 def seconds_of(timed: StepColumns | ServeColumns) -> Floats:
     """Seconds of one step, or of one request."""
     return timed.step_s if isinstance(timed, StepColumns) else timed.request_s.mean
-
-
-def time_spread(candidates: Candidates, t: Table, timed: StepColumns | ServeColumns) -> Floats:
-    """Half width of the logarithm of every time: of the formulas, of the ceilings that bind, of carried-over steps, of the network."""
-    seconds = seconds_of(timed)
-    share = np.clip(timed.compute_bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
-    left = np.array([formulas_share(chip) for chip in candidates.chips])[candidates.chip_index]
-    parts = (
-        np.array([MODEL_SPREAD[job.task] for job in candidates.jobs])[candidates.job_index] * left,
-        share * t.chip.flop_spread,
-        (1 - share) * t.chip.bandwidth_spread,
-        t.chip.train_spread * t.job.train,
-        network_spread(t, timed),
-    )
-    return np.sqrt(added(np.broadcast_to(part, (t.rows,)) ** 2 for part in parts))
 
 
 def network_spread(t: Table, timed: StepColumns | ServeColumns) -> Floats:

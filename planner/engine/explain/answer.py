@@ -12,13 +12,17 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.evaluate.ranges import NETWORK
 from planner.engine.explain.figures import serve_figures, train_figures
 from planner.engine.explain.row import Row
+from planner.engine.memory.total import COMING_AND_GOING, TRANSIENT
 from planner.engine.performance.operators.chip import measured_between
 from planner.engine.performance.operators.experts import imbalance
 from planner.engine.records.layout import CHECKPOINTING
 from planner.units import bytes_text
 
+FIXED = ("weights", "optimizer", "kv_cache")
+"""Components of memory that are there whatever happens: no range goes below them."""
 DEGREES = ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages")
 """Columns of a layout that are whole numbers in every answer."""
 
@@ -39,11 +43,21 @@ def answer_of(e: Evaluated, number: int) -> Answer:
             embedding=job.architecture.embedding,
             trainable=trainable if job.train else 0,
         ),
+        evidence=_evidence(row),
         assumed=job.assumed | _balance(row) | _method_of_percentiles(row) | measured_between(row.chip, layout.nodes),
         layout=layout,
         version=planner.__version__,
         **(train_figures(row, e.step, layout) if e.step else serve_figures(row, e.serve, layout) if e.serve else {}),
     )
+
+
+def _evidence(row: Row) -> dict[str, float]:
+    """What makes the ranges wider, and how much of it there is."""
+    m, ranges = row.e.memory, row.e.ranges
+    transient = sum(row(getattr(m, name)) for name in COMING_AND_GOING) / row(m.total)
+    facts = {name: row(column) for name, column in ranges.facts.items()}
+    every = {TRANSIENT: transient, NETWORK: row(ranges.network), **facts}
+    return {name: round(amount, 3) for name, amount in every.items() if amount > 0}
 
 
 def _balance(row: Row) -> dict[str, float]:
@@ -92,7 +106,6 @@ def _memory(row: Row) -> MemoryBytes:
     m = row.e.memory
     total, factor = row(m.total), float(np.exp(row(m.spread)))
     parts = {name: row(getattr(m, name)) for name in MEMORY_COMPONENTS}
-    known = parts["weights"] + parts["optimizer"] + parts["kv_cache"]
-    least = max(known, total * float(np.exp(-row(m.spread))))
-    figure = Figure(total, min(total, least), total * factor, "spec")
+    known = sum(parts[name] for name in FIXED)
+    figure = Figure(total, min(total, max(known, total / factor)), total * factor, "spec")
     return MemoryBytes(**parts, total=figure, capacity=row(row.e.table.chip.capacity_bytes))

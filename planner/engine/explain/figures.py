@@ -9,14 +9,13 @@ import numpy as np
 
 from planner.engine.answers.figure import Basis, Figure, Percentiles
 from planner.engine.answers.layout import LayoutAnswer
-from planner.engine.evaluate.ranges import FIRST_TOKEN_SPREAD, MODEL_SPREAD, STREAM_SPREAD, formulas_share
+from planner.engine.explain.physical_limits import limits_of, step_floor_s
 from planner.engine.explain.row import Row
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import Latency
 from planner.engine.performance.training import StepColumns
+from planner.workload.published.spreads import OF_A_BATCH
 
-FROZEN_SHARE = 2 / 3
-"""Share of the model FLOPs that a step does whose weights are frozen: their gradients are left out. The rest bounds a range by the data sheet."""
 ENERGY_FACTOR = 1.3
 """Half width of the power a GPU draws beside the range of its time, as a factor. An assumption."""
 CLASS_WORDS = {
@@ -34,38 +33,43 @@ CLASS_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """Makes figures of the same spread and the same basis."""
+    """Makes figures of one kind, of the same width and the same basis."""
 
     factor: float
     basis: Basis
 
     @classmethod
-    def of(cls, row: Row) -> _Range:
-        """The range of the times of `row`."""
-        return cls(float(np.exp(row(row.e.spread))), row.chip.basis)
+    def of(cls, row: Row, kind: str) -> _Range:
+        """The range of figures of `kind`."""
+        return cls(float(np.exp(row(row.e.ranges.half_width(kind)))), row.chip.basis)
 
     def __call__(self, value: float) -> Figure:
         return Figure(value, value / self.factor, value * self.factor, self.basis)
 
+    def seconds(self, value: float, least: float) -> Figure:
+        """A time that cannot be below `least`."""
+        low = min(value, max(least, value / self.factor))
+        return Figure(value, low, value * self.factor, self.basis)
+
+    def rate(self, value: float, most: float) -> Figure:
+        """A rate that cannot be above `most`."""
+        return Figure(value, value / self.factor, max(value, min(most, value * self.factor)), self.basis)
+
 
 def train_figures(row: Row, step: StepColumns, layout: LayoutAnswer) -> dict[str, Any]:
     """The fields of an answer that training has."""
-    figure, chip = _Range.of(row), row.chip
+    figure, chip = _Range.of(row, "training speed"), row.chip
     seconds, tokens, flop = row(step.step_s), row(step.tokens), row(step.model_flop)
-    rate, most_flop_per_s = tokens / seconds, chip.peak_flop_per_s * layout.gpus
-    fast = max(1.0, min(figure.factor, seconds * most_flop_per_s / (flop * (FROZEN_SHARE if row.job.adapters else 1.0))))
-
-    def at_most(value: float) -> Figure:
-        return Figure(value, value / figure.factor, value * fast, figure.basis)
-
+    least_s = step_floor_s(row, flop, layout.gpus)
+    rate, most, peak = tokens / seconds, tokens / least_s, chip.peak_flop_per_s * layout.gpus
     by_class = _by_class(row, step)
     return {
         "bottleneck": _bottleneck(by_class, row(step.compute_bound)),
         "flop_per_token": flop / tokens,
-        "step_s": Figure(seconds, seconds / fast, seconds * figure.factor, figure.basis),
-        "tokens_per_s": at_most(rate),
-        "tokens_per_s_per_gpu": at_most(rate / layout.gpus),
-        "mfu": at_most(flop / seconds / most_flop_per_s),
+        "step_s": figure.seconds(seconds, least_s),
+        "tokens_per_s": figure.rate(rate, most),
+        "tokens_per_s_per_gpu": figure.rate(rate / layout.gpus, most / layout.gpus),
+        "mfu": figure.rate(flop / seconds / peak, flop / least_s / peak),
         "energy_j_per_token": _energy(row, layout, rate, figure),
         "seconds_by_class": by_class,
     }
@@ -73,21 +77,30 @@ def train_figures(row: Row, step: StepColumns, layout: LayoutAnswer) -> dict[str
 
 def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, Any]:
     """The fields of an answer that generating, prefilling and serving have."""
-    job, queue, figure = row.job, row.e.queue, _Range.of(row)
-    busy = layout.dp if job.task == "serve" else min(layout.dp, job.batch)  # a small fixed batch leaves replicas idle
+    job, queue, limits, served = row.job, row.e.queue, limits_of(row), row.job.task == "serve"
+
+    def latency(kind: str, of: Latency, least_s: float) -> Percentiles:
+        figure = _Range.of(row, kind if served else OF_A_BATCH[kind])
+        return Percentiles(**{share: figure.seconds(row(seconds), least_s) for share, seconds in vars(of).items()})
+
+    busy = layout.dp if served else min(layout.dp, job.batch)  # a small fixed batch leaves replicas idle
     requests = row(s.requests_per_s) * busy
-    tokens = requests * (job.input_tokens if job.task == "prefill" else job.output_tokens)
-    first = _Range(figure.factor * float(np.exp(FIRST_TOKEN_SPREAD * (job.task == "serve"))), figure.basis)
+    made = job.input_tokens if job.task == "prefill" else job.output_tokens
+    tokens, most = requests * made, limits.requests_per_s * busy
+    if queue is not None and row(queue.rate_per_s) > 0:
+        most = min(most, row(queue.rate_per_s))
+    rate = _Range.of(row, "serving throughput" if served else "batch throughput")
     by_class = _by_class(row, s)
+    prompts = 1.0 if served else -(-job.batch // layout.dp)
     fields: dict[str, Any] = {
         "bottleneck": _bottleneck(by_class, row(s.compute_bound)),
         "flop_per_token": row(s.flop_per_token),
-        "prefill_s": figure(row(s.prefill_s)),
-        "ttft_s": _percentiles(row, s.ttft_s, first),
-        "requests_per_s": figure(requests),
-        "tokens_per_s": figure(tokens),
-        "tokens_per_s_per_gpu": figure(tokens / layout.gpus),
-        "energy_j_per_token": _energy(row, layout, tokens, figure) if tokens else None,
+        "prefill_s": _Range.of(row, "prefill").seconds(row(s.prefill_s), prompts * limits.prompt_s),
+        "ttft_s": latency("time to first token", s.ttft_s, limits.prompt_s),
+        "requests_per_s": rate.rate(requests, most),
+        "tokens_per_s": rate.rate(tokens, most * made),
+        "tokens_per_s_per_gpu": rate.rate(tokens / layout.gpus, most * made / layout.gpus),
+        "energy_j_per_token": _energy(row, layout, tokens, rate) if tokens else None,
         "seconds_by_class": by_class,
         **_most_in_cache(row, layout),
     }
@@ -95,28 +108,16 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
         return fields
     tpot = row(s.tpot_s.mean) if job.output_tokens > 1 else 0.0
     if tpot > 0:
-        stream = _stream_range(row, figure)
-        fields |= {"tpot_s": _percentiles(row, s.tpot_s, stream), "decode_tokens_per_s": stream(1 / tpot)}
+        between = latency("time per output token", s.tpot_s, limits.token_s)
+        fields |= {"tpot_s": between, "decode_tokens_per_s": between.mean.inverse(1.0)}
     if queue is not None and queue.endless(row.number):
         del fields["ttft_s"]
     else:
-        fields["request_s"] = _percentiles(row, s.request_s, figure)
+        fields["request_s"] = latency("request time", s.request_s, limits.prompt_s + (job.output_tokens - 1) * limits.token_s)
         if queue is not None and queue.measured(row.number):
-            fields["wait_s"] = _percentiles(row, queue.wait_s, first)
-            fields["utilisation"] = figure(row(queue.utilisation)).capped(1.0)
-    return fields | {"output_tokens_per_s": figure(tokens)}
-
-
-def _percentiles(row: Row, latency: Latency, figure: _Range) -> Percentiles:
-    return Percentiles(**{share: figure(row(seconds)) for share, seconds in vars(latency).items()})
-
-
-def _stream_range(row: Row, figure: _Range) -> _Range:
-    """The range of the time between tokens: wider where one stream is timed, which nothing averages out."""
-    if row.job.task != "generate":
-        return figure
-    further = (STREAM_SPREAD**2 - MODEL_SPREAD["generate"] ** 2) * formulas_share(row.chip) ** 2
-    return _Range(float(np.exp(np.sqrt(np.log(figure.factor) ** 2 + further))), figure.basis)
+            fields["wait_s"] = latency("time to first token", queue.wait_s, 0.0)
+            fields["utilisation"] = rate(row(queue.utilisation)).capped(1.0)
+    return fields | {"output_tokens_per_s": rate.rate(tokens, most * made)}
 
 
 def _energy(row: Row, layout: LayoutAnswer, tokens_per_s: float, figure: _Range) -> Figure | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -15,14 +16,10 @@ from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequen
 from planner.engine.memory.overhead import overhead_terms
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
+from planner.workload.published.spreads import published_spreads
 
-TRAINING_SPREAD, INFERENCE_SPREAD, RESERVED_SPREAD = 0.56, 0.38, 0.18
-"""Half widths (90 %) of the logarithm of the whole peak: what engines and their versions do differently. By
-scripts/calibration/fit_spreads.py on published peaks; of training, the mean of the fit in which values count alike and the one in
-which sources do. RESERVED: inference engines that set aside the room of whole requests at once."""
-TRANSIENT_SPREAD, FIXED_SPREAD, OVERHEAD_SPREAD = 0.30, 0.01, 0.60
-"""Half widths (90 %) of the logarithm of activations and temporaries, of weights and states, and of overheads: the spread of
-published training peaks around the formulas."""
+COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
+TRANSIENT = "share of the memory that comes and goes"
 
 
 @dataclass(frozen=True)
@@ -90,10 +87,16 @@ def usable_bytes(t: Table) -> Floats:
     return t.chip.capacity_bytes * t.job.memory_fraction * (1 - t.job.headroom)
 
 
-def _spread(t: Table, parts: dict[str, Floats], total: Floats) -> Floats:
-    """Half width of the logarithm of `total`: the parts' own, added in squares, and what remains on the whole."""
-    fixed = parts["weights"] + parts["optimizer"] + parts["kv_cache"] + parts["gradients"]
-    transient = parts["activations"] + parts["logits"] + parts["buffers"]
-    squares = (FIXED_SPREAD * fixed) ** 2 + (TRANSIENT_SPREAD * transient) ** 2 + (OVERHEAD_SPREAD * parts["overhead"]) ** 2
-    inference = np.where(t.engine.cache_grows > 0, INFERENCE_SPREAD, RESERVED_SPREAD)
-    return np.hypot(np.sqrt(squares) / total, TRAINING_SPREAD if t.job.train[0] else inference)
+def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[str, Floats]:
+    """What makes the range of `total` wider -> how much of it a row has."""
+    s = t.layout
+    several: Floats = np.where(np.where(t.job.train > 0, s.gpus, np.maximum(s.tp * s.pp * s.cp, s.ep)) > 1, 1.0, 0.0)
+    mixture: Floats = np.where(t.model.experts > 0, 1.0, 0.0)
+    transient = added(parts[name] for name in COMING_AND_GOING) / total
+    return {TRANSIENT: transient, "several GPUs": several, "mixture of experts": mixture}
+
+
+def _spread(t: Table, parts: Mapping[str, Floats], total: Floats) -> Floats:
+    """Half width of the logarithm of `total`, by published peaks."""
+    kind = "training memory" if t.job.train[0] else "inference memory"
+    return published_spreads().half_width(kind, memory_facts(t, parts, total))

@@ -12,14 +12,15 @@ import math
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from planner.errors import Problem, UserError
-from planner.reading import kind_of, open_file, read_json
+from planner.reading import kind_of, open_file
 from planner.schema import read_struct
+from planner.workload.published.asked import Rule, read_names, read_rules, ruled
 from planner.workload.published.names import model_key
 from planner.workload.published.rules import NotPredicted, Row, request_fields
 from planner.workload.published.values import METRICS, Quantity, quantity_of
@@ -75,8 +76,8 @@ def read_published(
 ) -> PublishedSet:
     """The experiments of `folder`'s CSV files whose name holds `only`; raises `UserError` with every row that cannot be read.
 
-    `catalogue`: the config of a model's key; configs in the folder's models.json come first. Files named models_*.csv are no
-    measurements.
+    `catalogue`: the config of a model's key; configs in the folder's models.json and models_extra.json come first. Files named
+    models_*.csv are no measurements. `asked.json` holds rules about rows, gpus_extra.json more labels of GPUs.
     """
     paths = [
         path
@@ -86,48 +87,59 @@ def read_published(
     if not paths:
         text = f"has no CSV file{f' with {only!r} in its name' if only else ''}."
         raise UserError(Problem(str(folder), "", text if kind_of(folder) == stat.S_IFDIR else "is no folder."))
-    configs = _configs(folder / "models.json")
+    given = read_names(folder / "models_extra.json") | read_names(folder / "models.json")
+    configs = {model_key(name): config for name, config in given.items()}
+    rules, labels = read_rules(folder), read_names(folder / "gpus_extra.json")
     found, problems = PublishedSet(folder.resolve().name), list[Problem]()
     for path in paths:
-        _read_file(path, lambda key: configs.get(key) or catalogue(key), gpu_names, found, problems)
+        told = [(line, row | {"gpu": labels.get(row["gpu"], row["gpu"])}) for line, row in _rows(path, problems)]
+        _read_file(path, told, rules, lambda key: configs.get(key) or catalogue(key), gpu_names, found, problems)
     if problems:
-        raise UserError(problems)
+        raise UserError(sorted(problems, key=_place))
     return found
 
 
-def _configs(path: Path) -> dict[str, Any]:
-    return {model_key(name): config for name, config in read_json(path).items()} if kind_of(path) else {}
+def _place(problem: Problem) -> tuple[str, int]:
+    """File and line of a problem."""
+    path, _, line = problem.where.rpartition(":")
+    return (path, int(line)) if line.isdigit() else (problem.where, 0)
 
 
 def _read_file(
     path: Path,
+    rows: Sequence[tuple[int, dict[str, str]]],
+    rules: Sequence[Rule],
     config_of: Callable[[str], dict[str, Any] | None],
     gpu_names: Container[str],
     found: PublishedSet,
     problems: list[Problem],
 ) -> None:
     experiments: dict[str, Experiment | str] = {}
-    for line, row in _rows(path, problems):
-        where = f"{path}:{line}"
-        if METRICS.get(row["metric"]) is None:
-            found.left_out[f"metric {row['metric']}"] += 1
-        elif FLAGGED.search(row["note"]):
+    rates = {row["config_id"]: row["value"] for _, row in rows if row["metric"] == "request_rate"}
+    for line, given in rows:
+        where, name = f"{path}:{line}", given["config_id"]
+        if METRICS.get(given["metric"]) is None:
+            found.left_out[f"metric {given['metric']}"] += 1
+            continue
+        if FLAGGED.search(given["note"]):
             found.left_out["flagged in its note"] += 1
-        else:
-            known = experiments.get(row["config_id"])
+            continue
+        try:
+            row, fields = ruled(rules, path.stem, given)
+            known = experiments.get(name)
             if known is None:
-                known = experiments[row["config_id"]] = _experiment(path, where, row, config_of, gpu_names, problems)
+                rated = {**row, "request_rate": row["request_rate"] or rates.get(name, "")}
+                known = experiments[name] = _experiment(path, where, rated, fields, config_of, gpu_names, problems)
                 if isinstance(known, Experiment):
                     found.experiments.append(known)
             if isinstance(known, str):
                 found.left_out[known] += 1
-                continue
-            try:
+            else:
                 known.values.append(PublishedValue(*quantity_of(row, known.request, where), line))
-            except NotPredicted as why:
-                found.left_out[str(why)] += 1
-            except UserError as error:
-                problems += error.problems
+        except NotPredicted as why:
+            found.left_out[str(why)] += 1
+        except UserError as error:
+            problems += error.problems
 
 
 def _rows(path: Path, problems: list[Problem]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -169,18 +181,22 @@ def _experiment(
     path: Path,
     where: str,
     row: Row,
+    fields: dict[str, Any],
     config_of: Callable[[str], dict[str, Any] | None],
     gpu_names: Container[str],
     problems: list[Problem],
 ) -> Experiment | str:
-    """The experiment, or why its rows are left out; a request that is wrong in itself becomes problems."""
+    """The experiment, or why its rows are left out; a request that is wrong without the rules' `fields` becomes problems."""
     if row["gpu"].casefold() not in gpu_names:
         return f"GPU {row['gpu'] or 'not stated'}"
     try:
-        request = read_struct(Request, request_fields(row, config_of), where)
+        stated = request_fields(row, config_of) | fields
+        request = read_struct(Request, {name: value for name, value in stated.items() if value is not None}, where)
     except NotPredicted as why:
         return str(why)
     except UserError as error:
+        if fields:
+            return f"{error.problems[0].key}: {error.problems[0].message}"
         problems += error.problems
         return "wrong"
     return Experiment(path.stem, row["config_id"], row["framework"].strip(), row["gpu"], row["model"], request)

@@ -14,7 +14,15 @@ TASKS = {
     "prefill": "prefill",
     "serving": "serve",
 }
-DTYPES = {"float16": "fp16", "bfloat16": "bf16", "16": "fp16", "half": "fp16", "float32": "fp32"}
+DTYPES = {
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "16": "fp16",
+    "half": "fp16",
+    "float32": "fp32",
+    "mxfp8": "fp8",
+    "tf32/fp32": "tf32",
+}
 """Other spellings of a precision, without what follows its dash ('bf16-true', 'fp16-act')."""
 ENGINES = (
     # how a framework column begins, the engine that is asked, whether the number after it is the engine's release
@@ -67,6 +75,7 @@ SHARDINGS = {
     "layer split": "none",
     "fsdp": "zero3",
     "fsdp2": "zero3",
+    "fsdp2 full_shard": "zero3",
     "fsdp-zero3": "zero3",
     "full_shard": "zero3",
     "shard_grad_op": "zero2",
@@ -79,7 +88,7 @@ SHARDINGS = {
 CHECKPOINTING = {"": None, "none": "none", "full": "full", "selective": "selective", "fsdp wrapper default": "full"}
 TRUE_16_BIT = ("bf16-true", "16-true")
 NAME_WORDS_WITHOUT_SIZE = (
-    *("instruct", "chat", "hf", "it", "base", "text", "v1.5", "2507", "test"),
+    *("instruct", "chat", "hf", "it", "base", "text", "v1.5", "2507", "0528", "test"),
     *("gptq", "awq", "gemm", "gemv", "int4", "int8", "fp8", "nvfp4", "bf16"),
 )
 """Words of a model's name that leave its architecture as it is."""
@@ -106,7 +115,7 @@ SAME_ARCHITECTURE = {
 
 def model_key(name: str) -> str:
     """The part of a model's name that fixes its architecture: 'meta-llama/Llama-2-7b-chat-hf' is 'llama-2-7b'."""
-    words = re.split(r"[-_\s]+", name.rsplit("/", 1)[-1].strip().lower())
+    words = re.split(r"[-_\s]+", name.partition(" (")[0].rsplit("/", 1)[-1].strip().lower())
     kept = [word for word in words if word not in NAME_WORDS_WITHOUT_SIZE]
     first = FAMILIES_WITH_VERSION.fullmatch(kept[0]) if len(kept) > 1 else None
     key = "-".join([*first.groups(), *kept[1:]] if first else kept)

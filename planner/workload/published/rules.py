@@ -58,13 +58,13 @@ def whole(row: Row, column: str) -> int | None:
 
 
 def _model(row: Row, config_of: Callable[[str], Any]) -> Any:
-    """The model by its key; a GPT by its stated sizes (GPT-2's shape: learned positions, plain MLP of 4 widths, tied head)."""
+    """The model by its key; a GPT or its like by its stated sizes (GPT-2's shape: learned positions, plain MLP of 4 widths, tied head)."""
     key = model_key(row["model"])
     found = config_of(key)
     layers, width, heads = (whole(row, column) for column in ("n_layers", "d_model", "n_heads"))
     if found is not None:
         return found
-    if key.split("-")[0] == "gpt" and layers and width and heads:
+    if re.match(r"gpt|bloom", key) and layers and width and heads:
         sizes = {"n_layer": layers, "n_embd": width, "n_head": heads, "n_positions": whole(row, "seq_len") or 2048}
         return {"model_type": "gpt2", "vocab_size": whole(row, "vocab") or PADDED_GPT_VOCABULARY, **sizes}
     raise NotPredicted(f"architecture of {row['model']} not known")
@@ -85,7 +85,7 @@ def _layout(row: Row, gpus: int) -> dict[str, Any]:
 
 def _precision(row: Row) -> dict[str, Any]:
     """The compute dtype, and the stored weights by the column or else by the model's name."""
-    word = row["precision"].lower().split("-")[0].strip()
+    word = re.split(r"[-\s]", row["precision"].lower())[0]
     dtype = {"dtype": DTYPES.get(word, word)} if word else {}
     if dtype and dtype["dtype"] not in get_args(Dtype):
         raise NotPredicted(f"precision {row['precision']} not modelled")
@@ -134,10 +134,10 @@ def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
 def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
     if not row["seq_len"] or not row["micro_batch"]:
         raise NotPredicted("sequence length or micro batch not stated")
-    sharding = row["sharding"].strip().lower().partition("=")[0]
+    sharding = re.split(r"=| \(", row["sharding"].strip().lower())[0]
     if fields["gpus"] > NODE_GPUS and not sharding and not any(name in fields for name in ("tp", "pp", "dp")):
         raise NotPredicted("layout of more than one node not stated")
-    optimizer, checkpointing = row["optimizer"].strip().lower(), row["checkpointing"].strip().lower()
+    optimizer, checkpointing = row["optimizer"].strip().lower(), row["checkpointing"].strip().lower().partition(":")[0]
     for given, known, what in (
         (optimizer, {"", *OPTIMIZERS}, "optimizer"),
         (sharding, {"", *SHARDINGS}, "sharding"),
@@ -169,9 +169,9 @@ def _recipe(row: Row) -> str:
     16-bit parameters with FP32 master weights. Adapters are FP32 where the note says so.
     """
     precision = row["precision"].lower()
-    if precision in {"fp32", "float32", "32-true", "tf32"}:
+    if precision in {"fp32", "float32", "32-true", "tf32", "tf32/fp32"}:
         return "fp32"
-    if precision.endswith("-mixed"):
+    if precision.endswith(("-mixed", " amp")):
         return "amp"
     if precision in TRUE_16_BIT:
         return "bf16"

@@ -16,6 +16,7 @@ from planner.engine.answers.figure import Figure
 from planner.engine.evaluate.candidates import Candidates
 from planner.errors import UserError
 from planner.units import GIB
+from planner.workload.published.spreads import published_spreads
 from planner.workload.tasks import Lengths
 
 ALWAYS = {
@@ -28,6 +29,7 @@ ALWAYS = {
     "tokens_per_s",
     "tokens_per_s_per_gpu",
     "energy_j_per_token",
+    "evidence",
     "seconds_by_class",
     "assumed",
     "layout",
@@ -118,17 +120,36 @@ def test_every_figure_lies_in_its_range_and_has_a_basis(task: str, gpu: str) -> 
         assert figure["basis"] in {"spec", "public"}, path
 
 
-def test_one_stream_is_known_less_well_than_a_batch() -> None:
-    """Half widths by hand: 0.84 stands for the 0.47 of a whole batch; the rest of the range is the ceilings'."""
+def test_a_range_is_as_wide_as_published_measurements_of_its_kind() -> None:
     answer = ask(**request_of("generate", batch=8))
     assert answer.request_s is not None
     assert answer.tpot_s is not None
     assert answer.decode_tokens_per_s is not None
-    whole, stream = (math.log(figure.high / figure.value) for figure in (answer.request_s.mean, answer.tpot_s.mean))
-    assert stream**2 - 0.84**2 == pytest.approx(whole**2 - 0.47**2)
-    assert 0 <= whole**2 - 0.47**2 < 0.2**2
+    spreads = published_spreads()
+    for figure, kind in ((answer.request_s.mean, "batch request time"), (answer.tpot_s.mean, "decode")):
+        logs = sum(spreads.slope(kind, fact) * amount for fact, amount in answer.evidence.items())
+        assert math.log(figure.high / figure.value) == pytest.approx(spreads.kinds[kind].half_width * math.exp(logs), rel=1e-3)
     rate = answer.decode_tokens_per_s
-    assert rate.high / rate.value == pytest.approx(answer.tpot_s.mean.high / answer.tpot_s.mean.value)
+    assert rate.high / rate.value == pytest.approx(answer.tpot_s.mean.value / answer.tpot_s.mean.low)
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown", "fact"),
+    [
+        ({"engine": "vllm@0.12.0"}, {"engine": "vllm"}, "release of the engine not named"),
+        ({"concurrency": 8}, {"concurrency": "max"}, "as many requests at once as there are"),
+        ({"concurrency": 8}, {"concurrency": None, "request_rate_per_s": 1.0}, "requests at a rate"),
+        ({"gpus": 2, "tp": 2}, {"gpus": 2, "tp": 2, "link": "pcie"}, "PCIe between GPUs"),
+        ({}, {"model": "qwen3-30b-a3b"}, "mixture of experts"),
+        ({"weight_dtype": "bf16"}, {"weight_dtype": "fp8"}, "weights below 16 bit"),
+    ],
+)
+def test_knowing_less_never_narrows_a_range(known: dict[str, Any], unknown: dict[str, Any], fact: str) -> None:
+    answers = [ask(**request_of("serve", **fields)) for fields in (known, unknown)]
+    assert [fact in answer.evidence for answer in answers] == [False, True]
+    for figure in ("output_tokens_per_s", "requests_per_s"):
+        narrow, wide = (getattr(answer, figure) for answer in answers)
+        assert narrow.value / narrow.low <= 1.01 * wide.value / wide.low
 
 
 def test_a_price_is_turned_into_dollars_per_token() -> None:

@@ -132,6 +132,6 @@ def test_an_assumed_network_widens_ranges_by_the_time_spent_in_it() -> None:
     assert near.step is not None
     assert network_spread(far.table, far.step)[0] == pytest.approx(math.log(2) * waited)
     assert network_spread(near.table, near.step)[0] == 0
-    assert far.spread[0] > near.spread[0]
+    assert far.ranges.half_width("training speed")[0] > near.ranges.half_width("training speed")[0]
     measured = replace(far.table, chip=replace(far.table.chip, measured_nodes_few=np.array([2.0])))
     assert network_spread(measured, far.step)[0] == 0

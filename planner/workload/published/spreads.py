@@ -1,0 +1,91 @@
+"""How far published measurements lie from predictions: half widths of ranges by kind, and what makes a range wider (`presets/spreads/`)."""
+
+from __future__ import annotations
+
+import datetime as dt  # msgspec resolves the annotations of a struct at run time
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.errors import Problem, UserError
+from planner.paths import presets_folder
+from planner.reading import read_toml
+
+Family = Literal["training", "batch", "service", "memory"]
+KINDS: Mapping[str, Family] = {
+    "training speed": "training",
+    "prefill": "batch",
+    "decode": "batch",
+    "batch throughput": "batch",
+    "batch request time": "batch",
+    "serving throughput": "service",
+    "time to first token": "service",
+    "time per output token": "service",
+    "request time": "service",
+    "training memory": "memory",
+    "inference memory": "memory",
+}
+"""Kinds of figures that have a half width of their own; kinds of a family borrow from each other where sources are few."""
+OF_A_BATCH = {"request time": "batch request time", "time to first token": "prefill", "time per output token": "decode"}
+"""What a kind of latency is counted as where one fixed batch is timed."""
+NOMINAL = 0.9
+"""Share of the truths that a range should hold."""
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class HalfWidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Half width of the range (`NOMINAL`) of ln(measured ÷ predicted), where nothing makes it wider."""
+
+    half_width: Positive
+    values: int
+    sources: int
+    engines: dict[str, float] = {}
+    """How much wider or narrower it is with an engine: the logarithm of the factor."""
+
+
+class Wider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much wider a range is where a fact holds: the logarithm of the factor, for each unit of the fact."""
+
+    times: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    memory: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    sources: int = 0
+
+
+class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Half widths by kind, and how they grow."""
+
+    source: str
+    retrieved: dt.date
+    method: str
+    kinds: dict[str, HalfWidth]
+    wider: dict[str, Wider]
+    quantiles: list[tuple[float, float]]
+    """(share of the truths, half width that holds it over the half width of `NOMINAL`), ascending."""
+
+    def slope(self, kind: str, fact: str) -> float:
+        """Logarithm of the factor on the half width of `kind` for each unit of `fact`; 0 of one that nothing is known of."""
+        known = self.wider.get(fact, Wider())
+        return (known.memory if KINDS[kind] == "memory" else known.times) + self.kinds[kind].engines.get(fact, 0.0)
+
+    def half_width(self, kind: str, facts: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+        """The half width of `kind` where the columns `facts` say how much of each there is."""
+        slopes = {fact: slope for fact in facts if (slope := self.slope(kind, fact))}
+        logs = sum((slope * facts[fact] for fact, slope in slopes.items()), start=np.zeros(1))
+        return np.asarray(self.kinds[kind].half_width * np.exp(logs))
+
+
+@cache
+def published_spreads() -> Spreads:
+    """The shipped ones; raises `UserError`."""
+    path = presets_folder() / "spreads" / "published.toml"
+    try:
+        found = msgspec.convert(read_toml(path), Spreads)
+    except msgspec.ValidationError as error:
+        raise UserError(Problem(str(path), "", f"{error}.")) from None
+    if missing := [kind for kind in KINDS if kind not in found.kinds]:
+        raise UserError(Problem(str(path), "kinds", f"no half width of {', '.join(missing)}."))
+    return found

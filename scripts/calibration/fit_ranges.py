@@ -1,0 +1,138 @@
+"""Fits the ranges to published measurements with each source left out in turn, and writes presets/spreads/published.toml.
+
+    scripts/calibration/fit_ranges.py FOLDER [--out FILE]
+
+FOLDER holds published measurements (docs/validation.md); scripts/calibration/ranges/residuals.py says the method. The predictions are those of the
+planner as it stands: run it again whenever they change. Printed: per kind, the coverage and the median width with each source left
+out, beside those of the ranges shipped before.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from published import ROOT, experiments_of, options_of, plain_session
+from ranges.residuals import Design, LeftOut, Residual, interval_scores, left_out, mean_of_sources
+
+from planner.engine.answers.answer import Answer
+from planner.engine.evaluate.ranges import NETWORK
+from planner.engine.memory.total import TRANSIENT
+from planner.engine.validation import Comparison, compared
+from planner.session import Session
+from planner.workload.published.experiments import Experiment
+from planner.workload.published.spreads import KINDS, NOMINAL, OF_A_BATCH
+
+OUT = ROOT / "presets" / "spreads" / "published.toml"
+SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+MEMORY_FACTS = (TRANSIENT, "several GPUs", "mixture of experts")
+
+
+def residuals_of(session: Session, folder: Path) -> list[Residual]:
+    """Every published value that is predicted, as a residual."""
+    experiments = experiments_of(session, folder).experiments
+    answers = session.estimate([experiment.request for experiment in experiments], basis="spec")
+    return [
+        found
+        for experiment, answer in zip(experiments, answers, strict=True)
+        if isinstance(answer, Answer)
+        for one in compared([experiment], [answer])
+        if (found := residual_of(experiment, answer, one)) is not None
+    ]
+
+
+def residual_of(experiment: Experiment, answer: Answer, one: Comparison) -> Residual | None:
+    """The residual of one value; of memory, of the whole of what the device counts. None where nothing was predicted."""
+    if one.predicted is None or one.kind == "fits" or one.predicted <= 0:
+        return None
+    kind = one.kind if experiment.request.task == "serve" else OF_A_BATCH.get(one.kind, one.kind)
+    memory = KINDS[kind] == "memory"
+    facts = {name: amount for name, amount in answer.evidence.items() if name != NETWORK}
+    facts = {name: amount for name, amount in facts.items() if (name in MEMORY_FACTS if memory else name != TRANSIENT)}
+    off = math.log((one.measured + one.part_bytes) / (one.predicted + one.part_bytes))
+    return Residual(kind, one.source, off, facts, 0.0 if memory else answer.evidence.get(NETWORK, 0.0), one)
+
+
+def split(residuals: Sequence[Residual]) -> list[list[Residual]]:
+    """The residuals of times and those of memory, which facts widen differently."""
+    groups: list[list[Residual]] = [[], []]
+    for one in residuals:
+        groups[KINDS[one.kind] == "memory"].append(one)
+    return groups
+
+
+def document(residuals: Sequence[Residual], folder: str) -> str:
+    """The file: half widths of kinds, slopes of facts and of engines, quantiles of all."""
+    kinds, wider, ratios = dict[str, str](), dict[str, dict[str, float]](), []
+    for group in split(residuals):
+        design, found = Design(group), left_out(group)
+        fitted, usual = design.named(design.fit()), found.quantile(NOMINAL)
+        ratios.append(found)
+        for kind, scale in fitted.kinds.items():
+            own = [one for one in group if one.kind == kind]
+            engines = ", ".join(f'"{name}" = {slope:.3f}' for (of, name), slope in fitted.engines.items() if of == kind)
+            kinds[kind] = (
+                f"{{ half_width = {math.exp(scale) * usual:.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
+                + (f", engines = {{ {engines} }} }}" if engines else " }")
+            )
+        for name, slope in fitted.facts.items():
+            of = wider.setdefault(name, {"sources": 0})
+            of["memory" if KINDS[group[0].kind] == "memory" else "times"] = round(slope, 3)
+            of["sources"] = max(of["sources"], len({one.source for one in group if one.facts.get(name)}))
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    pairs = [(share, np.mean([one.quantile(share) / one.quantile(NOMINAL) for one in ratios])) for share in SHARES]
+    lines = [f'"{kind}" = {kinds[kind]}' for kind in KINDS if kind in kinds]
+    facts = [
+        f'"{name}" = {{ {", ".join(f"{key} = {value}" for key, value in sorted(of.items()))} }}'
+        for name, of in sorted(wider.items())
+    ]
+    return "\n".join(
+        [
+            f"# Written by scripts/calibration/fit_ranges.py on {today}; the script says the method. Do not edit: run it again.",
+            "# half_width: of the range of ln(measured / predicted) that should hold nine truths in ten where no fact makes it wider.",
+            "# engines, wider: logarithm of the factor on it, for each unit of the fact.",
+            "# quantiles: share of the truths, and the half width that holds it over that of 0.9.",
+            f'source = "{len(residuals):,} published values of {len({one.source for one in residuals})} sources (folder {folder})"',
+            f"retrieved = {today}",
+            'method = "each source left out in turn; a source counts as one"',
+            f"quantiles = [{', '.join(f'[{share}, {ratio:.3g}]' for share, ratio in pairs)}]",
+            *("", "[kinds]", *lines, "", "[wider]", *facts, ""),
+        ]
+    )
+
+
+def report(found: LeftOut) -> None:
+    """Print coverage, width and interval score of each kind, new and as shipped."""
+    half, offs = found.half_widths(), np.array([one.off for one in found.residuals])
+    shipped = np.array([max(1e-6, math.log(one.held.high / one.held.predicted)) for one in found.residuals])
+    for kind in KINDS:
+        own = np.array([one.kind == kind for one in found.residuals])
+        group = [one for one in found.residuals if one.kind == kind]
+        if not group:
+            continue
+        print(f"{kind:22} {len(group):5} values {len({one.source for one in group}):2} sources", end="")
+        for name, width in (("left out", half[own]), ("shipped", shipped[own])):
+            inside, scores = (np.abs(offs[own]) <= width) * 1.0, interval_scores(offs[own], width)
+            wide = math.exp(2 * float(np.median(width)))
+            print(f" | {name}: inside {inside.mean():4.0%}, by source {mean_of_sources(group, inside):4.0%}, x{wide:5.2f}", end="")
+            print(f", score {mean_of_sources(group, scores):5.2f}", end="")
+        print()
+
+
+def main() -> None:
+    """Fit, report and write."""
+    options = options_of(__doc__)
+    options.add_argument("--out", type=Path, default=OUT)
+    given = options.parse_args()
+    residuals = residuals_of(plain_session(), given.folder)
+    for group in split(residuals):
+        report(left_out(group))
+    given.out.write_text(document(residuals, given.folder.resolve().name), encoding="utf-8")
+    print(given.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Ranges from the residuals of published measurements."""

@@ -1,0 +1,105 @@
+"""Errors and coverage on what was left out (a source, a generation of GPUs, a class of architectures), as tables and a diagram."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from published import markdown_table
+
+from planner.workload.published.spreads import KINDS
+from ranges.residuals import LeftOut, Residual, interval_scores, left_out, mean_of_sources
+
+SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+LEAST_OF_A_CLASS = 30
+"""Values from which a class is told on its own."""
+SIDE, MARGIN = 320, 48
+"""Size of the diagram's square and of the room for its labels, in pixels."""
+
+
+def kinds_table(
+    groups: Sequence[Sequence[Residual]], generation: Callable[[Residual], str], shape: Callable[[Residual], str]
+) -> str:
+    """A row for each kind: error over values and over sources, then coverage with a source, a generation or a class left out."""
+    rows = []
+    for group in groups:
+        ways = [left_out(group), *(left_out(group, [of(one) for one in group]) for of in (generation, shape))]
+        halves = [way.half_widths() for way in ways]
+        offs = np.array([one.off for one in group])
+        errors = np.abs(np.expm1(-offs))
+        for kind in KINDS:
+            own = np.array([one.kind == kind for one in group])
+            if not own.any():
+                continue
+            of_kind = [one for one in group if one.kind == kind]
+            medians = [np.median(errors[own][[one.source == name for one in of_kind]]) for name in {one.source for one in of_kind}]
+            inside = (np.abs(offs[own]) <= halves[0][own]) * 1.0
+            score = mean_of_sources(of_kind, interval_scores(offs[own], halves[0][own]))
+            rows.append(
+                [kind, f"{len(of_kind):,}", str(len(medians)), f"{np.median(errors[own]):.1%}", f"{np.mean(medians):.1%}"]
+                + [f"{inside.mean():.0%}", f"{mean_of_sources(of_kind, inside):.0%}"]
+                + [f"{(np.abs(offs[own]) <= half[own]).mean():.0%}" for half in halves[1:]]
+                + [f"× {math.exp(2 * float(np.median(halves[0][own]))):.2g}", f"{score:.2f}"]
+            )
+    heads = ["kind", "n", "sources", "median", "of sources", "inside", "by source", "generation out", "class out", "width", "score"]
+    return markdown_table(heads, rows) + "\n"
+
+
+def classes_table(groups: Sequence[Sequence[Residual]]) -> str:
+    """Coverage with each source left out, by every fact that enough values have."""
+    rows = []
+    for group in groups:
+        half = left_out(group).half_widths()
+        inside = np.abs([one.off for one in group]) <= half
+        for name in sorted({name for one in group for name in one.facts}):
+            own = np.array([one.facts.get(name, 0.0) > 0 for one in group])
+            sources = len({one.source for one in group if name in one.facts})
+            if LEAST_OF_A_CLASS <= own.sum() < len(group):
+                wide = math.exp(2 * float(np.median(half[own])))
+                what = "memory" if KINDS[group[0].kind] == "memory" else "time"
+                rows.append([name, what, f"{own.sum():,}", str(sources), f"{inside[own].mean():.0%}", f"× {wide:.2g}"])
+    return markdown_table(["class", "of", "n", "sources", "inside", "width"], rows, text_columns=2) + "\n"
+
+
+def observed(found: Sequence[LeftOut]) -> list[tuple[float, float, float]]:
+    """(nominal share, observed over values, observed over sources), every source left out in turn."""
+    residuals = [one for way in found for one in way.residuals]
+    offs, points = np.abs([one.off for one in residuals]), []
+    for share in SHARES:
+        inside = np.where(offs <= np.concatenate([way.half_widths(share) for way in found]), 1.0, 0.0)
+        points.append((share, float(inside.mean()), mean_of_sources(residuals, inside)))
+    return points
+
+
+def reliability_table(points: Sequence[tuple[float, float, float]]) -> str:
+    """The points of the diagram as text."""
+    rows = [[f"{nominal:.0%}", f"{values:.0%}", f"{sources:.0%}"] for nominal, values, sources in points]
+    return markdown_table(["nominal", "values inside", "mean of sources"], rows, text_columns=0) + "\n"
+
+
+def reliability_svg(points: Sequence[tuple[float, float, float]]) -> str:
+    """The diagram: nominal share across, observed share up, the diagonal where they agree."""
+
+    def at(across: float, up: float) -> str:
+        return f"{MARGIN + (across - 0.5) * 2 * SIDE:.1f},{MARGIN / 2 + (1 - (up - 0.5) * 2) * SIDE:.1f}"
+
+    def line(ends: tuple[str, str], style: str) -> str:
+        (x1, y1), (x2, y2) = (end.split(",") for end in ends)
+        return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" {style}/>'
+
+    parts = [line((at(0.5, 0.5), at(1, 1)), 'stroke="#888" stroke-dasharray="4 4"')]
+    for mark in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
+        parts.append(line((at(mark, 0.5), at(mark, 1)), 'stroke="#ddd"') + line((at(0.5, mark), at(1, mark)), 'stroke="#ddd"'))
+        (x, _), (_, y) = at(mark, 0.5).split(","), at(0.5, mark).split(",")
+        parts.append(f'<text x="{x}" y="{SIDE + MARGIN * 0.85}" text-anchor="middle">{mark:.0%}</text>')
+        parts.append(f'<text x="{MARGIN - 6}" y="{y}" text-anchor="end" dominant-baseline="middle">{mark:.0%}</text>')
+    for name, colour, place in (("values", "#1f6feb", 1), ("mean of sources", "#d1242f", 2)):
+        dots = [at(point[0], max(0.5, point[place])) for point in points]
+        parts += [line(ends, f'stroke="{colour}" stroke-width="2"') for ends in pairwise(dots)]
+        parts.append(f'<text x="{MARGIN + 10}" y="{MARGIN / 2 + 18 * place}" fill="{colour}">{name}</text>')
+    width, height = SIDE + MARGIN + 24, SIDE + MARGIN * 1.5
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    title = "<title>Share of published values inside a range, by the share it should hold</title>"
+    return "\n".join([f'{opening} font-family="sans-serif" font-size="12">', title, *parts, "</svg>", ""])

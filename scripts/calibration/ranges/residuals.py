@@ -1,0 +1,168 @@
+"""Half widths of ranges from residuals ln(measured ÷ predicted), such that a source that nobody looked at lies inside as well.
+
+The scale s of a residual is ln s = b + kind + family + Σ slope · fact + kind-with-engine, fitted to the mean |residual| of each source in each
+combination of these; a source counts as one, however many values it has. A ridge keeps what few sources tell near what all tell; slopes of
+facts are at least 0, because knowing less never makes a range narrower. Then every source is left out in turn: its residuals over the
+scales that the others give are pooled over all sources, and the quantile q of these ratios says how many scales a range of nominal q is wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.engine.job.engines import ENGINES
+from planner.workload.published.spreads import KINDS, NOMINAL
+
+Floats = NDArray[np.float64]
+RIDGE_KIND, RIDGE_FACT, RIDGE_ENGINE = 3.0, 10.0, 1.0
+"""How many sources it takes for a kind (or family), a fact, an engine in a kind to be believed half. Chosen by the interval score with each source left out."""
+WHOLE_SOURCE = 3
+"""Values from which a source counts in full."""
+LEAST = 1e-3
+LABELS = frozenset(record.label for records in ENGINES.values() for record in records)
+"""Facts that name an engine: no slope of their own, but one in each kind, of either sign."""
+
+
+@dataclass(frozen=True)
+class Residual:
+    """One published value beside its prediction."""
+
+    kind: str
+    source: str
+    off: float
+    """ln(measured ÷ predicted)."""
+    facts: Mapping[str, float] = field(default_factory=dict)
+    network: float = 0.0
+    """Half width that stands beside that of the formulas, whatever is fitted."""
+    held: Any = None
+    """The comparison it comes from."""
+
+    def size(self) -> float:
+        """Size beyond what the network's part of the range covers."""
+        return float(np.sqrt(max(LEAST**2, self.off**2 - self.network**2)))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Scales of kinds, slopes of facts, and slopes of engines in a kind, in logarithms."""
+
+    kinds: Mapping[str, float]
+    facts: Mapping[str, float]
+    engines: Mapping[tuple[str, str], float]
+
+
+def weights(residuals: Sequence[Residual]) -> Floats:
+    """The weight of each value: one for a source and kind, less below `WHOLE_SOURCE` values."""
+    counts: dict[tuple[str, str], int] = {}
+    for one in residuals:
+        counts[one.kind, one.source] = counts.get((one.kind, one.source), 0) + 1
+    return np.array([min(1.0, n / WHOLE_SOURCE) / n for one in residuals for n in (counts[one.kind, one.source],)])
+
+
+class Design:
+    """Residuals as a regression of the logarithm of their mean size, a row for each source and combination of facts."""
+
+    def __init__(self, residuals: Sequence[Residual]) -> None:
+        self.kinds = [kind for kind in KINDS if any(one.kind == kind for one in residuals)]
+        self.families = sorted({KINDS[kind] for kind in self.kinds})
+        self.facts = sorted({name for one in residuals for name in one.facts} - LABELS)
+        self.engines = sorted({(one.kind, name) for one in residuals for name in one.facts if name in LABELS})
+        columns = [[1.0, *self._coded(one)] for one in residuals]
+        sources = sorted({one.source for one in residuals})
+        keyed = np.column_stack([columns, [sources.index(one.source) for one in residuals]])
+        cells, self.cell = np.unique(keyed, axis=0, return_inverse=True)
+        self.rows = cells[:, :-1]
+        self.coded = np.array(columns)
+        self.sizes, self.weights = np.array([one.size() for one in residuals]), weights(residuals)
+        self.mass = np.bincount(self.cell, weights=self.weights)
+        self.logs = np.log(np.bincount(self.cell, weights=self.sizes) / np.bincount(self.cell))
+        begins = np.cumsum([1, len(self.families) + len(self.kinds), len(self.facts), len(self.engines)])
+        self.ridge = np.full(begins[-1], RIDGE_ENGINE)
+        self.ridge[: begins[1]], self.ridge[begins[1] : begins[2]], self.ridge[0] = RIDGE_KIND, RIDGE_FACT, 1e-6
+        self.least_0 = np.zeros(begins[-1], dtype=bool)
+        self.least_0[begins[1] : begins[2]] = True
+
+    def _coded(self, one: Residual) -> list[float]:
+        """Families, kinds, facts and engines as numbers."""
+        is_of = [KINDS[one.kind] == of for of in self.families] + [one.kind == of for of in self.kinds]
+        engine = [one.kind == kind and name in one.facts for kind, name in self.engines]
+        return [*map(float, is_of), *(round(one.facts.get(name, 0.0), 2) for name in self.facts), *map(float, engine)]
+
+    def fit(self, left_out: NDArray[np.bool_] | None = None) -> Floats:
+        """The coefficients without some residuals: weighted least squares; facts of a negative slope are left out in turn."""
+        mass = self.mass if left_out is None else np.bincount(self.cell, np.where(left_out, 0.0, self.weights), len(self.rows))
+        normal = (self.rows * mass[:, None]).T @ self.rows + np.diag(self.ridge)
+        target = self.rows.T @ (mass * self.logs)
+        found, kept = np.zeros(len(self.ridge)), np.ones(len(self.ridge), dtype=bool)
+        while True:
+            found[:] = 0.0
+            found[kept] = np.linalg.solve(normal[np.ix_(kept, kept)], target[kept])
+            if not (self.least_0 & (found < 0)).any():
+                return found
+            kept &= ~(self.least_0 & (found < 0))
+
+    def named(self, found: Floats) -> Fitted:
+        """The coefficients by what they are of."""
+        values = iter(map(float, found))
+        base, family = next(values), {name: next(values) for name in self.families}
+        kinds = {name: base + family[KINDS[name]] + next(values) for name in self.kinds}
+        facts = {name: next(values) for name in self.facts}
+        return Fitted(kinds, facts, {name: next(values) for name in self.engines})
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Residuals over scales that were fitted without the group each of them belongs to."""
+
+    residuals: Sequence[Residual]
+    groups: NDArray[np.str_]
+    scales: Floats
+    ratios: Floats
+    weights: Floats
+
+    def quantile(self, share: float, without: str | None = None) -> float:
+        """How many scales hold `share` of the residuals, those of the group `without` not counted."""
+        return weighted_quantile(self.ratios, np.where(self.groups == without, 0.0, self.weights), share)
+
+    def half_widths(self, share: float = NOMINAL) -> Floats:
+        """The half width of nominal `share` of every residual, by the other groups alone."""
+        known = {name: self.quantile(share, name) for name in sorted(set(self.groups))}
+        factors = np.array([known[group] for group in self.groups])
+        return np.hypot(factors * self.scales, [one.network for one in self.residuals])
+
+
+def left_out(residuals: Sequence[Residual], groups: Sequence[str] | None = None) -> LeftOut:
+    """Every group of residuals (by default: source) left out in turn."""
+    design = Design(residuals)
+    names = np.array([one.source for one in residuals] if groups is None else groups)
+    scales = np.zeros(len(residuals))
+    for name in sorted(set(names)):
+        own = names == name
+        scales[own] = np.exp(design.coded[own] @ design.fit(own))
+    return LeftOut(residuals, names, scales, design.sizes / scales, design.weights)
+
+
+def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:
+    """The smallest value up to which `share` of the weight lies."""
+    order = np.argsort(values)
+    counted = np.cumsum(weight[order])
+    return float(values[order][min(len(values) - 1, int(np.searchsorted(counted, share * counted[-1] - 1e-12)))])
+
+
+def interval_scores(offs: Floats, half_widths: Floats, share: float = NOMINAL) -> Floats:
+    """Width plus 2/(1 - share) times what a value is outside (Gneiting and Raftery, 2007); smaller is better."""
+    scores: Floats = 2 * half_widths + 2 / (1 - share) * np.maximum(0.0, np.abs(offs) - half_widths)
+    return scores
+
+
+def mean_of_sources(residuals: Iterable[Residual], values: Floats) -> float:
+    """The mean over sources of the mean of `values` in each."""
+    found: dict[str, list[float]] = {}
+    for one, value in zip(residuals, values, strict=True):
+        found.setdefault(one.source, []).append(float(value))
+    return float(np.mean([np.mean(group) for group in found.values()]))

@@ -1,0 +1,89 @@
+"""Ranges by residuals of sources left out, in worlds whose noise is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ranges.residuals import Residual, interval_scores, left_out, mean_of_sources
+
+from planner.workload.published.spreads import KINDS
+
+LAPLACE_90 = np.log(10)
+"""Half width of the middle 90 % of Laplace's distribution, in scales."""
+
+
+def world(rng: np.random.Generator, *, sources: int = 25, values: int = 40, bias: float = 0.0) -> list[Residual]:
+    """Sources whose residuals are Laplace's: of scale 0.1 for training, 0.2 in a batch, twice that for mixtures; the first is off by `bias`."""
+    found = []
+    for number in range(sources):
+        for kind, scale in (("training speed", 0.1), ("batch throughput", 0.2)):
+            for mixture in (0.0, 1.0):
+                drawn = rng.laplace(0.0, scale * (1 + mixture), values // 2) + bias * (number == 0)
+                found += [Residual(kind, f"source {number}", float(off), {"mixture of experts": mixture}) for off in drawn]
+    return found
+
+
+def test_ranges_of_nominal_90_percent_hold_90_percent_of_what_is_drawn_anew() -> None:
+    rng = np.random.default_rng(1)
+    known = world(rng)
+    fresh = world(rng, sources=1, values=10_000)
+    named = [Residual(one.kind, "new", one.off, one.facts) for one in fresh]
+    found = left_out([*known, *named])
+    new = found.groups == "new"
+    offs, half = np.array([one.off for one in named]), found.half_widths()[new]
+    inside = np.abs(offs) <= half
+    assert 0.88 < inside.mean() < 0.92
+    for kind in ("training speed", "batch throughput"):
+        for mixture in (0.0, 1.0):
+            own = np.array([one.kind == kind and one.facts["mixture of experts"] == mixture for one in named])
+            assert 0.85 < inside[own].mean() < 0.95, (kind, mixture)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.95])
+def test_other_nominal_shares_hold_as_well(share: float) -> None:
+    residuals = world(np.random.default_rng(2))
+    inside = np.abs([one.off for one in residuals]) <= left_out(residuals).half_widths(share)
+    assert inside.mean() == pytest.approx(share, abs=0.02)
+
+
+def test_a_source_of_constant_bias_widens_the_ranges_of_others_by_its_share_alone() -> None:
+    plain, biased = (left_out(world(np.random.default_rng(3), bias=bias)) for bias in (0.0, np.log(2)))
+    others = plain.groups != "source 0"
+    ratio = biased.half_widths()[others] / plain.half_widths()[others]
+    assert 1.0 < np.median(ratio) < 1 + 2 * 2 / 25 * np.log(2) / 0.2, "one source of 25, twice its share at most"
+
+
+def test_a_source_counts_as_one_however_many_values_it_has() -> None:
+    rng = np.random.default_rng(4)
+    few, many = world(rng), world(rng)
+    many += [one for one in many if one.source == "source 1"] * 20
+    few_width, many_width = (np.median(left_out(one).half_widths()) for one in (few, many))
+    assert many_width == pytest.approx(few_width, rel=0.1)
+
+
+def test_knowing_less_never_narrows() -> None:
+    rng = np.random.default_rng(5)
+    residuals = [
+        Residual("prefill", f"source {number}", float(rng.laplace(0, 0.3 - 0.2 * fact)), {"engine not named": fact})
+        for number in range(20)
+        for fact in (0.0, 1.0)
+        for _ in range(10)
+    ]
+    half = left_out(residuals).half_widths()
+    known, unknown = (half[[one.facts["engine not named"] == fact for one in residuals]] for fact in (0.0, 1.0))
+    assert np.median(unknown) == pytest.approx(np.median(known), rel=0.02)
+
+
+def test_few_sources_borrow_from_the_rest() -> None:
+    rng = np.random.default_rng(6)
+    lone = [Residual("decode", "alone", float(off)) for off in rng.laplace(0, 0.01, 40)]
+    found = left_out([*world(rng), *lone])
+    width = found.half_widths()[found.groups == "alone"].mean()
+    assert width > 0.1 * LAPLACE_90, "one close source is no proof for the next one"
+
+
+def test_the_interval_score_charges_width_and_misses() -> None:
+    assert interval_scores(np.array([0.0, 0.5]), np.array([0.2, 0.2])) == pytest.approx([0.4, 0.4 + 20 * 0.3])
+    pair = [Residual("decode", name, 0.0) for name in ("a", "a", "b")]
+    assert mean_of_sources(pair, np.array([0.0, 1.0, 1.0])) == pytest.approx(0.75)
+    assert set(KINDS.values()) == {"training", "batch", "service", "memory"}
