@@ -28,10 +28,8 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
     """
     c, s = t.chip, t.layout
     power = np.log2(np.maximum(ranks, 2.0) / 2) / 2  # 0 for 2 ranks, 1 for 8
-    low = np.where(
-        s.nvlink > 0, np.fmin(c.nvlink_latency_2, c.pcie_latency_2), c.pcie_latency_2
-    )  # a faster link has no longer latency
-    high = np.where(s.nvlink > 0, np.fmin(c.nvlink_latency_8, c.pcie_latency_8), c.pcie_latency_8)
+    low = np.where(s.nvlink > 0, c.nvlink_latency_2, c.pcie_latency_2)
+    high = np.where(s.nvlink > 0, c.nvlink_latency_8, c.pcie_latency_8)
     few = np.where(s.nvlink > 0, c.nvlink_efficiency_2, c.pcie_efficiency_2)
     many = np.where(s.nvlink > 0, c.nvlink_efficiency_8, c.pcie_efficiency_8)
     inside = s.link_bytes_per_s * few * (many / few) ** np.minimum(power, 1.0)
