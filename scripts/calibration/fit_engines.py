@@ -2,13 +2,14 @@
 
     scripts/calibration/fit_engines.py FOLDER
 
-FOLDER holds published measurements. Of `transformers`: prompts and LoRA steps in 16 bit, of at least 1,024 tokens a pass. Of
-`torch`: pre-training on up to eight GPUs with code of its own. They are predicted with the shipped figures; the factor is the
+FOLDER holds published measurements. Of `transformers` before 4.45: prompts and LoRA steps in 16 bit, of at least 1,024 tokens a pass;
+since then: full fine-tuning of packed sequences. Of `torch`: pre-training on up to eight GPUs with code of its own. They are predicted with the shipped figures; the factor is the
 geometric mean of the sources' own geometric means, times the factor that is shipped. Printed: each source's mean, and the
 factor without it.
 
 And `pipelined_prompt` of llama.cpp: the median, over prompts of more than a chunk on n GPUs that were also run on one, of the
-share of the overlap there could be that their speed-up tells.
+share of the overlap there could be that their speed-up tells; and `int8_per_cycle`: what is left of published prompts of dense
+models in 8 bit after all but the products' FLOPs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 from published import config_of, options_of, plain_session, rows
 
 from planner.engine.answers.answer import Answer
-from planner.engine.job.engines import ENGINES
+from planner.engine.job.engines import ENGINES, find_engine
 from planner.session import Session
 from planner.workload.tasks import Lora, Request
 
@@ -43,7 +44,7 @@ def of_transformers(folder: Path) -> Iterator[Experiment]:
             quantised = row["weight_quant"] or any(name in row["model"].lower() for name in NOT_16_BIT)
             if config is None or quantised or tokens < LEAST_TOKENS:
                 continue
-            common = {"model": config, "gpu": row["gpu"], "dtype": "fp16", "engine": "transformers"}
+            common = {"model": config, "gpu": row["gpu"], "dtype": "fp16", "engine": "transformers@4.40"}
             if row["metric"] == "prefill_latency_s":
                 asked = {"task": "prefill", "batch": int(row["micro_batch"]), "input_tokens": int(row["isl"])}
                 yield row["file"], common | asked, float(row["value"])
@@ -51,6 +52,17 @@ def of_transformers(folder: Path) -> Iterator[Experiment]:
                 sizes = {"micro_batch": int(row["micro_batch"]), "sequence": int(row["seq_len"])}
                 asked = {"task": "finetune", **sizes, "lora": Lora(rank=8, targets=["q", "v"])}
                 yield row["file"], common | asked, tokens / float(row["value"])
+
+
+def of_transformers_now(folder: Path) -> Iterator[Experiment]:
+    """Full fine-tuning by releases since 4.45, with checkpointing, on one GPU."""
+    for row in rows(folder, "finetune_full", r"transformers 4\.4[5-9]"):
+        config, sizes = config_of(folder, row["model"]), {"micro_batch": int(row["micro_batch"]), "sequence": int(row["seq_len"])}
+        if config is None or row["metric"] != "tokens_per_s_per_gpu" or row["n_gpus"] != "1":
+            continue
+        asked = {"model": config, "gpu": row["gpu"], "task": "finetune", "recipe": "bf16", "checkpointing": "full", **sizes}
+        seconds = sizes["micro_batch"] * sizes["sequence"] / float(row["value"])
+        yield f"{row['file']}, {row['note'].split(';')[0]}", asked | {"engine": "transformers@4.45"}, seconds
 
 
 def of_torch(folder: Path) -> Iterator[Experiment]:
@@ -77,7 +89,7 @@ def report(session: Session, engine: str, asked: list[Experiment]) -> None:
         figure = answer.prefill_s or answer.step_s if isinstance(answer, Answer) else None
         if figure is not None:
             by_source[source].append(math.log(measured / figure.value))
-    shipped = ENGINES[engine][0].device_factor
+    shipped = find_engine(engine).device_factor
     means = {source: statistics.mean(logs) for source, logs in by_source.items()}
     print(f"{engine}: device_factor {shipped * math.exp(statistics.mean(means.values())):.2f} (shipped {shipped})")
     for source, mean in sorted(means.items()):
@@ -108,16 +120,45 @@ def overlap(folder: Path) -> None:
         )
 
 
+def int8_products(session: Session, folder: Path) -> None:
+    """Print FLOP per cycle and multiprocessor of INT8 products."""
+    found = []
+    for row in (row for task in ("prefill", "inference_batch") for row in rows(folder, task, r"llama\.cpp b\d")):
+        config, tokens = config_of(folder, row["model"]), int(row["micro_batch"] or 1) * int(row["isl"] or 0)
+        if config is None or row["metric"] != "prefill_tokens_per_s" or row["weight_quant"].lower() != "q8_0":
+            continue
+        asked: dict[str, Any] = {
+            "model": config,
+            "gpu": row["gpu"],
+            "task": "prefill",
+            "batch": int(row["micro_batch"] or 1),
+            "dtype": "fp16",
+        }
+        request = Request(**asked, input_tokens=int(row["isl"]), weight_dtype="q8_0", engine="llama.cpp@b6918")
+        (answer,) = session.estimate([request], basis="spec")
+        if not isinstance(answer, Answer) or answer.prefill_s is None or answer.parameters is None:
+            continue
+        gpu, shipped = session.gpus.find(row["gpu"]), find_engine("llama.cpp").int8_per_cycle
+        flop = 2 * (answer.parameters.total - answer.parameters.embedding) * tokens
+        cycles_per_s = (gpu.sm_count or 0) * (gpu.boost_clock_hz or 0.0)
+        left = tokens / float(row["value"]) - answer.prefill_s.value + flop / (shipped * cycles_per_s)
+        found.append(flop / cycles_per_s / left)
+    if found:
+        print(f"llama.cpp: int8_per_cycle {statistics.median(found):.0f} by {len(found)} prompts (shipped {shipped:.0f})")
+
+
 def main() -> None:
     """Print the factors."""
     folder: Path = options_of(__doc__).parse_args().folder
     session = plain_session()
-    for engine, experiments in (("transformers", of_transformers), ("torch", of_torch)):
+    every = (("transformers@4.40", of_transformers), ("transformers@4.45", of_transformers_now), ("torch", of_torch))
+    for engine, experiments in every:
         asked = list(experiments(folder))
         if not asked:
             sys.exit(f"no experiment of {engine} that can be used")
         report(session, engine, asked)
     overlap(folder)
+    int8_products(session, folder)
 
 
 if __name__ == "__main__":

@@ -129,6 +129,7 @@ def cases() -> Iterator[Case]:
         for recipe in ("bf16", "mixed") if model is LATENT else ("bf16", "amp", "mixed"):
             yield Case(model=model, recipe=recipe, checkpointing="selective-op")
         few_words = {"vocab_size": 1000, "n_layer" if model is GPT2 else "num_hidden_layers": 6}
+        few_words |= {"first_k_dense_replace": 6} if model is LATENT else {}
         yield Case(model=model | few_words, checkpointing="selective-op", micro_batch=8, sequence=1024)
     yield Case(model=LLAMA, fused=True, micro_batch=1, sequence=64)
     for model in OTHERS.values():

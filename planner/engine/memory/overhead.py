@@ -55,16 +55,16 @@ def _source(measured: Floats, record: str) -> str:
 
 
 def _training_slack(t: Table, terms: list[Term]) -> Term:
-    """The allocator's slack above everything that comes and goes; half as much again where layers are recomputed."""
+    """The allocator's slack above everything that comes and goes, recomputed activations half as much again."""
     dynamic = added(component_bytes(terms, name, t.rows) for name in ("activations", "logits", "gradients"))
     usual = np.where(np.isnan(t.chip.allocator_slack), t.engine.slack, t.chip.allocator_slack)
-    slack = usual * np.where(t.layout.checkpointing > 1, 1.5, 1.0)
+    dynamic = dynamic + 0.5 * component_bytes(terms, "activations", t.rows) * (t.layout.checkpointing > 1)
     return Term(
         "overhead",
         UNUSED,
-        slack * dynamic,
+        usual * dynamic,
         "{slack:percent} · {dynamic:bytes}",
-        {"slack": slack, "dynamic": dynamic},
+        {"slack": usual, "dynamic": dynamic},
         _source(t.chip.allocator_slack, SLACK_RECORD),
     )
 

@@ -180,7 +180,10 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
     over = zero_ranks(t, 1)
     linear_bytes, other_bytes = np.minimum(j.linear_bytes, 2.0), np.minimum(j.other_bytes, 2.0)  # FP32 is cast before
     gathered = (2 * layer * linear_bytes + at.other * other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
-    bucket = np.where((s.zero >= 2) & (s.shard > 1), np.minimum(2 * BUCKET_ELEMENTS, trained * 2), 0.0) * at.computing
+    made = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients) * j.gradient_bytes
+    elsewhere = made * (1 - 1 / zero_ranks(t, 2))  # of other ranks: all that a bucket may hold
+    held = np.minimum(np.minimum(2 * BUCKET_ELEMENTS, 2 * trained), elsewhere)
+    bucket = held * ((s.zero >= 2) & (s.shard > 1)) * at.computing
     unpacked = j.weight_bits_packed * 2 * at.computing * np.where(j.keeps_unpacked > 0, layer * at.layers, f.layer_matrix / s.tp)
     step = at.stepping * (trained / over * f.step + f.step_matrix / s.tp / over) * (1 - j.offload_optimizer)
     return [
@@ -204,9 +207,9 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
             "buffers",
             "bucket of gradients to be reduced",
             bucket,
-            "min({bucket}, {trained}) gradients · 2 B",
-            {"bucket": np.array([BUCKET_ELEMENTS]), "trained": trained},
-            "DeepSpeed's reduce_bucket_size",
+            "{gathered} gradients · 2 B",
+            {"gathered": bucket / 2},
+            "two of DeepSpeed's reduce_bucket_size (5e8), or all gradients that other ranks keep",
         ),
         Term(
             "buffers",

@@ -42,6 +42,7 @@ ENGINES = (
     ("nemo", "megatron", False),
     ("litgpt", "torch", False),
     ("torchtune", "torch", False),
+    ("torchtitan", "torch", False),
     ("llm-foundry", "torch", False),
     ("fms-fsdp", "torch", False),
     ("internevo", "torch", False),

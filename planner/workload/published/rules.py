@@ -150,7 +150,7 @@ def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
         "micro_batch": whole(row, "micro_batch"),
         "global_batch": whole(row, "global_batch"),
         "sharding": SHARDINGS.get(sharding, "none"),
-        "checkpointing": CHECKPOINTING[checkpointing] or "none",
+        "checkpointing": _checkpointing(row, CHECKPOINTING[checkpointing] or "none"),
         "optimizer": OPTIMIZERS.get(optimizer),
         "recipe": _recipe(row),
         "compile": True if "torch.compile" in row["note"] else None,
@@ -160,6 +160,11 @@ def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
         stored = fields.pop("weight_dtype", None) or ("nf4" if row["task"] == "finetune_qlora" else "bf16")
         found["lora"] = _adapters(row) | {"base": stored}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _checkpointing(row: Row, named: str) -> str:
+    """As named; torchtitan's "selective" is by operators."""
+    return "selective-op" if named == "selective" and row["framework"].lower().startswith("torchtitan") else named
 
 
 def _recipe(row: Row) -> str:

@@ -146,7 +146,7 @@ _MMQ = replace(
     released="2024-06",
     release="b3200 to b6324",
     int8_per_cycle=450,
-    source=f"{_BY_NAME['llama.cpp'].source}; packed weights by INT8 tensor cores (ggml-org/llama.cpp#7676, #8062): by hand from published prompts of 8B models on RTX 3090 and 4090 and of Qwen2.5 7B on GB10",
+    source=f"{_BY_NAME['llama.cpp'].source}; packed weights by INT8 tensor cores (ggml-org/llama.cpp#7676, #8062): between what scripts/calibration/fit_engines.py finds on 11 published prompts of Qwen2.5 7B on GB10 (421) and what published prompts of an 8B model take on RTX 3090 and 4090 (410, 500)",
 )
 LATER = (
     _V1,

@@ -63,7 +63,7 @@ STAND_INS: dict[str, StandIn] = {
             label="torchtitan",
             engine="torch",
             words="trains by FSDP2 of",
-            turns_on={"recipe": "amp", "sharding": "zero3", "optimizer": "adamw"},
+            turns_on={"recipe": "amp", "sharding": "zero3", "checkpointing": "selective-op", "optimizer": "adamw-fused"},
             source="torchtitan's train configs: FSDP2 with FP32 parameters cast to BF16, activation checkpointing by operators, fused AdamW",
         ),
         StandIn(
@@ -87,7 +87,7 @@ STAND_INS: dict[str, StandIn] = {
             label="TRL",
             engine="transformers",
             words=_HF,
-            turns_on={"checkpointing": "full", "optimizer": "adamw"},
+            turns_on={"checkpointing": "full", "optimizer": "adamw-fused"},
             source="SFTConfig: gradient_checkpointing and bf16 are on, adamw_torch_fused",
         ),
         StandIn(
@@ -95,7 +95,7 @@ STAND_INS: dict[str, StandIn] = {
             label="Axolotl",
             engine="transformers",
             words=_HF,
-            turns_on={"optimizer": "adamw", "attention": "flash"},
+            turns_on={"optimizer": "adamw-fused", "attention": "flash"},
             source="Axolotl's config: bf16 auto, adamw_torch_fused",
         ),
         StandIn(

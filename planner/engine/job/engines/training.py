@@ -89,6 +89,6 @@ LATER = (
         copied_layers=1.0,
         gptq_scratch_tokens=0,
         packed_keep_inputs=False,
-        source=f"{_TRANSFORMERS.source}; since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer",
+        source=f"{_TRANSFORMERS.source}; device factor since then: scripts/calibration/fit_engines.py on 10 published steps of one model and source (A100, packed sequences), the prompts and steps of older releases on which theirs is fitted were not packed; since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer",
     ),
 )

@@ -22,7 +22,8 @@ SIXTEEN_BITS = 2.0
 ROUNDING_BYTES = 2.5
 """The same where inputs are rounded to INT8 (read in FP32, written in 8 bit) and outputs are made in FP32."""
 FUSED_UNPACK_ROWS = 50
-"""Most rows for which kernels read packed weights (ExLlama's threshold); for more, 16-bit weights are written and read."""
+"""Rows from which on kernels that read packed weights fall behind (ExLlama's threshold); at twice as many 16-bit weights are written
+and read, in between a share of them, as both ways then take about as long."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,6 @@ def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
     bytes_s = group.weights * group.stored / (read * few) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
     around = group.moved * np.where(in_int8, ROUNDING_BYTES, CONVERSION_BYTES) * t.engine.fp32_between + group.apart_bytes
     unpacked = t.engine.unpacks * ~in_int8 * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
-    around = around + group.weights * unpacked * (group.rows > FUSED_UNPACK_ROWS)
+    around = around + group.weights * unpacked * np.clip(group.rows / FUSED_UNPACK_ROWS - 1, 0.0, 1.0)
     together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel reads, unpacks, multiplies
     return together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s

@@ -1,0 +1,70 @@
+"""What ways of training cost and save: checkpointing, sharding, offload, context parallelism, adapters, and a compiled loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from engine_sample import ask, memory
+
+TRAIN: dict[str, Any] = {"model": "llama-3.1-8b", "gpu": "H100-SXM-80GB", "task": "train", "micro_batch": 1, "sequence": 8192}
+EIGHT = {"gpus": 8, "dp": 8, "sharding": "zero3"}
+
+
+def step_s(**fields: Any) -> float:
+    found = ask(**TRAIN | fields).step_s
+    assert found is not None
+    return found.value
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-0.6b", "gpt2", "qwen3-30b-a3b"])
+@pytest.mark.parametrize("recipe", ["bf16", "mixed", "amp"])
+def test_what_is_computed_again_is_not_kept_and_takes_time(model: str, recipe: str) -> None:
+    fields = {"model": model, "recipe": recipe, "sequence": 1024, "micro_batch": 4}
+    ways = ("full", "selective-op", "none")
+    held = [memory(**TRAIN | fields, checkpointing=way).total.value for way in ways]
+    assert held == sorted(held)
+    times = [step_s(**fields, checkpointing=way) for way in ways]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > times[-1]
+
+
+def test_selective_checkpointing_holds_what_torchtitan_prints() -> None:
+    """Llama 3.1 8B, 8,192 tokens, FSDP2 on 8 H100: 47.65 GiB reserved (torchtitan 0.0.2, torch 2.7)."""
+    found = memory(**TRAIN, **EIGHT, engine="torch", recipe="amp", checkpointing="selective-op", compile=True, loss="full")
+    assert found.total.value / 2**30 == pytest.approx(47.65, rel=0.05)
+
+
+@pytest.mark.parametrize("sharding", ["none", "zero1", "zero2"])
+@pytest.mark.parametrize("model", ["qwen2.5-0.5b", "mistral-7b-v0.3"])
+def test_the_next_stage_of_sharding_holds_no_more(model: str, sharding: str) -> None:
+    after = {"none": "zero1", "zero1": "zero2", "zero2": "zero3"}[sharding]
+    fields = TRAIN | {"model": model, "gpus": 16, "tp": 2, "dp": 8, "sequence": 448, "micro_batch": 7, "recipe": "bf16"}
+    assert memory(**fields, sharding=after).total.value <= memory(**fields, sharding=sharding).total.value
+
+
+def test_context_parallel_ranks_exchange_keys_and_values() -> None:
+    fields = {"gpus": 4, "cp": 4, "dp": 1, "sequence": 32768, "sharding": "none", "checkpointing": "full"}
+    slow, fast = (ask(**TRAIN | fields, link=rate).seconds_by_class["communication"] for rate in (4e8, 4e11))
+    assert slow > 10 * fast > 0
+
+
+def test_activations_on_the_host_take_time_to_get_there() -> None:
+    plain, away = (ask(**TRAIN, offload=offload, checkpointing="full") for offload in ("none", "activations"))
+    assert away.seconds_by_class["communication"] > plain.seconds_by_class.get("communication", 0.0)
+    assert away.host_memory_bytes
+
+
+def test_adapters_move_what_they_add_to_each_product() -> None:
+    """Two bytes of 6 outputs and 1 input of every adapted matrix, in 32 layers: more than those of query and value alone."""
+    times = []
+    for targets in (["q", "v"], "all-linear"):
+        answer = ask(**TRAIN | {"task": "finetune"}, lora={"rank": 8, "targets": targets}, engine="transformers")
+        times.append(answer.seconds_by_class["elementwise"])
+    assert times[1] > 1.5 * times[0]
+
+
+def test_a_compiled_loss_leaves_the_logits() -> None:
+    compiled, liger = (memory(**TRAIN, compile=True, loss="fused", engine=engine).logits for engine in ("torch", "transformers"))
+    assert compiled == pytest.approx(8192 * 128_256 * 10, rel=0.01)
+    assert liger < 0.2 * compiled
