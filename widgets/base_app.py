@@ -18,6 +18,7 @@ from widgets.options import AppOptions
 from widgets.panes.headline import Headline, headline_parts
 from widgets.panes.key_line import KeyLine
 from widgets.panes.tabs import Tabs
+from widgets.plain_output import filter_output
 from widgets.textual_quirks import MendedApp
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class BaseApp(MendedApp):
         self.preset: Preset | None = None
         self.preset_fields: dict[str, Any] = {}
         self.basis: BasisChoice = "measured"
+        self.warned: set[str] = set()
+        """What the user was told of the measurements."""
         self.here = ""
         """The devices of this machine, in words."""
         self.active_pane = "ranking"
@@ -69,10 +72,7 @@ class BaseApp(MendedApp):
         self.benchmark: BenchmarkRunner | None = None
         self.panes: Panes | None = None
         """There once their content is on the screen."""
-        if self.options.ascii_only:
-            from widgets.plain_output import write_ascii_only
-
-            write_ascii_only(self)
+        filter_output(self, ascii_only=self.options.ascii_only)
         theme.register(self)
         self.choices = state_files.load_choices(self.options.state)
         self.theme = theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour)

@@ -12,6 +12,7 @@ import click
 
 from planner import startup
 from planner.cli.terminal.streams import StdoutLostError, say
+from planner.durable import NotKeptError
 from planner.errors import UserError
 
 
@@ -27,7 +28,7 @@ class ExitCode(enum.IntEnum):
     BUG = 70
     """The program failed; the traceback is on stderr (EX_SOFTWARE of sysexits.h)."""
     OUTPUT_LOST = 74
-    """stdout could not be written, a full disk for one; the reason is on stderr (EX_IOERR of sysexits.h)."""
+    """What was to be written or kept is not there, for want of room for one; the reason is on stderr (EX_IOERR of sysexits.h)."""
     INTERRUPTED = startup.INTERRUPTED
     """Ctrl+C (128 + SIGINT)."""
     PIPE_CLOSED = 141
@@ -60,7 +61,7 @@ def _ended(run: Callable[[], int]) -> int:
         return ExitCode.WRONG_INPUT
     except UserError as wrong:
         print_problems(wrong)
-        return ExitCode.WRONG_INPUT
+        return ExitCode.OUTPUT_LOST if isinstance(wrong, NotKeptError) else ExitCode.WRONG_INPUT
     except StdoutLostError as refused:
         return _lost(refused)
     except (KeyboardInterrupt, click.Abort):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planner.startup import stderr_may_fail
@@ -25,6 +25,10 @@ class CleanStream:
         """Write `text`, clean."""
         self.beneath.write(clean(text))
         return len(text)
+
+    def writelines(self, texts: Iterable[str]) -> None:
+        """Write all of `texts`, clean."""
+        self.write("".join(texts))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.beneath, name)
@@ -95,6 +99,11 @@ def plain_streams() -> Iterator[None]:
 def beneath(stream: Any) -> Any:
     """The stream that a cleaned one writes to."""
     return stream.beneath if isinstance(stream, CleanStream) else stream
+
+
+def print_line(text: str) -> None:
+    """Write one line of data to stdout."""
+    print(one_line(text))
 
 
 def say(text: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.performance.operators.experts import NARROW_READ, distinct_experts, routed_traffic_bytes
+from planner.engine.performance.operators.experts import NARROW_READ, distinct_experts, imbalance, routed_traffic_bytes
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 CONVERSION_BYTES = 6
@@ -44,12 +44,12 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     """The products of one layer for `rows` tokens: its attention, and its MLP dense or with experts."""
     m, j, s = t.model, t.job, t.layout
     touched = distinct_experts(t, rows)
-    per_expert = rows * s.expert_streams * m.experts_per_token / np.maximum(touched, 1e-9)
+    per_expert = rows * s.expert_streams * m.experts_per_token / np.maximum(touched, 1e-9) * imbalance(t)
     read = np.where((j.narrow_bytes > 0) & (j.linear_bytes < 1), j.linear_bytes / NARROW_READ, j.linear_bytes)
     weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows)
     return {
-        "attention": ProductGroup(m.attention_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
-        "mlp": ProductGroup(m.dense_mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
+        "attention": ProductGroup(m.mixing_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
+        "mlp": ProductGroup(m.mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
         "experts": ProductGroup(weights, per_expert, np.zeros(1), read, apart),
         "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.linear_bytes),
     }
