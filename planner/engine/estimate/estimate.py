@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.explain.answer import answer_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
+from planner.engine.job.compute_dtype import native_dtype
 from planner.engine.job.job import Job
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip, FindChip, with_fabric
@@ -73,7 +74,12 @@ def estimate(
 
 def _prepared(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> _Prepared | Answer:
     """`request` ready to be evaluated, or the answer that the GPU cannot run it; raises `UserError`."""
-    job = resolve(request, models, headroom=0.0)
+    native = native_dtype(request)
+    if native in gpu.compute_flop_per_s:
+        job = resolve(msgspec.structs.replace(request, dtype=native), models, headroom=0.0)
+        job = replace(job, assumed={"dtype": native} | job.assumed)
+    else:
+        job = resolve(request, models, headroom=0.0)
     assert isinstance(job.workload, Request)
     request = job.workload  # with what its engine turns on
     reason = unsupported_reason(gpu, job)

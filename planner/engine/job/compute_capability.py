@@ -16,12 +16,17 @@ _STORED: dict[str, tuple[tuple[int, int], str]] = {
 """Storage format -> least compute capability, and the reason, from the documentation of each format as of 2026-08."""
 
 
+_FLASH = ((7, 5), "flash attention needs compute capability 7.5 (8.0 since FlashAttention-2)")
+
+
 def unsupported_reason(gpu: Gpu, job: Job) -> str | None:
     """Why `gpu` cannot run `job`, or None. Only NVIDIA parts have a compute capability; others are not judged."""
     major, _, minor = (gpu.compute_capability or "").partition(".")
     if gpu.vendor != "NVIDIA" or not major.isdigit() or not minor.isdigit():
         return None
     needs = [_STORED[job.stored]] if job.stored in _STORED else []
+    if job.workload.attention == "flash":
+        needs.append(_FLASH)
     if "engine" not in job.assumed:
         least = job.engine.compute_capability
         needs.append((least, f"{job.engine.label} needs compute capability {least[0]}.{least[1]}"))

@@ -5,7 +5,7 @@ Symbols: M micro batches a step · v virtual stages · n ranks that hold the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -43,10 +43,10 @@ class StepColumns:
     compute_bound: Floats
     model_flop: Floats
     """6·N·tokens + causal attention, N the parameters of the products (`matrix_products.flop_per_token`); nothing recomputed counts."""
+    mean: Pass
+    """Forward pass of one micro batch through the mean stage of a pipeline."""
     one: Pass
-    """Forward pass of one micro batch."""
-    seen: dict[str, Floats]
-    """Seconds of its operator classes on the fullest stage, without what is hidden."""
+    """The same through the fullest stage, without what it does beside computation."""
     count: Floats
     """Micro batches."""
     exposed: dict[str, Floats]
@@ -62,19 +62,17 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
     tokens = s.micro_batch * j.sequence / s.cp
-    uneven = _fullest_stage(t)
     half = j.sequence / 2
-    one = _pass(t) if alike is None else _pass_once(t, alike)
+    mean = _pass(t) if alike is None else _pass_once(t, alike)
+    one = _of_fullest_stage(t, tokens, mean)
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
-    seen = {name: getattr(one, name) for name in DEVICE_CLASSES}
-    seen["communication"] = seen["communication"] - _hidden_exchange(t, tokens, one)
-    seen = {name: np.broadcast_to(value * uneven * c.train_factor, (t.rows,)) for name, value in seen.items()}
-    device = {name: value * passes[name] for name, value in seen.items()}
-    device["elementwise"] = device["elementwise"] + losses * c.train_factor
+    device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
+    device["elementwise"] = device["elementwise"] + losses
+    device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
     busy = added(device.values())
-    host = one.host * passes["launch"] * uneven
+    host = one.host * passes["launch"]
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
     per_micro = busy + exposed_host
@@ -104,6 +102,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         by_class=by_class,
         compute_bound=bound,
         model_flop=total * per_token,
+        mean=mean,
         one=one,
         seen=seen,
         count=count,
@@ -112,19 +111,17 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     )
 
 
-def _hidden_exchange(t: Table, tokens: Floats, one: Pass) -> Floats:
-    """Seconds of a forward pass in which tokens travel to experts in other nodes beside the computation of another micro batch.
+def _of_fullest_stage(t: Table, tokens: Floats, mean: Pass) -> Pass:
+    """The pass through the stage that all wait for, which has whole layers, without the exchange of tokens that computation hides.
 
-    DualPipe (arXiv:2412.19437, 3.2.1) and Megatron's overlap of the exchange do so over the network, which then takes no less than links would; what those take is not hidden.
+    Tokens travel to experts in other nodes beside the computation of another micro batch (DualPipe, arXiv:2412.19437, 3.2.1; Megatron's overlap
+    of the exchange): over the network, which then takes no less than links would; what those take is not hidden.
     """
-    s = t.layout
-    over_links, exchange = (t.model.layers / s.pp * t.model.moe_share * seconds for seconds in expert_exchange_s(t, tokens))
-    return np.minimum(exchange - over_links, OVERLAP * (one.device - one.communication))
-
-
-def _fullest_stage(t: Table) -> Floats:
-    """Layers of the stage that the others wait for, over their mean."""
-    return np.ceil(t.model.layers / t.layout.pp) * t.layout.pp / t.model.layers
+    m, s = t.model, t.layout
+    over_links, exchange = (m.layers / s.pp * m.moe_share * seconds for seconds in expert_exchange_s(t, tokens))
+    hidden = np.minimum(exchange - over_links, OVERLAP * (mean.device - mean.communication))
+    fullest = np.ceil(m.layers / s.pp) * s.pp / m.layers
+    return replace(mean, communication=mean.communication - hidden, host=mean.host * fullest).slowed(fullest)
 
 
 def _idle(stages: Floats, virtual: Floats, count: Floats) -> Floats:

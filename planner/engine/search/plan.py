@@ -16,6 +16,7 @@ from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.job.compute_capability import unsupported_reason
+from planner.engine.job.compute_dtype import native_dtype
 from planner.engine.job.context_length import check_context
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
@@ -30,7 +31,7 @@ from planner.engine.search.simulated import choose_simulated
 from planner.workload.tasks import Dtype, Workload
 
 DTYPES_TO_TRY: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
-"""When the workload leaves the compute dtype open, the first a device has a figure for."""
+"""When the workload leaves the compute dtype open, the first a device has a figure for, after that of its weights."""
 
 
 def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
@@ -70,7 +71,8 @@ def _jobs(task: Task) -> list[Job]:
     """The job in every compute dtype that may be tried."""
     if task.workload.dtype is not None:
         return [task.job()]
-    jobs = [task.job(dtype) for dtype in DTYPES_TO_TRY]
+    native = native_dtype(task.workload)
+    jobs = [task.job(dtype) for dtype in ((native,) if native else ()) + DTYPES_TO_TRY]
     return [replace(job, assumed={"dtype": job.dtype} | job.assumed) for job in jobs]
 
 

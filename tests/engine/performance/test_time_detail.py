@@ -69,7 +69,7 @@ def test_parts_are_the_pass_before_anything_is_shared_out(model: str, layout: st
     """Nothing is scaled to fit: each class of a pass is the sum of its own operators."""
     lengths = {"sequence": 2048} if task == "train" else {"input_tokens": 700, "output_tokens": 50}
     e = of_one(layout, model=model, task=task, **lengths)
-    passes: list[Pass] = [e.step.one] if e.step else [phase.one for phase in e.serve.phases.values()] if e.serve else []
+    passes: list[Pass] = [e.step.mean] if e.step else [phase.one for phase in e.serve.phases.values()] if e.serve else []
     assert passes
     for one in passes:
         weights: dict[str, float] = defaultdict(float)

@@ -150,7 +150,7 @@ def test_the_first_rows_and_this_machine() -> None:
 
 def test_defaults_that_were_filled_in_are_in_the_task() -> None:
     found = plan("llama-3.1-70b-chat-service").task
-    assert found["dtype"] == "bf16"
+    assert found["dtype"] == "fp8"
     assert found["targets"] == {"p95_request_s": 5.0, "burst": 0.2, "headroom": 0.1}
     assert found["model"] == "llama-3.1-70b"
 

@@ -231,7 +231,7 @@ def test_a_lever_keeps_its_word() -> None:
     )
     for lever in promised:
         changed = session().workload(stated | lever.change, "test")
-        assert session().plan(changed, basis="spec").rows[0].gpu == lever.gpu
+        assert lever.gpu in {row.gpu for row in solutions(session().plan(changed, basis="spec"))}
 
 
 def test_a_part_without_the_dtype_is_not_supported_and_says_what_it_has() -> None:

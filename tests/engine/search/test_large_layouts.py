@@ -1,0 +1,46 @@
+"""Layouts that large models are run in: pipelines with virtual stages, divided sequences, divided experts."""
+
+from __future__ import annotations
+
+from engine_sample import ask, plan
+
+H100 = "H100 SXM5 80GB"
+PUBLISHED_GPU_HOURS = 30.84e6
+"""Of Llama 3.1 405B (arXiv:2407.21783 and its model card), restarts included."""
+PUBLISHED_TOKENS_PER_S = 14.8e12 / 2.664e6 / 3600
+"""Of a GPU while DeepSeek-V3 read its 14.8 T tokens in 2.664 M hours of H800 (arXiv:2412.19437, table 1)."""
+
+
+def test_405b_is_trained_in_a_pipeline_near_its_published_hours() -> None:
+    changes = {"train_tokens": 15.6e12, "sequence": 8192, "global_batch": 2048, "max_gpus": 16384, "engine": "megatron"}
+    best = plan("llama-3.1-405b-pretrain", **changes, gpus_considered=[H100]).rows[0]
+    layout = best.answer.layout
+    assert layout is not None
+    assert best.job_h is not None
+    assert layout.tp == 8
+    assert layout.pp >= 8
+    assert layout.virtual_stages > 1
+    assert 0.6 < layout.gpus * best.job_h.value / PUBLISHED_GPU_HOURS < 1.2
+
+
+def test_deepseek_v3_trains_as_fast_as_published_in_its_own_layout() -> None:
+    layout = {"gpus": 2048, "tp": 1, "pp": 16, "dp": 128, "ep": 64, "sharding": "zero1", "micro_batch": 1, "global_batch": 15360}
+    answer = ask(model="deepseek-v3", gpu="H800 SXM", task="train", dtype="fp8", sequence=4096, checkpointing="selective", **layout)
+    assert answer.tokens_per_s_per_gpu is not None
+    assert 0.8 < answer.tokens_per_s_per_gpu.value / PUBLISHED_TOKENS_PER_S < 1.2
+
+
+def test_experts_are_shared_by_replicas_of_the_attention() -> None:
+    rows = plan("deepseek-v3-service", gpus_considered=["H200 SXM"]).rows
+    layouts = [row.answer.layout for row in rows if row.answer.layout]
+    assert any(layout.ep == 8 and layout.tp == 1 and layout.dp % 8 == 0 for layout in layouts)
+
+
+def test_narrow_weights_compute_as_they_are_stored_where_the_part_can() -> None:
+    asked = {"model": "llama-3.1-8b", "task": "generate"}
+    assert ask(**asked, gpu=H100, weight_dtype="fp8").assumed["dtype"] == "fp8"
+    assert ask(**asked, gpu="A100 80GB SXM", weight_dtype="fp8").assumed["dtype"] == "bf16"
+    assert ask(**asked, gpu="B200 SXM", weight_dtype="nvfp4").assumed["dtype"] == "fp4"
+    old = ask(**asked, gpu="V100 SXM2 16GB", dtype="fp16", attention="flash")
+    assert old.reason is not None
+    assert "flash attention needs compute capability 7.5" in old.reason
