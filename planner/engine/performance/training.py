@@ -104,7 +104,6 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         model_flop=total * per_token,
         mean=mean,
         one=one,
-        seen=seen,
         count=count,
         exposed=exposed,
         update=update,
