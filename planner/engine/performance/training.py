@@ -13,7 +13,7 @@ from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.host import offloaded_activations
 from planner.engine.memory.stages import Stage, experts_held, micro_batches, stage_parameters, zero_ranks
 from planner.engine.performance.operators.attention import attention_flop
-from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
+from planner.engine.performance.operators.communication import collective_s, expert_exchange_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.records.layout import CHECKPOINTING
 
@@ -85,7 +85,6 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         "weights from host memory": fetched * count,
         "gradients and weights between ranks": _gradient_traffic(t, stage, trained, count, per_micro * count),
         "activations to host memory and back": _offloaded_s(t, per_micro) * count,
-        "keys and values between context ranks": _context_traffic(t, one, factors) * count,
         "activations between stages": _stage_traffic(t, tokens) * count,
     }
     by_class["communication"] = by_class["communication"] + added(exposed.values())
@@ -231,28 +230,3 @@ def _offloaded_s(t: Table, compute_s: Floats) -> Floats:
     in_flight = np.where(t.layout.pp > 1, np.minimum(t.layout.pp, micro_batches(t)), 1.0)
     moved_s = 2 * offloaded_activations(t) / in_flight / HOST_LINK_BYTES_PER_S
     return np.maximum(0.1 * moved_s, moved_s - OVERLAP * compute_s)
-
-
-def _context_traffic(t: Table, one: Pass, factors: dict[str, dict[str, Floats]]) -> Floats:
-    """Exposed seconds of ring attention for one micro batch: keys and values go round all context ranks while attention runs.
-
-    Forward they go once; again where attention is computed again; backward once, with their gradients (arXiv:2310.01889).
-    """
-    m, s = t.model, t.layout
-    layers, tokens = m.layers / s.pp, s.micro_batch * t.job.sequence / s.cp
-    heads = np.maximum(m.kv_heads, 1.0)
-    size = (s.cp - 1) * tokens * 2 * m.key * np.ceil(heads / s.tp) / heads * t.job.activation_bytes
-    per_node = np.clip(s.gpus_per_node / np.maximum(s.tp, 1), 1, np.maximum(s.cp, 1))
-    rounds = factors["forward"]["attention"] + np.floor(factors["recompute"]["attention"]) + 2.0
-    moved_s = layers * collective_s(t, s.cp, size, per_node=per_node) * rounds
-    beside = one.attention * added(by["attention"] for by in factors.values())
-    exposed: Floats = np.where(s.cp > 1, np.maximum(0.1 * moved_s, moved_s - beside), 0.0)
-    return exposed
-
-
-def _stage_traffic(t: Table, tokens: Floats) -> Floats:
-    """Seconds of activations handed to the next pipeline stage and gradients handed back, for one micro batch."""
-    s = t.layout
-    size = 2 * tokens * t.model.width * 2 / s.tp
-    bandwidth = peer_bytes_per_s(t, s.tp * s.pp > s.gpus_per_node)
-    return np.where(s.pp > 1, size / np.where(bandwidth > 0, bandwidth, np.inf), 0.0)

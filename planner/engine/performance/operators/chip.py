@@ -154,6 +154,6 @@ def _collectives(ceilings: Ceilings) -> dict[str, float]:
             figures[f"{link}_latency_{gpus}"] = known.latency_s.value if known else float("nan")
             figures[f"{link}_efficiency_{gpus}"] = known.efficiency.value if known else float("nan")
     for gpus in (2, 8):  # a faster link has no longer latency
-        fast, slow = figures[f"nvlink_latency_{gpus}"], figures[f"pcie_latency_{gpus}"]
-        figures[f"nvlink_latency_{gpus}"] = min(fast, slow) if fast == fast else slow  # NaN is unequal to itself
+        links_s = (figures[f"nvlink_latency_{gpus}"], figures[f"pcie_latency_{gpus}"])
+        figures[f"nvlink_latency_{gpus}"] = min((one for one in links_s if not math.isnan(one)), default=math.nan)
     return figures
