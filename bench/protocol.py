@@ -215,7 +215,9 @@ _Record = TypeVar("_Record", bound="Point | Message")
 def encode(message: Message) -> bytes:
     """One line, newline included. A number that is not finite becomes null."""
     body = {"type": message.type, **_finite(dataclasses.asdict(message))}
-    return json.dumps(body, separators=(",", ":"), allow_nan=False, default=str).encode() + b"\n"
+    return (
+        json.dumps(body, separators=(",", ":"), allow_nan=False, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
+    )
 
 
 def decode(line: bytes) -> Message | None:

@@ -76,7 +76,7 @@ def _faults_of_value(kind: Any, value: object, where: str, key: str) -> Iterator
 
 def _faults_within(kind: Any, value: object, where: str, key: str) -> Iterator[Problem]:
     """Faults of the parts of `value`, where it is a table or a list as `kind` asks for."""
-    for part, _ in _alternatives(kind):
+    for part, _ in alternatives(kind):
         origin, of = get_origin(part), get_args(part)
         if isinstance(part, type) and issubclass(part, msgspec.Struct) and isinstance(value, Mapping):
             yield from _faults_of_table(part, value, where, key)
@@ -88,23 +88,23 @@ def _faults_within(kind: Any, value: object, where: str, key: str) -> Iterator[P
                 yield from _faults_of_value(of[1], item, where, _join(key, str(name)))
 
 
-def _alternatives(kind: Any, bounds: msgspec.Meta | None = None) -> tuple[tuple[Any, msgspec.Meta | None], ...]:
+def alternatives(kind: Any, bounds: msgspec.Meta | None = None) -> tuple[tuple[Any, msgspec.Meta | None], ...]:
     """The members of a union without None, each with its bounds."""
     if get_origin(kind) is Annotated:
-        return _alternatives(get_args(kind)[0], get_args(kind)[1])
+        return alternatives(get_args(kind)[0], get_args(kind)[1])
     if get_origin(kind) in {Union, types.UnionType}:
-        return tuple(part for member in get_args(kind) if member is not type(None) for part in _alternatives(member))
+        return tuple(part for member in get_args(kind) if member is not type(None) for part in alternatives(member))
     return ((kind, bounds),)
 
 
 def _choices(kind: Any) -> tuple[str, ...]:
-    parts = (part for part, _ in _alternatives(kind))
+    parts = (part for part, _ in alternatives(kind))
     return tuple(str(choice) for part in parts if get_origin(part) is Literal for choice in get_args(part))
 
 
 def _accepted(kind: Any) -> str:
     words: list[str] = []
-    for part, bounds in _alternatives(kind):
+    for part, bounds in alternatives(kind):
         if get_origin(part) is Literal:
             words += [repr(choice) for choice in get_args(part)]
         elif get_origin(part) in {list, tuple}:

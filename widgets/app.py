@@ -162,6 +162,10 @@ class PlannerApp(BaseApp):
                 self.benchmark.compare(event.plan)
             self.refresh_headline()
             self.refresh_keys()
+        for warning in event.warnings:
+            if warning not in self.warned:
+                self.warned.add(warning)
+                self.notify(warning, title="Measurements", severity="warning", timeout=10, markup=False)
 
     @on(PlanRefused)
     def _plan_refused(self, event: PlanRefused) -> None:

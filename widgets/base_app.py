@@ -59,6 +59,8 @@ class BaseApp(MendedApp):
         self.preset: Preset | None = None
         self.preset_fields: dict[str, Any] = {}
         self.basis: BasisChoice = "measured"
+        self.warned: set[str] = set()
+        """What the user was told of the measurements."""
         self.here = ""
         """The devices of this machine, in words."""
         self.active_pane = "ranking"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import traceback
 from pathlib import Path
 
@@ -20,13 +19,10 @@ def told(fault: BaseException, state: Path | None) -> str:
 
 def _kept(fault: BaseException, state: Path | None) -> str:
     """Write the trace into the state folder; where it is, for the end of a message."""
-    from planner.paths import write_whole
+    from planner.durable import write_whole
 
-    with contextlib.suppress(OSError):
-        path = state_folder(state) / LAST_FAULT
-        write_whole(path, "".join(traceback.format_exception(fault)))
-        return f"\nDetails: {path}"
-    return ""
+    result = write_whole(state_folder(state) / LAST_FAULT, "".join(traceback.format_exception(fault)))
+    return f"\nDetails: {result.path}" if result.kept else ""
 
 
 def report(app: BaseApp, fault: BaseException | None) -> None:

@@ -35,6 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted.add_argument("--follow", action="store_true", help="measure what rank 0 of these ranks orders")
     parser.add_argument("--sizes", type=int, nargs="+", default=[], help="bytes of the whole buffer")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="cuda")
+    parser.add_argument("--store", default="", help="file that the ranks of one machine meet in")
     options = parser.parse_args(arguments)
     out = os.dup(1)
     os.dup2(2, 1)
@@ -47,7 +48,13 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if on_gpu:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(seconds=TIMEOUT_S))
+    dist.init_process_group(
+        "nccl" if on_gpu else "gloo",
+        init_method=f"file://{os.path.abspath(options.store)}",  # noqa: PTH100  # pathlib costs start-up and is not needed here
+        rank=int(os.environ["RANK"]),
+        world_size=int(os.environ["WORLD_SIZE"]),
+        timeout=timedelta(seconds=TIMEOUT_S),
+    )
     place = "cuda" if on_gpu else "cpu"
     series = [[size, _seconds(torch, dist, options.op, size, place)] for size in options.sizes]
     if dist.get_rank() == 0:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import click
 
 from planner import startup
-from planner.cli.terminal.streams import say
+from planner.cli.terminal.streams import StdoutLostError, say
+from planner.durable import NotKeptError
 from planner.errors import UserError
 
 
@@ -27,7 +28,7 @@ class ExitCode(enum.IntEnum):
     BUG = 70
     """The program failed; the traceback is on stderr (EX_SOFTWARE of sysexits.h)."""
     OUTPUT_LOST = 74
-    """stdout could not be written, a full disk for one; the reason is on stderr (EX_IOERR of sysexits.h)."""
+    """What was to be written or kept is not there, for want of room for one; the reason is on stderr (EX_IOERR of sysexits.h)."""
     INTERRUPTED = startup.INTERRUPTED
     """Ctrl+C (128 + SIGINT)."""
     PIPE_CLOSED = 141
@@ -60,14 +61,14 @@ def _ended(run: Callable[[], int]) -> int:
         return ExitCode.WRONG_INPUT
     except UserError as wrong:
         print_problems(wrong)
-        return ExitCode.WRONG_INPUT
+        return ExitCode.OUTPUT_LOST if isinstance(wrong, NotKeptError) else ExitCode.WRONG_INPUT
+    except StdoutLostError as refused:
+        return _lost(refused)
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
     except Exception as failure:  # noqa: BLE001  # Python's own status for a crash is 1, which here means "nothing fits"
         if _from_interrupt(failure):
             return _interrupted()
-        if isinstance(failure, OSError) and _stdout_refuses():
-            return _lost(failure)
         with startup.stderr_may_fail():
             traceback.print_exc()
         return ExitCode.BUG
@@ -83,15 +84,6 @@ def _from_interrupt(failure: BaseException | None) -> bool:
     while failure is not None and not isinstance(failure, KeyboardInterrupt):
         failure = failure.__cause__ or failure.__context__
     return failure is not None
-
-
-def _stdout_refuses() -> bool:
-    """Whether stdout cannot take what was written to it."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return True
-    return False
 
 
 def _lost(refused: OSError) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,12 +25,19 @@ class Invocation:
     open_app: OpenApp | None = None
     config: Path | None = None
     state: Path | None = None
+    opened: list[Session] = field(default_factory=list)
 
     def session(self) -> Session:
         """Open the planner on the folders of this invocation."""
         from planner.session import Session
 
-        return Session.open(config=self.config, state=self.state)
+        self.opened.append(Session.open(config=self.config, state=self.state))
+        return self.opened[-1]
+
+    def warnings(self) -> Iterator[str]:
+        """What went wrong with the measurements that the command rests on."""
+        for session in self.opened:
+            yield from session.warnings
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)

@@ -12,6 +12,7 @@ from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, Number, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
 from planner.cli.terminal.streams import say
+from planner.durable import write_out
 from planner.errors import Problem, UserError
 from planner.text import escaped_json
 
@@ -85,10 +86,5 @@ def _write(text: str, out: Path | None) -> None:
     if out is None or str(out) == "-":
         sys.stdout.write(text)
         return
-    part = out.with_name(f".{out.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(out)
-    except OSError as error:
-        raise UserError(Problem(str(out), "", f"cannot be written: {error.strerror}.")) from error
+    write_out(out, text)
     say(f"written to {out}")

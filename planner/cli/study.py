@@ -11,6 +11,7 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, basis_option, pass_invocation
 from planner.cli.terminal.streams import say, write_json
+from planner.durable import write_out
 from planner.errors import Problem, UserError
 
 PUBLISHED_LAW = "log2"
@@ -103,10 +104,7 @@ def study(
     if svg is not None:
         from planner.present.files.study_svg import study_svg
 
-        try:
-            svg.write_text(study_svg(found), encoding="utf-8")
-        except OSError as refused:
-            raise UserError(Problem("--svg", "", f"{svg} cannot be written: {refused.strerror}.")) from refused
+        write_out(svg, study_svg(found))
         say(f"charts: {svg}")
     if form == "json":
         import msgspec

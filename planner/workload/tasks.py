@@ -44,7 +44,7 @@ LORA_TARGETS: tuple[LoraTarget, ...] = get_args(LoraTarget)
 
 def trains(task: object) -> bool:
     """The task changes weights: 'train' and 'finetune'."""
-    return task in {"train", "finetune"}
+    return isinstance(task, str) and task in {"train", "finetune"}
 
 
 class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

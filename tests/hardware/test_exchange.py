@@ -174,8 +174,8 @@ def test_quarantined_results_are_seen_and_never_used(gpus: GpuCatalogue, tmp_pat
     assert "2.02 times" in row.quarantine
     assert not row.reliable
     store = Store.open(tmp_path)
-    assert store.add_all([row], [RUN]) == 1
-    assert store.add_all([row], [RUN]) == 0
+    assert store.add_all([row], [RUN])[0] == 1
+    assert store.add_all([row], [RUN])[0] == 0
     assert store.all() == (row,)
     assert store.latest() == ()
     h100 = gpus.find("H100 SXM5 80GB")

@@ -54,7 +54,13 @@ ASKED: dict[str, tuple[str, ...]] = {
     "doctor": (),
 }
 """What each command is asked."""
-ELSEWHERE = {"bench": "measures", "offers refresh": "asks the network", "schema": "holds our own words alone", "open": "is plan"}
+ELSEWHERE = {
+    "bench": "measures",
+    "offers refresh": "asks the network",
+    "schema": "holds our own words alone",
+    "completion": "is a shell's",
+    "open": "is plan",
+}
 EXPECTED = {"measurements import": 2, "measurements remove": 2}
 """Exit codes other than 0: what is imported is refused, and what is removed has to be confirmed."""
 OUTPUTS = ("--json", "--csv", "--markdown", "--html", "--prometheus")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -68,6 +68,8 @@ class PlanReady(Message):
     plan: Plan
     workload: Mapping[str, Any]
     basis: BasisChoice
+    warnings: Sequence[str] = ()
+    """What went wrong with the measurements that it rests on."""
 
 
 @dataclass
@@ -106,18 +108,18 @@ class PlanLoop:
     async def _plan(self, workload: dict[str, Any], where: str, basis: BasisChoice) -> None:
         """The ranking at once; what would help the losers when nothing newer is asked for in the meantime."""
 
-        def ranking(session: Session) -> Plan:
-            return session.plan(session.workload(workload, where), basis=basis, levers=False)
+        def ranking(session: Session) -> tuple[Plan, Sequence[str]]:
+            return session.plan(session.workload(workload, where), basis=basis, levers=False), tuple(session.warnings)
 
         def advice(session: Session) -> Plan:
             return session.plan(session.workload(workload, where), basis=basis, hints=True)
 
         try:
-            plan: Plan = await self._thread.ask(ranking)
+            plan, warnings = await self._thread.ask(ranking)
         except UserError as wrong:
             self._post(PlanRefused(wrong.problems))
             return
-        self._post(PlanReady(plan, workload, basis))
+        self._post(PlanReady(plan, workload, basis, warnings))
         if all(row.rank or row.here for row in plan.rows):
             return
         await asyncio.sleep(SETTLED_S)

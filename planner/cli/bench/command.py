@@ -193,8 +193,6 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
 
     narrator = Narrator(as_json=as_json, measured=session.log_prediction)
     last = asyncio.run(_follow(BenchRun(request, session.store, session.canonical_name), narrator))
-    for warning in session.store.warnings:
-        say(f"warning: {warning}")
     part = session.part_named(narrator.device)
     if part is not None and not as_json and request.suite in CALIBRATING:
         from planner.cli.terminal.sections import console, print_sections
@@ -267,4 +265,6 @@ def _exit_code(last: Finished | Failed) -> int:
         return ExitCode.INTERRUPTED
     if last.state in WRONG_INPUT:
         return ExitCode.WRONG_INPUT
+    if last.waiting:
+        return ExitCode.OUTPUT_LOST
     return ExitCode.ANSWERED if last.state == "finished" and last.kept else ExitCode.NOTHING_FOUND

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, basis_option, json_option, pass_invocation
 from planner.cli.terminal.sections import console, print_columns, print_json, print_sections
@@ -23,7 +24,7 @@ MOST_SOURCE = 100
 
 
 @click.command()
-@click.argument("gpu", required=False)
+@click.argument("gpu", required=False, shell_complete=gpu_names)
 @basis_option
 @json_option
 @pass_invocation

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from planner.cli.completion import preset_names
 from planner.cli.exits import ExitCode, print_problems
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
@@ -50,7 +51,7 @@ def _as_object(preset: Preset) -> dict[str, Any]:
 
 
 @presets.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=preset_names)
 @json_option
 @pass_invocation
 def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:

@@ -35,10 +35,8 @@ READ_BYTES, BULK_BYTES, MOST_BULK_BYTES = 1 << 18, 1 << 15, 1 << 25
 """Read at once; what comes in faster than anyone writes line by line; and the most that is gathered of it."""
 LONGEST_LINE = 1 << 20
 """Bytes of a line, a hundred times those of one with a whole config."""
-LONGEST_S, USUAL_S = 8.0, 0.02
-"""What one line may take, and what many together may take besides, each."""
-MOST_NULLS = 2
-"""Keys of an answer that may be null: why it does not fit, and what limits it."""
+LONGEST_S, USUAL_S = 5.0, 0.005
+"""Processor time that one line may take, and that each of many together may take besides."""
 YOUNG_OBJECTS = 200_000
 """Made before it is looked for cycles among them: of answers, which have none, with Python's own 700 that takes a twentieth of the time."""
 PAUSE_S = 0.005
@@ -124,23 +122,29 @@ def answer_lines(session: Session, lines: list[bytes]) -> list[Any]:
 
 
 def _evaluated(session: Session, requests: list[Request]) -> list[Answer | UserError]:
-    """One answer a request; where that fails or takes too long, of each half alone, so that only requests at fault are refused."""
+    """One answer a request; where that fails, of each half, and where it takes too long of each alone: only those at fault are refused."""
     try:
         with time_limit(LONGEST_S + USUAL_S * len(requests)):
             return session.estimate(requests)
     except Exception as error:  # noqa: BLE001  # whatever is wrong with one line, the others are answered
         if len(requests) == 1:
-            reason = f"took longer than {LONGEST_S:g} s" if isinstance(error, TimeUpError) else f"{type(error).__name__}: {error}"
+            reason = (
+                f"took more than {LONGEST_S:g} s of the processor"
+                if isinstance(error, TimeUpError)
+                else f"{type(error).__name__}: {error}"
+            )
             return [UserError(Problem("", "", f"cannot be evaluated ({reason})."))]
-    half = len(requests) // 2
-    return _evaluated(session, requests[:half]) + _evaluated(session, requests[half:])
+        each = 1 if isinstance(error, TimeUpError) else len(requests) // 2
+    parts = (requests[begin : begin + each] for begin in range(0, len(requests), each))
+    return [answer for part in parts for answer in _evaluated(session, part)]
 
 
 def _presentable(request: Request, answer: Answer | UserError) -> Answer | Refusal:
     """`answer` as it is written: a number that JSON has no word for would read as unknown, and is refused."""
     if isinstance(answer, UserError):
         return Refusal(request.id, _words(answer.problems))
-    if _encoder.encode(answer).count(b":null") > MOST_NULLS and (place := _not_finite(msgspec.to_builtins(answer))):
+    absent = (answer.reason, answer.bottleneck).count(None)
+    if _encoder.encode(answer).count(b":null") > absent and (place := _not_finite(msgspec.to_builtins(answer))):
         return Refusal(request.id, f"cannot be evaluated ({place} is beyond all numbers).")
     return answer
 

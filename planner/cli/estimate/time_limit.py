@@ -1,11 +1,10 @@
-"""A limit of the time that a block of code may take."""
+"""A limit of the processor time that a block of code may take, which other programs on the machine do not use up."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import threading
-import time
 from collections.abc import Iterator
 
 
@@ -15,7 +14,7 @@ class TimeUpError(Exception):
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raises `TimeUpError` in the block once it has taken so long. A timer that was set before goes on afterwards.
+    """Raises `TimeUpError` in the block once this process has worked for so long.
 
     There is no limit where Python has no timers (Windows), nor outside the main thread, which alone is interrupted.
     """
@@ -26,10 +25,10 @@ def time_limit(seconds: float) -> Iterator[None]:
     def ring(_number: int, _frame: object) -> None:
         raise TimeUpError
 
-    handler, began_s = signal.signal(signal.SIGALRM, ring), time.monotonic()
-    left_s, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    handler = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, max(1e-3, left_s + began_s - time.monotonic()) if left_s else 0.0)
-        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, handler)

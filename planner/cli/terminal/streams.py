@@ -34,6 +34,43 @@ class CleanStream:
         return getattr(self.beneath, name)
 
 
+class StdoutLostError(OSError):
+    """What was written to stdout did not arrive."""
+
+
+class Stdout:
+    """stdout, whose errors are told apart from those of other files."""
+
+    def __init__(self, beneath: Any) -> None:
+        self._beneath = beneath
+
+    def write(self, data: Any) -> int:
+        """Write `data`; raises `StdoutLostError`."""
+        with _told_apart():
+            return int(self._beneath.write(data))
+
+    def flush(self) -> None:
+        """Write what is held back; raises `StdoutLostError`."""
+        with _told_apart():
+            self._beneath.flush()
+
+    @property
+    def buffer(self) -> Stdout:
+        """The same for bytes."""
+        return Stdout(self._beneath.buffer)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._beneath, name)
+
+
+@contextlib.contextmanager
+def _told_apart() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StdoutLostError(error.errno, error.strerror) from None
+
+
 @contextlib.contextmanager
 def clean_streams() -> Iterator[None]:
     """Clean what is written to stdout and stderr; a sign that the terminal's encoding lacks reads '?'."""
@@ -41,7 +78,7 @@ def clean_streams() -> Iterator[None]:
     for stream in before:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    sys.stdout, sys.stderr = CleanStream(sys.stdout), CleanStream(sys.stderr)
+    sys.stdout, sys.stderr = CleanStream(Stdout(sys.stdout)), CleanStream(sys.stderr)
     try:
         yield
     finally:

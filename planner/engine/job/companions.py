@@ -25,7 +25,7 @@ def companion_numbers(workload: Workload, models: Models, problems: Problems) ->
         elif companion.weight_dtype in FORMATS:
             frozen_bytes += FORMATS[companion.weight_dtype].stored(other).total_bytes
         if companion.role == "draft":
-            cached += other.layers * other.cached_per_token
+            cached += other.cached_all + other.cached_window
     return {
         "frozen_bytes": frozen_bytes,
         "trained_beside": trained,

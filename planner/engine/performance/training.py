@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.stages import Stage, experts_held, micro_batches, stage_parameters, zero_ranks
-from planner.engine.performance.operators.attention import attended_tokens
+from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 
@@ -43,6 +43,8 @@ class StepColumns:
     """6·N·tokens + causal attention, N the parameters of the products (`matrix_products.flop_per_token`); nothing recomputed counts."""
     one: Pass
     """Forward pass of one micro batch."""
+    seen: dict[str, Floats]
+    """Seconds of its operator classes on the fullest stage, without what is hidden."""
     count: Floats
     """Micro batches."""
     exposed: dict[str, Floats]
@@ -64,12 +66,11 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
-    device = {name: getattr(one, name) * passes[name] * uneven for name in DEVICE_CLASSES}
-    device["elementwise"] = device["elementwise"] + losses
-    device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
-    device["communication"] = (
-        device["communication"] - _hidden_exchange(t, tokens, one) * passes["communication"] * uneven * c.train_factor
-    )
+    seen = {name: getattr(one, name) for name in DEVICE_CLASSES}
+    seen["communication"] = seen["communication"] - _hidden_exchange(t, tokens, one)
+    seen = {name: np.broadcast_to(value * uneven * c.train_factor, (t.rows,)) for name, value in seen.items()}
+    device = {name: value * passes[name] for name, value in seen.items()}
+    device["elementwise"] = device["elementwise"] + losses * c.train_factor
     busy = added(device.values())
     host = one.host * passes["launch"] * uneven
     exposed_host = np.maximum(0.0, host - busy)
@@ -91,7 +92,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     step = added(by_class.values())
     total = tokens * s.cp * s.dp * count
-    per_token = 3 * (2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, half))
+    per_token = 3 * (2 * m.active_matrix + attention_flop(t, half))
     bound = one.compute_bound * np.broadcast_to(passes["matmul"], (t.rows,)) * count
     return StepColumns(
         step_s=step,
@@ -100,6 +101,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         compute_bound=bound,
         model_flop=total * per_token,
         one=one,
+        seen=seen,
         count=count,
         exposed=exposed,
         update=update,

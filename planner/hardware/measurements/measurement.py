@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
+import math
+from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -86,6 +89,26 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def id(self) -> str:
         """Eight hexadecimal digits, the same after an export and an import."""
         return hashlib.sha256(f"{self.run}\0{self.point}".encode()).hexdigest()[:8]
+
+
+def faults_of(one: Measurement) -> Iterator[tuple[str, str]]:
+    """(field, what is wrong with it) of a measurement whose fields have the right types: figures no benchmark gives."""
+    for name in ("value", "low", "high", "flop", "bytes", "peak_memory_bytes"):
+        figure = getattr(one, name)
+        if figure is not None and not 0 < figure < math.inf:
+            yield name, f"{figure:g} is not a positive number."
+    if one.value is None and one.status in {"ok", "noisy"}:
+        yield "value", f"is missing, though the status is {one.status!r}."
+    if one.value is not None and not (one.low or 0) <= one.value <= (one.high or math.inf):
+        bounds = " and ".join(f"{name} {bound:g}" for name, bound in (("low", one.low), ("high", one.high)) if bound is not None)
+        yield "value", f"{one.value:g} does not lie between {bounds}." if bounds else f"{one.value:g} is no figure."
+    for name in ("point", "device", "fingerprint", "run", "suite"):
+        if not getattr(one, name).strip():
+            yield name, "is empty."
+    try:
+        dt.datetime.fromisoformat(one.taken_at)
+    except ValueError:
+        yield "taken_at", f"{one.taken_at!r} is not a time like 2026-01-31T12:00:00Z."
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,6 +14,7 @@ from typing import BinaryIO, Self
 import msgspec
 
 from planner import paths
+from planner.durable import NotKeptError
 from planner.errors import Problem, UserError
 from planner.observe.snapshot import Snapshot
 from planner.reading import read_file
@@ -36,7 +37,7 @@ class Recorder:
     """Appends snapshots to a file; a context manager. All parts together stay below the limit, but for one line."""
 
     def __init__(self, path: Path, limit_bytes: float = DEFAULT_LIMIT_BYTES) -> None:
-        """Open `path` for appending, or make it; raises `UserError` when it cannot be written."""
+        """Open `path` for appending, or make it; raises `NotKeptError` when it cannot be written."""
         self._path = path
         self._part_bytes = limit_bytes / PARTS
         self._encoder = msgspec.json.Encoder()
@@ -48,7 +49,7 @@ class Recorder:
             if file.tell() and not self._ends_whole():
                 file.write(b"\n")  # what came before was cut off in the middle of a line
         except OSError as error:
-            raise UserError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
+            raise NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
         return file
 
     def _ends_whole(self) -> bool:
@@ -57,7 +58,7 @@ class Recorder:
             return file.read(1) == b"\n"
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Write one snapshot; raises `UserError` when there is no room left to."""
+        """Write one snapshot; raises `NotKeptError` when there is no room left to."""
         line = self._encoder.encode(snapshot) + b"\n"
         try:
             if self._file.tell() and self._file.tell() + len(line) > self._part_bytes:
@@ -65,7 +66,7 @@ class Recorder:
             self._file.write(line)
             self._file.flush()
         except OSError as error:
-            raise UserError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
+            raise NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
 
     def _rotate(self) -> None:
         self._file.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 from planner.errors import Problem, Problems, UserError, nearest_names, shown
 from planner.workload.architecture import Architecture
-from planner.workload.huggingface import gpt, llama  # noqa: F401  # each adds its families
+from planner.workload.huggingface import experts, gemma, gpt, hybrid, line, llama  # noqa: F401  # each adds its families
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
 
@@ -66,9 +66,9 @@ def _check(sizes: Mapping[str, Any], config: Mapping[str, Any], problems: Proble
     if heads % groups:
         name = "num_kv_heads" if "num_kv_heads" in config else "num_key_value_heads"
         problems.add(f"{prefix}{name}", f"{groups} does not divide num_attention_heads = {heads}.")
-    experts, used = sizes.get("experts", 0), sizes.get("experts_per_token", 0)
-    if used > experts:
-        problems.add(f"{prefix}num_experts_per_tok", f"{used} is more than the {experts} experts there are.")
+    routed, used = sizes.get("experts", 0), sizes.get("experts_per_token", 0)
+    if used > routed:
+        problems.add(f"{prefix}num_experts_per_tok", f"{used} is more than the {routed} experts there are.")
     if sizes["dense_layers"] > layers:
         problems.add(f"{prefix}first_k_dense_replace", f"{sizes['dense_layers']} is more than the {layers} layers there are.")
     if isinstance(kinds := config.get("layer_types"), list) and kinds and len(kinds) != layers:

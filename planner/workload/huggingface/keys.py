@@ -66,6 +66,10 @@ class ConfigKeys:
             return default
         return value
 
+    def value(self, name: str) -> object:
+        """What the config has under `name`; None where it has nothing."""
+        return self._config.get(name)
+
     def items(self, name: str) -> list[Any]:
         """A list; empty when absent."""
         value = self._config.get(name)
@@ -81,7 +85,7 @@ class ConfigKeys:
         self._problems.add(f"{self._prefix}{name}", message)
 
     def _whole(self, name: str, value: object, *, least: int) -> int:
-        most = MOST_LAYERS if "layer" in name else MOST_SIZE
+        most = MOST_LAYERS if "layers" in name.split("_") else MOST_SIZE
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             self.reject(name, f"{shown(value)} is not accepted; it has to be a whole number from {least} to {most:,}.")
             return 1

@@ -79,7 +79,11 @@ def read_published(
     `catalogue`: the config of a model's key; configs in the folder's models.json and models_extra.json come first. Files named
     models_*.csv are no measurements. `asked.json` holds rules about rows, gpus_extra.json more labels of GPUs.
     """
-    paths = [path for path in sorted(folder.glob("*.csv")) if not path.name.startswith("models_") and only in path.stem]
+    paths = [
+        path
+        for path in sorted(folder.glob("*.csv") if kind_of(folder) else ())
+        if not path.name.startswith("models_") and only in path.stem
+    ]
     if not paths:
         text = f"has no CSV file{f' with {only!r} in its name' if only else ''}."
         raise UserError(Problem(str(folder), "", text if kind_of(folder) == stat.S_IFDIR else "is no folder."))

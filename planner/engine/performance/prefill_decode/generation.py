@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
-from planner.engine.performance.operators.attention import attended_tokens
+from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.prefill_decode.passes import (
     Batch,
     ModelPasses,
@@ -93,5 +93,4 @@ def _phases(model: ModelPasses, draft: ModelPasses | None, batch: Batch, launch_
 
 def _flop_per_token(t: Table, batch: Batch) -> Floats:
     """2·N and causal attention; one output token carries its share of the prompt."""
-    m = t.model
-    return 2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, batch.context)
+    return 2 * t.model.active_matrix + attention_flop(t, batch.context)
