@@ -218,6 +218,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Tokens of the busiest expert-parallel rank over their mean; absent: 1 in training, else the fourth root of the ranks."""
     price_usd_per_gpu_h: Moderate | None = None
 
+    confidence: Annotated[float, Meta(ge=0, lt=1)] = 0.9
+    """A candidate counts as one that fits when it does so with this probability."""
     targets: Targets = msgspec.field(default_factory=Targets)
     objective: Objective = "cheapest"
     market: Market = "on-demand"
