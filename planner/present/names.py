@@ -9,9 +9,16 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import PlanRow, Verdict
 
 MARKETING = ("(R)", "(TM)", "(tm)", " Processor", " CPU")
-VERDICT_SIGNS: Mapping[Verdict, str] = {"fits": "✓", "misses-target": "~", "does-not-fit": "✗", "not-supported": "–"}
+VERDICT_SIGNS: Mapping[Verdict, str] = {
+    "fits": "✓",
+    "may-not-fit": "?",
+    "misses-target": "~",
+    "does-not-fit": "✗",
+    "not-supported": "–",
+}
 VERDICT_WORDS: Mapping[Verdict, str] = {
     "fits": "a solution",
+    "may-not-fit": "a solution that may not fit",
     "misses-target": "fits, but misses a target",
     "does-not-fit": "does not fit",
     "not-supported": "not supported",

@@ -98,6 +98,11 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 raise ValueError(f"{name} = {given:g} is impossible where the mean is {self.mean:g}; it is at most {most:g}")
 
 
+def varies(tokens: int | Lengths | None) -> bool:
+    """Whether requests differ in length; a mean alone is a length like a plain number."""
+    return isinstance(tokens, Lengths) and (tokens.p50 is not None or tokens.p95 is not None)
+
+
 class LatencyLimit(NamedTuple):
     """The most that a percentile of a latency may be."""
 
@@ -196,7 +201,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prefix_tokens: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     """Leading input tokens found in the prefix cache."""
     requests: Amount | None = None
-    """Requests of a whole batch job: turns requests/s into hours and dollars."""
+    """Requests of a whole batch job: turns requests/s into hours and dollars. A closed loop given in full ends after them."""
     concurrency: Count | Literal["max"] | None = None
     request_rate_per_s: Moderate | None = None
     arrival_variation: Annotated[float, Meta(ge=0, le=10)] | None = None
@@ -214,6 +219,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Tokens of the busiest expert-parallel rank over their mean; absent: 1 in training, else the fourth root of the ranks."""
     price_usd_per_gpu_h: Moderate | None = None
 
+    confidence: Annotated[float, Meta(ge=0, lt=1)] = 0.9
+    """A candidate counts as one that fits when it does so with this probability."""
     targets: Targets = msgspec.field(default_factory=Targets)
     objective: Objective = "cheapest"
     market: Market = "on-demand"

@@ -115,7 +115,8 @@ def plan(preset: str, **changes: Any) -> Plan:
 
 
 def solutions(found: Plan) -> list[PlanRow]:
-    return [row for row in found.rows if row.rank is not None]
+    """The rows that fit with the confidence asked for."""
+    return [row for row in found.rows if row.verdict == "fits"]
 
 
 def gpus_of(row: PlanRow) -> int:

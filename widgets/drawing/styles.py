@@ -26,6 +26,7 @@ INK: Mapping[str, tuple[str, str]] = {
     "limit": ("secondary", ""),
     "fits": ("success", ""),
     "tight": ("warning", ""),
+    "may-not-fit": ("warning", ""),
     "misses-target": ("warning", ""),
     "does-not-fit": ("error", ""),
     "not-supported": ("quiet", ""),

@@ -46,7 +46,7 @@ class Symbols:
 
 UNICODE = Symbols(
     basis={"measured": "●", "transferred": "◐", "public": "○", "spec": "·"},
-    verdict={"fits": "✓", "misses-target": "~", "does-not-fit": "✗", "not-supported": "–"},
+    verdict={"fits": "✓", "may-not-fit": "?", "misses-target": "~", "does-not-fit": "✗", "not-supported": "–"},
     patterns={
         "weights": "█",
         "gradients": "▚",
@@ -80,7 +80,7 @@ UNICODE = Symbols(
 
 ASCII = Symbols(
     basis={"measured": "*", "transferred": "+", "public": "o", "spec": "."},
-    verdict={"fits": "y", "misses-target": "~", "does-not-fit": "x", "not-supported": "-"},
+    verdict={"fits": "y", "may-not-fit": "?", "misses-target": "~", "does-not-fit": "x", "not-supported": "-"},
     patterns={
         "weights": "#",
         "gradients": "%",

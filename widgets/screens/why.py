@@ -39,7 +39,13 @@ MARGIN = 2 + LABEL + VALUE + 3
 REACH, SOURCE = 26, 11
 BAR = 32
 
-STYLES = {"fits": "$text-success", "misses-target": "$text-warning", "does-not-fit": "$text-error", "not-supported": "$text-error"}
+STYLES = {
+    "fits": "$text-success",
+    "may-not-fit": "$text-warning",
+    "misses-target": "$text-warning",
+    "does-not-fit": "$text-error",
+    "not-supported": "$text-error",
+}
 
 
 async def open_screen(app: BaseApp) -> None:

@@ -12,7 +12,9 @@ from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.time import TimeDetail
 
-Verdict = Literal["fits", "misses-target", "does-not-fit", "not-supported"]
+Verdict = Literal["fits", "may-not-fit", "misses-target", "does-not-fit", "not-supported"]
+SOLUTIONS: tuple[Verdict, ...] = ("fits", "may-not-fit")
+"""Verdicts of rows that have a rank."""
 
 
 class OfferAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,6 +43,10 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str
     """Why it is where it is, or the smallest change that would make it a solution."""
     answer: Answer
+    probability_fits: float | None = None
+    """Probability that the memory is enough, by its range."""
+    probability_meets: float | None = None
+    """Probability that the memory is enough and every target is met."""
     here: bool = False
     """The GPU (or CPU) of this machine."""
     basis: Basis

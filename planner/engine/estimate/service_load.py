@@ -19,7 +19,7 @@ from planner.engine.performance.simulation.iteration_time import iteration_time
 from planner.engine.performance.simulation.load import replica_load
 from planner.engine.performance.simulation.replicas import simulate
 from planner.engine.performance.simulation.summary import queue_of
-from planner.workload.tasks import Lengths
+from planner.workload.tasks import varies
 
 SETTLING_STEPS = 12
 """Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
@@ -34,7 +34,8 @@ def in_flight(candidates: Candidates) -> Candidates:
 
     A rate settles at Little's law, B = rate · time of a request at B; a rate beyond what the replica can do ends at the cache.
     """
-    most, table = _cached_sequences(candidates), candidates.table()
+    table = candidates.table()
+    most = np.minimum(_cached_sequences(candidates), _in_all(candidates))
     rate = np.array([job.request_rate_per_s for job in candidates.jobs])[candidates.job_index] / candidates.layout.dp
     layout = replace(candidates.layout, sequences=np.minimum(candidates.layout.sequences, most))
     if not rate.any():
@@ -45,6 +46,12 @@ def in_flight(candidates: Candidates) -> Candidates:
         seconds = serve_of(now, continuous=True).request_s.mean
         sequences = np.where(rate > 0, np.clip(rate * seconds, 1.0, most), layout.sequences)
     return replace(candidates, layout=replace(layout, sequences=sequences))
+
+
+def _in_all(candidates: Candidates) -> Floats:
+    """Requests that a closed loop sends a replica in all; infinite where they never end."""
+    given = [job.workload.requests or np.inf if job.concurrency > 0 else np.inf for job in candidates.jobs]
+    return np.maximum(1.0, np.ceil(np.array(given)[candidates.job_index] / candidates.layout.dp))
 
 
 def in_flight_in_pools(candidates: Candidates) -> Candidates:
@@ -77,7 +84,11 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     waiting = np.where(np.isfinite(wanted.sequences), np.maximum(wanted.sequences - admitted, 0.0), 0.0)
     wait_s = waiting / e.serve.requests_per_s
     ttft_s, request_s = (latency.map(lambda seconds: seconds + wait_s) for latency in (e.serve.ttft_s, e.serve.request_s))
-    serve = replace(e.serve, ttft_s=ttft_s, request_s=request_s)
+    in_all = _in_all(e.candidates)
+    together = np.minimum(np.minimum(admitted, wanted.sequences), in_all)
+    rounds = np.where(np.isfinite(in_all), in_all, together) / together
+    ended = rounds / np.ceil(np.maximum(rounds - 1e-9, 1e-9))  # the last round is not full
+    serve = replace(e.serve, ttft_s=ttft_s, request_s=request_s, requests_per_s=e.serve.requests_per_s * ended)
     jobs = [e.candidates.jobs[int(number)] for number in e.candidates.job_index]
     varied = np.array([not job.uniform_loop and _varies(job) for job in jobs])
     rows = np.flatnonzero(varied & e.memory.fits)
@@ -93,5 +104,4 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
 
 def _varies(job: Job) -> bool:
     """Whether requests come at a rate of their own, or are of different lengths."""
-    lengths = (job.workload.input_tokens, job.workload.output_tokens)
-    return bool(job.request_rate_per_s) or any(isinstance(given, Lengths) for given in lengths)
+    return bool(job.request_rate_per_s) or varies(job.workload.input_tokens) or varies(job.workload.output_tokens)

@@ -57,7 +57,7 @@ def _evidence(row: Row) -> dict[str, float]:
     transient = sum(row(getattr(m, name)) for name in COMING_AND_GOING) / row(m.total)
     facts = {name: row(column) for name, column in ranges.facts.items()}
     every = {TRANSIENT: transient, NETWORK: row(ranges.network), **facts}
-    return {name: round(amount, 3) for name, amount in every.items() if amount > 0}
+    return {name: round(amount, 3) for name, amount in sorted(every.items()) if amount > 0}
 
 
 def _balance(row: Row) -> dict[str, float]:

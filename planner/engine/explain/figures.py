@@ -86,9 +86,10 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
     busy = layout.dp if served else min(layout.dp, job.batch)  # a small fixed batch leaves replicas idle
     requests = row(s.requests_per_s) * busy
     made = job.input_tokens if job.task == "prefill" else job.output_tokens
-    tokens, most = requests * made, limits.requests_per_s * busy
-    if queue is not None and row(queue.rate_per_s) > 0:
-        most = min(most, row(queue.rate_per_s))
+    full, most = requests * made, limits.requests_per_s * busy
+    if job.request_rate_per_s > 0:  # what is answered is what comes, the rest is room for bursts
+        requests, most = min(requests, job.request_rate_per_s), min(most, job.request_rate_per_s)
+    tokens = requests * made
     rate = _Range.of(row, "serving throughput" if served else "batch throughput")
     by_class = _by_class(row, s)
     prompts = 1.0 if served else -(-job.batch // layout.dp)
@@ -100,7 +101,7 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
         "requests_per_s": rate.rate(requests, most),
         "tokens_per_s": rate.rate(tokens, most * made),
         "tokens_per_s_per_gpu": rate.rate(tokens / layout.gpus, most * made / layout.gpus),
-        "energy_j_per_token": _energy(row, layout, tokens, rate) if tokens else None,
+        "energy_j_per_token": _energy(row, layout, full, rate) if full else None,
         "seconds_by_class": by_class,
         **_most_in_cache(row, layout),
     }

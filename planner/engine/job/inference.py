@@ -6,7 +6,7 @@ from planner.engine.job.defaults import Defaults
 from planner.engine.job.weight_storage import UNPACKED_BYTES, weight_numbers
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
-from planner.workload.tasks import Lengths, Workload
+from planner.workload.tasks import Lengths, Workload, varies
 from planner.workload.weights import DTYPE_BYTES
 
 CACHE_DTYPES = {"fp32": "fp32", "tf32": "fp32", "fp16": "fp16"}
@@ -46,7 +46,7 @@ def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
         defaults.assumed["concurrency"] = "max"
     whole = workload.concurrency == "max" or "concurrency" in defaults.assumed
     concurrency = float("inf") if whole else float(workload.concurrency or 0)
-    varied = isinstance(workload.input_tokens, Lengths) or isinstance(workload.output_tokens, Lengths)
+    varied = varies(workload.input_tokens) or varies(workload.output_tokens)
     uniform = concurrency > 0 and not workload.disaggregated and not varied
     return numbers | {"concurrency": concurrency, "uniform_loop": float(uniform)}
 

@@ -125,7 +125,8 @@ def _result(place: str, best: PlanRow) -> str:
     """Result of a change after which the GPUs of `best` have the memory."""
     if not best.rank and best.why.startswith(HOST_SHORT):
         return f"then the memory of {place} is enough, but it {best.why}"
-    return f"then {place} fits" + ("" if best.rank else f", but {best.why}")
+    fits = "may fit" if best.verdict == "may-not-fit" else "fits"
+    return f"then {place} {fits}" + ("" if best.rank else f", but {best.why}")
 
 
 def _least_saving(near: PlanRow) -> float:

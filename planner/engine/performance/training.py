@@ -230,3 +230,11 @@ def _offloaded_s(t: Table, compute_s: Floats) -> Floats:
     in_flight = np.where(t.layout.pp > 1, np.minimum(t.layout.pp, micro_batches(t)), 1.0)
     moved_s = 2 * offloaded_activations(t) / in_flight / HOST_LINK_BYTES_PER_S
     return np.maximum(0.1 * moved_s, moved_s - OVERLAP * compute_s)
+
+
+def _stage_traffic(t: Table, tokens: Floats) -> Floats:
+    """Seconds of activations handed to the next pipeline stage and gradients handed back, for one micro batch."""
+    s = t.layout
+    size = 2 * tokens * t.model.width * 2 / s.tp
+    bandwidth = peer_bytes_per_s(t, s.tp * s.pp > s.gpus_per_node)
+    return np.where(s.pp > 1, size / np.where(bandwidth > 0, bandwidth, np.inf), 0.0)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.evaluate.probability import probability_fits, probability_meets
 from planner.engine.search.node_types import NodeType
 from planner.engine.search.prefill_pools import with_pools
 from planner.engine.search.targets import target_columns
@@ -45,6 +47,22 @@ class Deployments:
     """Largest ratio of a target's column to its limit; above 1 a target is missed."""
     score: Floats
     """Smaller is better, by the objective."""
+
+    @cached_property
+    def probability_fits(self) -> Floats:
+        """Probability that the memory is enough."""
+        return probability_fits(self.evaluated)
+
+    @cached_property
+    def probability_meets(self) -> Floats:
+        """Probability that the memory is enough and every target is met."""
+        columns = target_columns(self.evaluated, self.workload, self.job_h, self.job_usd, self.usd_per_h)
+        return probability_meets(self.evaluated, columns)
+
+    @cached_property
+    def sure(self) -> Flags:
+        """Whether the memory is enough with the confidence asked for."""
+        return self.probability_fits >= self.workload.confidence
 
     def node_type(self, row: int) -> NodeType:
         """The node type that `row` is on."""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
-from planner.engine.answers.plan import PlanRow, Verdict
+from planner.engine.answers.plan import SOLUTIONS, PlanRow, Verdict
 from planner.units import percent_text
 from planner.workload.tasks import Workload
 
-_ORDER: dict[Verdict, int] = {"fits": 0, "misses-target": 1, "does-not-fit": 2, "not-supported": 3}
+_ORDER: tuple[Verdict, ...] = get_args(Verdict)
+"""The order of verdicts among the rows."""
 
 
 def ranked(scored: list[tuple[PlanRow, float]], workload: Workload) -> list[PlanRow]:
-    """Solutions first by score and numbered, then rows that miss a target, then those that do not fit."""
-    in_order = sorted(scored, key=lambda item: (_ORDER[item[0].verdict], item[1], item[0].gpu))
+    """Solutions first by score and numbered, those that may not fit after those that do, then rows that miss a target, then the rest."""
+    in_order = sorted(scored, key=lambda item: (_ORDER.index(item[0].verdict), item[1], item[0].gpu))
     best = in_order[0][1] if in_order else 0.0
     result = []
     for place, (row, score) in enumerate(in_order, start=1):
-        if row.verdict != "fits":
+        if row.verdict not in SOLUTIONS:
             result.append(row)
             continue
         result.append(msgspec.structs.replace(row, rank=place, why=f"{_comparison(place, score, best, row, workload)}; {row.why}"))

@@ -7,7 +7,7 @@ import numpy as np
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
-from planner.engine.answers.plan import OfferAnswer, PlanRow
+from planner.engine.answers.plan import SOLUTIONS, OfferAnswer, PlanRow
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.explain.answer import answer_of
@@ -42,6 +42,8 @@ def plan_row(choice: Choice, spec_chip: FindChip) -> PlanRow:
         verdict=verdict,
         why=why,
         answer=answer,
+        probability_fits=round(float(d.probability_fits[choice.row]), 3),
+        probability_meets=round(float(d.probability_meets[choice.row]), 3),
         here=node.here,
         basis=chip.basis,
         other_offers=len(node.dearer),
@@ -54,7 +56,7 @@ def plan_row(choice: Choice, spec_chip: FindChip) -> PlanRow:
 def at_other_providers(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, float]]:
     """`row`, made of `choice`, at other providers; with the ratio of each price to the cheapest."""
     node, workload = choice.node_type, choice.deployments.workload
-    if row.verdict != "fits" or row.usd_per_h is None:
+    if row.verdict not in SOLUTIONS or row.usd_per_h is None:
         return []
     found = []
     for price, offer in node.dearer[: MOST_PROVIDERS - 1]:

@@ -34,39 +34,41 @@ class Choice(NamedTuple):
         return bool(self.deployments.evaluated.memory.fits[self.row])
 
     @property
-    def order(self) -> tuple[bool, float]:
-        """Sort key: those that meet their targets first, then by score."""
-        return not self.deployments.meets[self.row], float(self.deployments.score[self.row])
+    def order(self) -> tuple[bool, bool, float]:
+        """Sort key: those that meet their targets first, of these those that surely fit, then by score."""
+        d, row = self.deployments, self.row
+        return not d.meets[row], not d.sure[row], float(d.score[row])
 
 
 def choose(d: Deployments) -> list[Choice]:
     """The best candidate of every node type and count of GPUs; of a GPU that is no solution anywhere, the closest one alone.
 
     Among the node types of one GPU a count is kept once, where it is best. A candidate that costs no less and is no faster than
-    another of the same GPU teaches nothing and is left out.
+    another of the same GPU that fits as surely teaches nothing and is left out.
     """
     memory = d.evaluated.memory
-    tier = np.where(d.meets, 0, np.where(memory.fits, 1, 2))
-    key = np.choose(tier, [d.score, d.overshoot, memory.total / memory.usable])
+    tier = np.where(d.meets, np.where(d.sure, 0, 1), np.where(memory.fits, 2, 3))
+    key = np.choose(tier, [d.score, d.score, d.overshoot, memory.total / memory.usable])
     numbers: dict[tuple[str, bool], int] = {}
     gpu = np.array([numbers.setdefault((node.gpu.name, node.here), len(numbers)) for node in d.node_types])[d.node_index]
     solved = np.zeros(len(numbers), dtype=bool)
     solved[gpu[d.meets]] = True
     possible = np.flatnonzero(d.meets | ~solved[gpu])
     order = possible[np.lexsort((key[possible], tier[possible]))]
-    order = order[_faster(gpu[order] * (d.gpus.max() + 1) + d.gpus[order], d.tokens_per_s[order])]
+    place = (gpu[order] * (d.gpus.max() + 1) + d.gpus[order]) * (tier.max() + 1) + tier[order]
+    order = order[_faster(place, d.tokens_per_s[order])]
     kept: dict[int, list[int]] = defaultdict(list)
-    rates: dict[int, list[float]] = defaultdict(list)
+    rates: dict[tuple[int, int], list[float]] = defaultdict(list)
     seen: set[tuple[int, float]] = set()
     columns = (order, gpu[order], d.gpus[order], tier[order], d.tokens_per_s[order])
     for row, part, count, missing, rate in zip(*(column.tolist() for column in columns), strict=True):
-        if (part, count) in seen or (kept[part] and missing > 0):
+        if (part, count) in seen or (kept[part] and missing > 1):
             continue
-        if any(rate <= other * NO_FASTER for other in rates[part]):
+        if any(rate <= other * NO_FASTER for other in rates[part, missing]):
             continue
         seen.add((part, count))
         kept[part].append(row)
-        rates[part].append(rate)
+        rates[part, missing].append(rate)
     return [Choice(d, row, place == 0) for rows in kept.values() for place, row in enumerate(rows)]
 
 

@@ -9,7 +9,7 @@ from planner.engine.answers.plan import Verdict
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.search.deployment import Deployments
 from planner.engine.search.targets import missed, target_columns
-from planner.units import bytes_text, digits
+from planner.units import bytes_text, digits, percent_text
 
 HOST_SHORT = "does not fit the host's memory"
 
@@ -22,7 +22,14 @@ def verdict_of(d: Deployments, row: int, answer: Answer) -> tuple[Verdict, str]:
     if faults or short:
         misses = "misses: " + "; ".join(faults) if faults else ""
         return "misses-target", "; ".join(part for part in (short, misses) if part)
-    return "fits", "; ".join(part for part in (_doubt(d.evaluated, row, answer), f"limited by {answer.bottleneck}") if part)
+    limit = f"limited by {answer.bottleneck}"
+    if d.sure[row]:
+        return "fits", limit
+    chance = percent_text(float(d.probability_fits[row]))
+    settled = "a measurement here, one more GPU or a smaller batch would settle it"
+    return "may-not-fit", "; ".join(
+        part for part in (f"fits with {chance}", _doubt(d.evaluated, row, answer), settled, limit) if part
+    )
 
 
 def _faults(d: Deployments, row: int) -> list[str]:

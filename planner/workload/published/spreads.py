@@ -73,7 +73,7 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def half_width(self, kind: str, facts: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
         """The half width of `kind` where the columns `facts` say how much of each there is."""
-        slopes = {fact: slope for fact in facts if (slope := self.slope(kind, fact))}
+        slopes = {fact: slope for fact in sorted(facts) if (slope := self.slope(kind, fact))}
         logs = sum((slope * facts[fact] for fact, slope in slopes.items()), start=np.zeros(1))
         return np.asarray(self.kinds[kind].half_width * np.exp(logs))
 

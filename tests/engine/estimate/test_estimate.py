@@ -152,6 +152,48 @@ def test_knowing_less_never_narrows_a_range(known: dict[str, Any], unknown: dict
         assert narrow.value / narrow.low <= 1.01 * wide.value / wide.low
 
 
+def test_dollars_count_the_traffic_not_the_room_beside_it() -> None:
+    answer = ask(**request_of("serve", concurrency=None, request_rate_per_s=0.01, output_tokens=200, price_usd_per_gpu_h=2.0))
+    assert answer.usd_per_million_tokens is not None
+    assert answer.requests_per_s is not None
+    assert answer.usd_per_million_tokens.value == pytest.approx(2 / (0.01 * 200 * 3600) * 1e6)
+    assert answer.requests_per_s.high == pytest.approx(0.01), "no more is answered than comes"
+
+
+def test_a_mean_alone_is_a_length_like_a_number() -> None:
+    plain, means = (request_of("serve", input_tokens=tokens, output_tokens=tokens) for tokens in (1000, {"mean": 1000}))
+    assert wire(ask(**plain)) == wire(ask(**means))
+
+
+def test_a_closed_loop_of_few_requests_ends_with_a_round_that_is_not_full() -> None:
+    endless = ask(**request_of("serve", concurrency=64)).requests_per_s
+    for requests, share in ((64, 1.0), (96, 0.75), (640, 1.0)):
+        ended = ask(**request_of("serve", concurrency=64, requests=requests)).requests_per_s
+        assert ended is not None
+        assert endless is not None
+        assert ended.value == pytest.approx(share * endless.value)
+    burst = ask(**request_of("serve", concurrency="max", requests=20))
+    assert burst.layout is not None
+    assert burst.layout.batch == 20
+
+
+@pytest.mark.parametrize("task", ["train", "generate", "serve"])
+@pytest.mark.parametrize("gpu", ["H100-SXM-80GB", "RTX 4090", "L4"])
+def test_no_range_crosses_what_is_physically_possible(task: str, gpu: str) -> None:
+    bound = {"micro_batch": 8, "sequence": 4096} if task == "train" else {"input_tokens": 4000, "output_tokens": 100}
+    answer = ask(**(request_of(task) | {"gpu": gpu, "engine": None} | bound))
+    part, memory = chip(gpu).gpu, answer.memory_bytes
+    assert memory is not None
+    assert answer.tokens_per_s is not None
+    assert memory.total.low >= memory.weights + memory.optimizer + memory.kv_cache
+    if answer.decode_tokens_per_s is not None:
+        assert answer.decode_tokens_per_s.high * 2 * (8_190_735_360 - 151936 * 4096) <= part.memory_bandwidth_bytes_per_s * 1.001, (
+            "norms are no products"
+        )
+    if task == "train" and answer.flop_per_token is not None:
+        assert answer.tokens_per_s.high * answer.flop_per_token <= part.compute_flop_per_s["bf16"] * (1 + 1e-9)
+
+
 def test_a_price_is_turned_into_dollars_per_token() -> None:
     answer = ask(**request_of("generate", gpus=2, price_usd_per_gpu_h=3.0))
     assert answer.tokens_per_s is not None

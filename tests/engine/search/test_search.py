@@ -126,9 +126,9 @@ def one_by_one(
     seen = set()
     for row in sorted(range(len(gpus)), key=lambda row: (tiers[row], keys[row])):
         own = kept.setdefault(gpus[row], [])
-        if (gpus[row], counts[row]) in seen or (own and tiers[row] > 0):
+        if (gpus[row], counts[row]) in seen or (own and tiers[row] > 1):
             continue
-        if any(rates[row] <= rates[other] * NO_FASTER for other in own):
+        if any(rates[row] <= rates[other] * NO_FASTER for other in own if tiers[other] == tiers[row]):
             continue
         seen.add((gpus[row], counts[row]))
         own.append(row)
@@ -138,7 +138,7 @@ def one_by_one(
 CANDIDATE = st.tuples(
     st.sampled_from(["A", "B", "C"]),
     st.sampled_from([1.0, 2.0, 4.0]),
-    st.sampled_from([0, 0, 1, 2]),
+    st.sampled_from([0, 0, 1, 1, 2, 3]),
     st.sampled_from([1.0, 1.5, 2.0, 3.0]),
     st.sampled_from([10.0, 10.005, 11.0, 20.0, 40.0]),
 )
@@ -150,12 +150,13 @@ def test_rows_are_chosen_as_one_by_one(candidates: list[tuple[str, float, int, f
     gpus, counts, tiers, keys, rates = (list(column) for column in zip(*candidates, strict=True))
     key, tier = np.array(keys), np.array(tiers)
     names = sorted(set(gpus))
-    memory = SimpleNamespace(fits=tier < 2, total=key, usable=np.ones(key.size))
+    memory = SimpleNamespace(fits=tier < 3, total=key, usable=np.ones(key.size))
     d = SimpleNamespace(
         evaluated=SimpleNamespace(memory=memory),
         node_index=np.array([names.index(name) for name in gpus]),
         node_types=[SimpleNamespace(gpu=SimpleNamespace(name=name), here=False) for name in names],
-        meets=tier == 0,
+        meets=tier < 2,
+        sure=tier == 0,
         score=key,
         overshoot=key,
         gpus=np.array(counts),

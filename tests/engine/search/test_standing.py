@@ -3,36 +3,59 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 from engine_sample import plan, workload
 
 from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import SOLUTIONS
+from planner.engine.evaluate.probability import probability_below
 from planner.engine.search.ranking import ranked
 from planner.present.cells import spread_text
 from planner.units import bytes_text
 
 
-def test_a_fit_whose_range_ends_beyond_the_gpu_says_so() -> None:
+def test_what_may_not_fit_comes_after_what_does_and_says_what_it_may_need() -> None:
     found = plan("llama-3.1-8b-full-finetune")
-    fits = [row for row in found.rows if row.rank]
-    doubtful = 0
-    for row in fits:
-        memory = row.answer.memory_bytes
+    ranked_rows = [row for row in found.rows if row.rank]
+    assert [row.rank for row in ranked_rows] == list(range(1, len(ranked_rows) + 1))
+    assert [row.verdict for row in ranked_rows] == sorted((row.verdict for row in ranked_rows), key=SOLUTIONS.index)
+    assert {row.verdict for row in ranked_rows} == set(SOLUTIONS)
+    for row in ranked_rows:
+        memory, sure = row.answer.memory_bytes, row.verdict == "fits"
         assert memory is not None
-        beyond = memory.total.high > memory.capacity
-        assert (f"; may need {bytes_text(memory.total.high)}; " in row.why) == beyond, (row.gpu, row.why)
-        doubtful += beyond
-    assert 0 < doubtful < len(fits)
+        assert row.probability_fits is not None
+        assert row.probability_meets is not None
+        assert row.probability_meets <= row.probability_fits
+        assert (row.probability_fits >= 0.9 - 1e-3) == sure or row.probability_fits == 0.9
+        assert (f"; may need {bytes_text(memory.total.high)}; " in row.why) == (not sure)
+
+
+def test_the_confidence_asked_for_decides_what_fits() -> None:
+    bold = plan("llama-3.1-8b-full-finetune", confidence=0.0)
+    assert {row.verdict for row in bold.rows if row.rank} == {"fits"}
+    usual, wary = (plan("llama-3.1-8b-full-finetune", confidence=share) for share in (0.9, 0.99))
+    counts = [sum(row.verdict == "fits" for row in one.rows) for one in (bold, usual, wary)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[2] < counts[0]
+
+
+def test_a_probability_follows_the_range() -> None:
+    half = np.full(5, 0.4)
+    found = probability_below(np.array([-9.0, -0.4, 0.0, 0.4, 9.0]), half)
+    assert found == pytest.approx([0.005, 0.05, 0.5, 0.95, 0.995])
 
 
 def test_what_is_kept_free_does_not_change_whether_a_fit_may_not_fit() -> None:
     """The share kept free is there for just that: what is compared is all of the memory."""
     given = {"gpus_considered": ["H200 SXM"], "max_gpus": 16}
+    chances: dict[bytes, float | None] = {}
     for headroom in (0.0, 0.1, 0.2):
-        row = next(row for row in plan("llama-3.1-8b-full-finetune", targets={"headroom": headroom}, **given).rows if row.rank)
-        memory = row.answer.memory_bytes
-        assert memory is not None
-        assert ("may need" in row.why) == (memory.total.high > memory.capacity)
+        for row in plan("llama-3.1-8b-full-finetune", targets={"headroom": headroom}, **given).rows:
+            if row.rank and row.answer.layout is not None:
+                key = msgspec.json.encode((row.answer.layout, row.answer.memory_bytes))
+                assert chances.setdefault(key, row.probability_fits) == row.probability_fits
+    assert chances
 
 
 def test_a_service_that_fills_its_cache_takes_in_fewer_requests_rather_than_not_fit() -> None:

@@ -79,7 +79,7 @@ class DrawnColumn:
         if self.id == "rank":
             return [((cell.text if row.rank else symbols.verdict[row.verdict]).rjust(width), "quiet" if row.rank else row.verdict)]
         if self.id == "gpu":
-            style = "here" if row.here else "name" if row.verdict == "fits" else "quiet"
+            style = "here" if row.here else "name" if row.rank else "quiet"
             return [(shorten_middle(device_name(row.gpu), width, symbols.ellipsis).ljust(width), style)]
         if cell.text == UNKNOWN and self.column.right:
             return [(UNKNOWN.rjust(width), "quiet")]

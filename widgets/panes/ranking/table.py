@@ -197,7 +197,7 @@ class Ranking(ScrollView, can_focus=True):
             known = [row for row in rows if column.sort_key(row) is not None]
             known.sort(key=column.sort_key, reverse=self._order.descending)  # type: ignore[arg-type]  # one column, one type
             rows = known + [row for row in rows if column.sort_key(row) is None]
-            rows.sort(key=lambda row: row.verdict != "fits")
+            rows.sort(key=lambda row: row.rank is None)
         self._rows = rows
         keys = [row_key(row) for row in rows]
         if before is not None and self._moved and row_key(before) in keys:
@@ -385,7 +385,7 @@ class Ranking(ScrollView, can_focus=True):
         marked = bool(self._marked) and row_key(row) in self._marked
         segments = [Segment(self._symbols.marked if marked else self._symbols.cursor if current else " ", base)]
         used = 1
-        solution = row.verdict == "fits"
+        solution = row.rank is not None
         for column, cells in self._fitted.columns:
             if not solution and column.solutions_only:
                 segments.append(

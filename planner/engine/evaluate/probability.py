@@ -1,0 +1,52 @@
+"""Probabilities that candidates fit, by the range of their memory, and that figures stay below their limits, by theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner.engine.columns import Floats
+from planner.engine.evaluate.evaluation import Evaluated
+from planner.workload.published.spreads import OF_A_BATCH, published_spreads
+
+LATENCY_KINDS = {"_ttft_": "time to first token", "_tpot_": "time per output token", "_request_": "request time"}
+"""Part of a target's name -> the kind of figure it limits."""
+
+
+def probability_below(log_room: Floats, half_width: Floats) -> Floats:
+    """Probability that the truth is at most exp(`log_room`) times what is predicted, by the shares that published values give."""
+    shares, ratios = (np.array([0.0, *column]) for column in zip(*published_spreads().quantiles, strict=True))
+    within = np.interp(np.abs(log_room) / half_width, ratios, shares)
+    result: Floats = 0.5 + np.sign(log_room) * within / 2
+    return result
+
+
+def probability_fits(e: Evaluated) -> Floats:
+    """Probability that each candidate needs no more than the GPU has for it, the share that is kept free included.
+
+    A service needs room for one request: with less memory its engine takes in fewer of them. No state gets smaller than it is.
+    """
+    m, job = e.memory, e.table.job
+    room = m.usable / (1 - job.headroom)
+    serves = np.array([one.task == "serve" for one in e.candidates.jobs])[e.candidates.job_index]
+    spare = np.where(serves, m.kv_cache - np.minimum(m.kv_cache, m.kv_per_sequence), 0.0)
+    states = m.weights + m.optimizer + m.kv_cache - spare
+    return np.where(states > room, 0.0, probability_below(np.log((room + spare) / m.total), m.spread))
+
+
+def probability_meets(e: Evaluated, targets: Sequence[tuple[str, Floats, float]]) -> Floats:
+    """Probability that each candidate fits and keeps every limit of `targets` (name, column, limit).
+
+    What makes one time longer makes the others longer, so that the least likely of them decides; memory is off for other reasons.
+    A limit that nothing is known of counts as kept.
+    """
+    least, serves = np.ones(e.table.rows), e.candidates.jobs[0].task == "serve"
+    overall = "training speed" if e.step else "serving throughput" if serves else "batch throughput"
+    for name, column, limit in targets:
+        kind = next((kind for part, kind in LATENCY_KINDS.items() if part in name), overall)
+        half_width = e.ranges.half_width(kind if serves else OF_A_BATCH.get(kind, kind))
+        known = np.isfinite(column) & (column > 0)
+        chance = probability_below(np.log(limit / np.where(known, column, limit)), half_width)
+        least = np.minimum(least, np.where(known, chance, np.where(np.isposinf(column), 0.0, 1.0)))
+    return least * probability_fits(e)
