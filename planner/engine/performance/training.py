@@ -13,7 +13,7 @@ from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.host import offloaded_activations
 from planner.engine.memory.stages import Stage, experts_held, micro_batches, stage_parameters, zero_ranks
 from planner.engine.performance.operators.attention import attention_flop
-from planner.engine.performance.operators.communication import collective_s, expert_exchange_s
+from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.records.layout import CHECKPOINTING
 
