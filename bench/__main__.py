@@ -30,6 +30,10 @@ if __name__ == "__main__":
         from bench.kinds.ranks import main as rank
 
         sys.exit(rank(sys.argv[2:]))
+    if sys.argv[1:2] == ["describe"]:
+        from bench.describe import main as describe
+
+        sys.exit(describe())
     from bench.worker import main
 
     sys.exit(main())

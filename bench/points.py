@@ -10,7 +10,7 @@ from bench.kinds.ranks import Group
 from bench.machine import nvml
 from bench.machine.environment import Device
 from bench.protocol import Point, Result, utc_now
-from bench.timing import CpuTimer, Timed, Timer, measure
+from bench.timing import CpuTimer, KeepsBusy, Timed, Timer, measure
 
 
 class UnsupportedError(Exception):
@@ -54,8 +54,9 @@ class Bench:
                 first.append(self.meter.read())
                 self.meter.mark(0)
 
+        clock = timer or self.timer
         timed = measure(
-            timer or self.timer,
+            clock,
             call,
             cap_s=cap_s,
             stopping=self.stopping,
@@ -63,6 +64,8 @@ class Bench:
             threads=threads,
             settled=begin,
         )
+        if first and isinstance(clock, KeepsBusy):
+            clock.keep_busy(call, timed.median_s)
         return self._with_telemetry(timed, first)
 
     def _with_telemetry(self, timed: Timed, first: list[nvml.Reading]) -> Timed:

@@ -16,15 +16,37 @@ from typing import Any, ClassVar, TypeVar
 
 SCHEMA = 1
 """Version of these messages; raised when a field changes its meaning."""
-METHOD = 1
+METHOD = 2
 """Version of the way of measuring; raised when numbers before and after are not comparable."""
-SUITES = ("quick", "standard", "study", "collectives", "smoke")
+SUITES = ("quick", "standard", "study", "collectives", "prove", "smoke")
 """`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training
-steps over model or batch sizes; `collectives` what ranks do together, also those torchrun started over several nodes; `smoke` is the self-test: three tiny points, not used for planning."""
+steps over model or batch sizes; `collectives` what ranks do together, also those torchrun started over several nodes; `prove` what a first run on a new kind of device has to show,
+beside what is expected of it; `smoke` is the self-test: three tiny points, not used for planning."""
 PROMISED_S = {"quick": 90.0, "standard": 600.0, "study": 900.0}
 """The longest time of each suite on a GPU. On a CPU `quick` takes a minute."""
 RELIABLE = ("ok", "noisy")
 """Statuses whose value may be used as it is; the others are kept to be looked at."""
+
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+BROKEN_DEVICE = (
+    "CUDA error",
+    "HIP error",
+    "illegal memory access",
+    "unspecified launch failure",
+    "device-side assert",
+    "ECC error",
+    "CUBLAS_STATUS_EXECUTION_FAILED",
+    "CUBLAS_STATUS_INTERNAL_ERROR",
+    "CUDNN_STATUS_EXECUTION_FAILED",
+)
+"""Messages after which a CUDA context answers only with errors, so that the process has to end."""
+REFUSED = ("_NOT_SUPPORTED", "_ARCH_MISMATCH", "_INVALID_VALUE", "no kernel image", "operation not supported")
+"""What a library says of work it does not do; it comes as a "CUDA error" too, and leaves the context whole."""
+
+
+def breaks_device(message: str) -> bool:
+    """Whether a CUDA context answers only with errors after this one."""
+    return any(mark in message for mark in BROKEN_DEVICE) and not any(mark in message for mark in REFUSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +215,9 @@ _Record = TypeVar("_Record", bound="Point | Message")
 def encode(message: Message) -> bytes:
     """One line, newline included. A number that is not finite becomes null."""
     body = {"type": message.type, **_finite(dataclasses.asdict(message))}
-    return json.dumps(body, separators=(",", ":"), allow_nan=False, default=str).encode() + b"\n"
+    return (
+        json.dumps(body, separators=(",", ":"), allow_nan=False, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
+    )
 
 
 def decode(line: bytes) -> Message | None:

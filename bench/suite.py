@@ -17,6 +17,7 @@ from bench.jobs import (
     copy,
     decode,
     eager,
+    fault,
     gemm,
     gemv,
     kernel,
@@ -31,15 +32,23 @@ from bench.jobs import (
     train,
     triad,
 )
-from bench.kinds import bandwidth
+from bench.kinds import bandwidth, matmul
+from bench.kinds.faults import FAULTS
 from bench.kinds.ranks import OPERATIONS, World
 from bench.kinds.transformer import CPU_SHAPE, GPU_SHAPE, QWEN3_06B, QWEN3_8B, SMOKE_SHAPE
 from bench.machine.environment import Device
 from bench.protocol import PROMISED_S
 
-WALL_CAP_S = {"quick": 300.0, "standard": PROMISED_S["standard"], "study": PROMISED_S["study"], "collectives": 300.0, "smoke": 60.0}
+WALL_CAP_S = {
+    "quick": 300.0,
+    "standard": PROMISED_S["standard"],
+    "study": PROMISED_S["study"],
+    "collectives": 300.0,
+    "prove": 600.0,
+    "smoke": 60.0,
+}
 """A run ends after this long whatever happens: no unbounded job is left behind on a rented box."""
-SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "collectives": 0.0, "smoke": 0.0}
+SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "collectives": 0.0, "prove": 20.0, "smoke": 0.0}
 """Seconds of steady work on a GPU before the first sample."""
 ROUNDS = 3
 """Rounds of the points that decide the ceilings in the standard suite, with other points in between to show a drift."""
@@ -48,6 +57,8 @@ QUICK_CAP_S = 0.4
 """Time limit of a model's products beside the quick suite, so that the suite keeps its own."""
 QUICK_CPU_BYTES = 64 * 2**20
 """Most bytes of such a product's weights on a CPU: filling larger ones with random numbers takes longer than timing them."""
+HOST_BOUND_TOKENS = 64
+"""Tokens of a training step so small that a GPU waits for its host, which it times."""
 TRAINING_ROOM_BYTES = 8 * 2**30
 """The GPU training point (0.22 B parameters, logits of 152 k entries) needs about 6 GiB."""
 SERVING_ROOM_BYTES = 22 * 2**30
@@ -78,6 +89,8 @@ def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # froze
         if wish.world is not None:
             return [together_across(device, op, wish.world.ranks, wish.world.nodes) for op in OPERATIONS]
         return [together(device, op, wish.ranks) for op in OPERATIONS if wish.ranks > 1]
+    if suite == "prove":
+        return _prove(device)
     if suite == "smoke":
         return [
             gemm(device, "fp32", 128, 128, 128, cap_s=0.3),
@@ -88,7 +101,7 @@ def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # froze
     if suite == "standard":
         found = _standard(device, found, wish)
     small = [(m, n, k) for m, n, k in wish.shapes if not device.is_cpu or 2 * n * k <= QUICK_CPU_BYTES]
-    asked = [gemm(device, "bf16", *shape, cap_s=QUICK_CAP_S) for shape in small]
+    asked = [gemm(device, half(device), *shape, cap_s=QUICK_CAP_S) for shape in small]
     there = {job.point.id for job in found}
     return found + [job for job in asked if job.point.id not in there]
 
@@ -118,31 +131,40 @@ def _quick_cpu(device: Device) -> list[Job]:
     ]
 
 
+def half(device: Device) -> str:
+    """The 16-bit dtype that the device has units for: below compute capability 8.0 (T4, V100) that is fp16."""
+    return "fp16" if device.capability is not None and device.capability < matmul.CUDA_NEEDS["bf16"] else "bf16"
+
+
 def _quick_gpu(device: Device) -> list[Job]:
-    """Large products for the ceilings, model-shaped and thin ones for the knee, then one training step."""
+    """Large products for the ceilings, model-shaped and thin ones for the knee, then training steps that device and host decide."""
+    main = half(device)
     found = [
-        gemm(device, "bf16", 8192, 8192, 8192),
-        gemv(device, "bf16", 28672, 8192),
+        gemm(device, main, 8192, 8192, 8192),
+        gemv(device, main, 28672, 8192),
         copy(device, bandwidth.working_set_bytes(device)),
-        gemm(device, "fp16", 8192, 8192, 8192),
+        *([gemm(device, "fp16", 8192, 8192, 8192)] if main != "fp16" else []),
+        train(device, CPU_SHAPE, main, 1, HOST_BOUND_TOKENS),
         eager(device),
         kernel(device),
         gemm(device, "fp8", 8192, 8192, 8192),
-        gemm(device, "bf16", 4096, 4096, 4096),
-        gemm(device, "bf16", 512, 8192, 8192),
-        gemm(device, "bf16", 128, 8192, 8192),
-        gemm(device, "bf16", 16, 28672, 8192),
-        gemm(device, "bf16", 1024, 151936, 1024),
-        gemm(device, "bf16", 1024, 3072, 1024),
+        gemm(device, "fp8", 8192, 8192, 8192, fast=True),
+        gemm(device, main, 4096, 4096, 4096),
+        gemm(device, main, 512, 8192, 8192),
+        gemm(device, main, 128, 8192, 8192),
+        gemm(device, main, 16, 28672, 8192),
+        gemm(device, main, 1024, 151936, 1024),
+        gemm(device, main, 1024, 3072, 1024),
+        gemm(device, main, 256, 256, 256),
         gemm(device, "tf32", 8192, 8192, 8192),
         gemm(device, "fp32", 4096, 4096, 4096),
         gemm(device, "int8", 8192, 8192, 8192),
         gemm(device, "fp4", 8192, 8192, 8192),
-        gemm(device, "bf16", 2048, 2048, 2048),
-        gemm(device, "bf16", 1024, 1024, 1024),
+        gemm(device, main, 2048, 2048, 2048),
+        gemm(device, main, 1024, 1024, 1024),
     ]
     if device.memory_bytes >= TRAINING_ROOM_BYTES:
-        found.insert(3, train(device, GPU_SHAPE, "bf16"))
+        found.insert(3, train(device, GPU_SHAPE, main))
     return found
 
 
@@ -153,7 +175,7 @@ def _standard(device: Device, quick: Sequence[Job], wish: Wish) -> list[Job]:
     models = [job for job in quick if job.point.kind == "train"]
     whole = bandwidth.working_set_bytes(device)
     more = [triad(device, whole), read(device, whole), *(_more_cpu(device) if device.is_cpu else _more_gpu(device))]
-    shapes = [gemm(device, "bf16", *shape, cap_s=ROUND_CAP_S) for shape in wish.shapes]
+    shapes = [gemm(device, half(device), *shape, cap_s=ROUND_CAP_S) for shape in wish.shapes]
     rounds = [list(decisive) for _ in range(ROUNDS)]
     for number, jobs_of_round in enumerate(rounds[1:], 1):
         random.Random(number).shuffle(jobs_of_round)  # noqa: S311  # an order that is the same every time
@@ -181,35 +203,48 @@ def _more_cpu(device: Device) -> list[Job]:
 
 
 def _more_gpu(device: Device) -> list[Job]:
+    main = half(device)
     found = [
-        attend(device, "bf16", 4, 2048),
-        attend_cache(device, "bf16", 32, 4096),
+        attend(device, main, 4, 2048),
+        attend_cache(device, main, 32, 4096),
         move(device, "h2d"),
         move(device, "d2h"),
-        prefill(device, QWEN3_06B, "bf16", 1, 2048),
-        decode(device, QWEN3_06B, "bf16", 1, 512),
-        decode(device, QWEN3_06B, "bf16", 32, 4096),
-        attend(device, "bf16", 1, 8192),
-        perceptron(device, "bf16", 4096, 8, 4096),
-        convolutional(device, "bf16", 64, 64, 256),
-        gemm(device, "bf16", 16384, 8192, 8192),
-        gemm(device, "bf16", 4096, 14336, 4096),
+        prefill(device, QWEN3_06B, main, 1, 2048),
+        decode(device, QWEN3_06B, main, 1, 512),
+        decode(device, QWEN3_06B, main, 32, 4096),
+        attend(device, main, 1, 8192),
+        perceptron(device, main, 4096, 8, 4096),
+        convolutional(device, main, 64, 64, 256),
+        gemm(device, main, 16384, 8192, 8192),
+        gemm(device, main, 4096, 14336, 4096),
     ]
     if device.memory_bytes >= TRAINING_ROOM_BYTES:
-        found += [slack(device), lora(device, GPU_SHAPE), compiled(device, GPU_SHAPE, "bf16")]
+        found += [slack(device), *([lora(device, GPU_SHAPE)] if main == "bf16" else []), compiled(device, GPU_SHAPE, main)]
     if device.memory_bytes >= SERVING_ROOM_BYTES:
         found += [
-            decode(device, QWEN3_8B, "bf16", 1, 512),
-            prefill(device, QWEN3_8B, "bf16", 1, 2048),
-            decode(device, QWEN3_8B, "bf16", 8, 2048),
-            train(device, QWEN3_06B, "bf16"),
-            train(device, QWEN3_06B, "bf16", 4, 1024),
+            decode(device, QWEN3_8B, main, 1, 512),
+            prefill(device, QWEN3_8B, main, 1, 2048),
+            decode(device, QWEN3_8B, main, 8, 2048),
+            train(device, QWEN3_06B, main),
+            train(device, QWEN3_06B, main, 4, 1024),
         ]
     return found
 
 
+def _prove(device: Device) -> list[Job]:
+    """Every kind of point once, the ways of flushing a cache side by side, and each fault."""
+    whole = bandwidth.working_set_bytes(device)
+    steps = [
+        job for job in (_more_cpu if device.is_cpu else _more_gpu)(device) if job.point.kind in {"prefill", "decode", "transfer"}
+    ]
+    quick = _quick_cpu(device) if device.is_cpu else _quick_gpu(device)
+    ways = [] if device.is_cpu else [gemv(device, half(device), 28672, 8192, flush=way) for way in bandwidth.OTHER_FLUSHES]
+    faulty = [fault(device, name) for name in FAULTS]
+    return [context(device), *quick, triad(device, whole), read(device, whole), *ways, *steps, *faulty]
+
+
 def _study_step(device: Device, step: study.Step) -> Job:
     """One point of the study."""
-    job = train(device, step.shape, "bf16", step.batch, step.sequence, cap_s=study.CAP_S)
+    job = train(device, step.shape, half(device), step.batch, step.sequence, cap_s=study.CAP_S)
     label = f"Qwen3 step w{step.shape.width} {step.shape.parameters / 1e6:,.0f} M, {step.batch}×{step.sequence}"
     return replace(job, point=replace(job.point, label=label), needs_bytes=step.needs_bytes)

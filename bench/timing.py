@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 NOISY, UNSTABLE = 0.10, 0.25
 """Interquartile range over median from which torch.utils.benchmark warns, and warns strongly."""
@@ -42,12 +42,24 @@ class Stopped(Exception):  # noqa: N818  # an order, not an error
 class Timer(Protocol):
     """Measures the seconds of a call on one kind of device."""
 
+    flushing: str
+    """How a cache is emptied between two calls: 'read', 'write', or 'none'."""
+
     def settle(self, call: Callable[[], Any]) -> float:
         """Warm up; returns the rough seconds of one call."""
         ...
 
     def batch(self, call: Callable[[], Any], rough_s: float) -> list[float]:
         """Take one or more samples, in seconds of one call."""
+        ...
+
+
+@runtime_checkable
+class KeepsBusy(Protocol):
+    """A timer of a device that works on while its host does something else."""
+
+    def keep_busy(self, call: Callable[[], Any], rough_s: float) -> None:
+        """Queue some calls and return while they run."""
         ...
 
 
@@ -208,6 +220,7 @@ def _machine_s() -> tuple[float, float] | None:
 class CpuTimer:
     """Wall clock around the call; very short calls are repeated within a sample."""
 
+    flushing = "none"
     warm_s = 0.05
     sample_s = 0.002
     """A sample is at least this long: the clock and the loop cost well under 1 %."""

@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from bench.channel import Channel
 from bench.options import options as parse
 from bench.protocol import (
     METHOD,
+    OUT_OF_MEMORY,
     SCHEMA,
     SUITES,
     Bye,
@@ -28,6 +30,7 @@ from bench.protocol import (
     Point,
     Skip,
     Start,
+    breaks_device,
     fingerprint,
     without_value,
 )
@@ -40,19 +43,8 @@ if TYPE_CHECKING:
     from bench.rounds import Rounds
     from bench.suite import Wish
 
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
-BROKEN_DEVICE = (
-    "CUDA error",
-    "HIP error",
-    "illegal memory access",
-    "unspecified launch failure",
-    "device-side assert",
-    "ECC error",
-    "CUBLAS_STATUS_EXECUTION_FAILED",
-    "CUBLAS_STATUS_INTERNAL_ERROR",
-    "CUDNN_STATUS_EXECUTION_FAILED",
-)
-"""Messages after which a CUDA context answers only with errors, so that the process has to end."""
+IDLE_S = 1.0
+"""Time without work of its own after which a busy GPU works for others: the period over which a driver reports utilisation."""
 KEPT_BYTES = 256 * 2**20
 """Most memory that may stay allocated after a point that failed; with more the next points would lack it."""
 
@@ -65,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.dup2(2, 1)
     channel = Channel(descriptor, options.journal)
     run = Run(channel, options.wall_cap_s or float("inf"), options.die_with_ui, options.elapsed_s)
+    run.end_by_kernel()
     signal.signal(signal.SIGTERM, run.on_signal)
     signal.signal(signal.SIGINT, run.on_signal)
     if hasattr(signal, "SIGHUP"):
@@ -96,6 +89,7 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         return Error(name="NoSuite", message=f"there is no suite '{suite_name}': use {' or '.join(SUITES)}")
     if options.wall_cap_s is None:
         run.wall_cap_s = suite.WALL_CAP_S[suite_name]
+        run.end_by_kernel()
     try:
         device = environment.find_device(options.device)
     except environment.NoDeviceError as missing:
@@ -114,7 +108,10 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
     points = {job.point.id: replace(job.point, grace_s=job.point.grace_s + soak_s) for job in jobs}
     run.channel.send(Plan(suite=suite_name, points=tuple(points.values())))
     same = options.skip_if in {None, fingerprint(hello.machine, hello.software)}
-    bench = _bench(run, device, resident_bytes, in_use)
+    try:
+        bench = _bench(run, device, resident_bytes, in_use)
+    except RuntimeError as refused:
+        return Error(name="NoDevice", message=f"{device.name} cannot be used: {(str(refused).splitlines() or [''])[0]}")
     bench.best_flop_per_s |= earlier.best_rates(before)
     rounds = Rounds((job.point.id for job in jobs), before)
     too_large_bytes = earlier.smallest_bytes(planned, options.too_large)
@@ -166,14 +163,25 @@ def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[
     from bench.machine import environment, nvml
     from bench.points import Bench, timer_for
 
+    if not device.is_cpu:
+        from bench.machine import cuda
+
+        cuda.refuse_foreign_kernels(device.torch_name)
+        cuda.never_spill(device.torch_name)
     bench = Bench(device, timer_for(device), run.stopping, lambda _fraction, _note: None, resident_bytes=resident_bytes)
     uuid = environment.uuid_of(device)
     if uuid is not None:
         bench.meter, bench.used_before_bytes = nvml.Meter.open(uuid), in_use.get(uuid)
-        busy = bench.meter.busy_percent() if bench.meter is not None else None
-        if busy is not None and busy > nvml.BUSY_PERCENT:
-            bench.crowded = f"another program kept the GPU busy {busy} % of the second before the run"
+        bench.crowded = _crowded(bench)
     return bench
+
+
+def _crowded(bench: Bench) -> str:
+    """Why figures of this moment are shared; empty where no other program works on the GPU."""
+    from bench.machine import nvml
+
+    busy = bench.meter.busy_percent() if bench.meter is not None else None
+    return f"another program keeps the GPU busy {busy} % of the time" if busy is not None and busy > nvml.BUSY_PERCENT else ""
 
 
 def _measure_points(
@@ -203,12 +211,19 @@ def _measure_points(
         if not soaked:
             soaked = True
             later_s -= soak_s
-            _soak(run, bench.device, point, soak_s, later_s + point.expected_s)
+            try:
+                _soak(run, bench.device, point, soak_s, later_s + point.expected_s)
+            except RuntimeError as refused:
+                text = (str(refused).splitlines() or [""])[0]
+                return Error(name="NoDevice", message=f"{bench.device.name} cannot be used: {text}", point=point.id)
 
         def report(fraction: float, note: str, point: Point = point, later_s: float = later_s) -> None:
             run.progress(point, fraction, later_s + point.expected_s * (1 - fraction), note)
 
         bench.progress = report
+        if bench.crowded:
+            time.sleep(IDLE_S)
+            bench.crowded = _crowded(bench)
         status = _measure_point(run, job, bench, rounds)
         if isinstance(status, Error):
             return status
@@ -257,7 +272,7 @@ def _measure_point(run: Run, job: Job, bench: Bench, rounds: Rounds) -> Error | 
         memory = isinstance(failure, MemoryError) or any(mark in str(failure).lower() for mark in OUT_OF_MEMORY)
         status = "oom" if memory else "error"
         run.channel.send(rounds.add(without_value(point, status, text)))
-        if not memory and any(mark in str(failure) for mark in BROKEN_DEVICE):
+        if not memory and breaks_device(str(failure)):
             return Error(name=type(failure).__name__, message=text, retryable=True, point=point.id)
     return _release(bench, point, failed=status in {"oom", "error", "unsupported"}, held_bytes=held_bytes) or status
 

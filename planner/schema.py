@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import types
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from planner.errors import Problem, UserError, nearest_names
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from planner.errors import Problem, UserError, nearest_names, shown
 
 S = TypeVar("S", bound=msgspec.Struct)
+MOST_FAULTS = 50
+"""Told of one document; with so many it is another kind of document."""
+MOST_NAME = 100
+"""Characters of an unknown key that are told."""
 
 _WORDS: dict[type, str] = {
     bool: "true or false",
@@ -30,18 +32,18 @@ def read_struct(kind: type[S], given: Mapping[str, Any], where: str) -> S:
     """`given` as a `kind`; raises `UserError` with one problem per fault."""
     try:
         return msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, ValueError, RecursionError) as error:
         raise UserError(faults(kind, given, where) or Problem(where, "", str(error))) from None
 
 
 def faults(kind: type[msgspec.Struct], given: object, where: str, key: str = "") -> list[Problem]:
-    """Everything that keeps `given` from being a `kind`: unknown, missing and unusable keys, nested ones too.
+    """What keeps `given` from being a `kind`, up to `MOST_FAULTS`: unknown, missing and unusable keys, nested ones too.
 
     `key` stands before the dotted names.
     """
     if not isinstance(given, Mapping):
-        return [Problem(where, key, f"{_shown(given)} is not a table.")]
-    return list(_faults_of_table(kind, given, where, key))
+        return [Problem(where, key, f"{shown(given)} is not a table.")]
+    return list(itertools.islice(_faults_of_table(kind, given, where, key), MOST_FAULTS))
 
 
 def _faults_of_table(kind: type[msgspec.Struct], given: Mapping[str, Any], where: str, key: str) -> Iterator[Problem]:
@@ -61,85 +63,70 @@ def _faults_of_table(kind: type[msgspec.Struct], given: Mapping[str, Any], where
 def _faults_of_value(kind: Any, value: object, where: str, key: str) -> Iterator[Problem]:
     try:
         msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        for part in _alternatives(kind):
-            if isinstance(part, type) and issubclass(part, msgspec.Struct) and isinstance(value, Mapping):
-                yield from _faults_of_table(part, value, where, key)
-                return
-            if get_origin(part) in {tuple, list} and isinstance(value, list):
-                for index, item in enumerate(value):
-                    yield from _faults_of_value(get_args(part)[0], item, where, f"{key}[{index}]")
-                return
-            if get_origin(part) is dict and isinstance(value, Mapping):
-                for name, item in value.items():
-                    yield from _faults_of_value(get_args(part)[1], item, where, _join(key, str(name)))
-                return
-        choices = _choices(kind)
-        near = nearest_names(value, choices) if isinstance(value, str) else ()
-        bound = str(error) if any(sign in str(error) for sign in (">", "<")) else ""
-        wanted = f"{_accepted(kind)}{_bound_text(bound)}"
-        yield Problem(where, key, f"{_shown(value)} is not accepted; it has to be {wanted}.", near)
+    except (msgspec.ValidationError, ValueError, RecursionError) as error:
+        inner = list(itertools.islice(_faults_within(kind, value, where, key), MOST_FAULTS))
+        if inner:
+            yield from inner
+        elif isinstance(error.__cause__, ValueError):  # a rule of the struct over several of its keys
+            yield Problem(where, key, f"{error.__cause__}.")
+        else:
+            near = nearest_names(value, _choices(kind)) if isinstance(value, str) else ()
+            yield Problem(where, key, f"{shown(value)} is not accepted; it has to be {_accepted(kind)}.", near)
 
 
-def _alternatives(kind: Any) -> tuple[Any, ...]:
-    """The members of a union, without None and without annotations."""
+def _faults_within(kind: Any, value: object, where: str, key: str) -> Iterator[Problem]:
+    """Faults of the parts of `value`, where it is a table or a list as `kind` asks for."""
+    for part, _ in alternatives(kind):
+        origin, of = get_origin(part), get_args(part)
+        if isinstance(part, type) and issubclass(part, msgspec.Struct) and isinstance(value, Mapping):
+            yield from _faults_of_table(part, value, where, key)
+        elif origin in {tuple, list} and isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from _faults_of_value(of[0], item, where, f"{key}[{index}]")
+        elif origin is dict and isinstance(value, Mapping):
+            for name, item in value.items():
+                yield from _faults_of_value(of[1], item, where, _join(key, str(name)))
+
+
+def alternatives(kind: Any, bounds: msgspec.Meta | None = None) -> tuple[tuple[Any, msgspec.Meta | None], ...]:
+    """The members of a union without None, each with its bounds."""
     if get_origin(kind) is Annotated:
-        return _alternatives(get_args(kind)[0])
+        return alternatives(get_args(kind)[0], get_args(kind)[1])
     if get_origin(kind) in {Union, types.UnionType}:
-        return tuple(part for member in get_args(kind) if member is not type(None) for part in _alternatives(member))
-    return (kind,)
+        return tuple(part for member in get_args(kind) if member is not type(None) for part in alternatives(member))
+    return ((kind, bounds),)
 
 
 def _choices(kind: Any) -> tuple[str, ...]:
-    return tuple(str(choice) for part in _alternatives(kind) if get_origin(part) is Literal for choice in get_args(part))
+    parts = (part for part, _ in alternatives(kind))
+    return tuple(str(choice) for part in parts if get_origin(part) is Literal for choice in get_args(part))
 
 
 def _accepted(kind: Any) -> str:
     words: list[str] = []
-    for part in _alternatives(kind):
+    for part, bounds in alternatives(kind):
         if get_origin(part) is Literal:
             words += [repr(choice) for choice in get_args(part)]
         elif get_origin(part) in {list, tuple}:
-            words.append(f"a list, each item {_accepted(get_args(part)[0])}")
+            words.append(f"a list, each item {_accepted(get_args(part)[0])}{_range(bounds)}")
         elif get_origin(part) is dict or (isinstance(part, type) and issubclass(part, msgspec.Struct)):
             words.append("a table")
         else:
-            words.append(_WORDS.get(part, str(part)))
+            words.append(_WORDS.get(part, str(part)) + _range(bounds))
     return " or ".join(([", ".join(words[:-1])] if len(words) > 1 else []) + words[-1:])
 
 
-def _bound_text(message: str) -> str:
-    """The bound of a message like 'Expected `float` > 0.0', in the same signs."""
-    words = message.split()
-    for index, word in enumerate(words[:-1]):
-        if word in {">", ">=", "<", "<="}:
-            return f" {word} {words[index + 1]}"
-    return ""
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+def _range(bounds: msgspec.Meta | None) -> str:
+    """The range of a number or the length of a text or list, in words."""
+    if bounds is None:
+        return ""
+    if bounds.max_length is not None:
+        return f" (at most {bounds.max_length:,})"
+    ends = (("from", bounds.ge), ("above", bounds.gt), ("to", bounds.le), ("below", bounds.lt))
+    said = [f"{word} {end:,}" if isinstance(end, int) else f"{word} {end:g}" for word, end in ends if end is not None]
+    return f" {' '.join(said)}{' on' if bounds.ge is not None and len(said) == 1 else ''}"
 
 
 def _join(key: str, name: str) -> str:
+    name = name if len(name) <= MOST_NAME else f"{name[:MOST_NAME]}…"
     return f"{key}.{name}" if key else name
-
-
-def toml_files(folder: Path) -> list[Path]:
-    """The TOML files of a folder and the folders in it, by file name."""
-    return sorted((path for path in folder.rglob("*.toml") if path.is_file()), key=lambda path: path.name)
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; raises `UserError` naming the file, and the line when the syntax is wrong."""
-    import tomli
-
-    try:
-        return tomli.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(Problem(str(path), "", f"cannot be read: {error.strerror}.")) from None
-    except UnicodeDecodeError:
-        raise UserError(Problem(str(path), "", "is not text in UTF-8.")) from None
-    except tomli.TOMLDecodeError as error:
-        raise UserError(Problem(str(path), "", f"is not valid TOML: {error}.")) from None

@@ -149,4 +149,5 @@ def _this_machine(session: Session) -> str:
     machine = session.machine
     names = sorted({local.name for local in machine.gpus})
     count = f"{len(machine.gpus)} × " if len(machine.gpus) > 1 else ""
-    return f"{count}{', '.join(names)} here" if names else "no GPU here"
+    none = "the driver does not answer" if machine.nvml_state == "not answering" else "no GPU here"
+    return f"{count}{', '.join(names)} here" if names else none

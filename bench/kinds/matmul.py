@@ -6,8 +6,9 @@ output is written in place. 2·m·n·k operations a call.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 
 from bench.machine.environment import Device
 from bench.points import Bench, UnsupportedError, rate_result
-from bench.protocol import Point, Result
+from bench.protocol import Point, Result, breaks_device
 
 FLOAT_TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 CUDA_NEEDS = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (7, 0), "fp8": (8, 9), "int8": (7, 5), "fp4": (10, 0)}
@@ -26,26 +27,30 @@ CPU_NEVER = ("tf32", "fp8", "fp4")
 """No such unit on a CPU: torch emulates fp8 for correctness only."""
 FP4_BLOCK = 16
 """Elements of a row that share an 8-bit scale (NVFP4)."""
+ROTATED_CACHES = 4
+"""Operands of calls on a GPU rotate over this many times the L2 cache, so that short ones can be replayed back to back."""
 TRIED = 128
 """Edge of the product that shows whether torch has a dtype here."""
 
 
-def measure_gemm(bench: Bench, point: Point, dtype: str, m: int, n: int, k: int) -> Result:
-    """FLOP/s (for int8: operations/s) of one product. Raises `UnsupportedError`, `TooSlowError`."""
+def measure_gemm(bench: Bench, point: Point, dtype: str, m: int, n: int, k: int, *, fast: bool = False) -> Result:
+    """FLOP/s (for int8: operations/s) of one product; `fast`: fp8 that accumulates below fp32, as inference does. Raises `UnsupportedError`, `TooSlowError`."""
     refuse_unsupported(bench.device, dtype)
     flop = 2.0 * m * n * k
     bench.refuse_if_slow(flop, dtype, point.cap_s)
+    moved = float(input_bytes(dtype) * (m * k + k * n) + output_bytes(dtype) * m * n)
     with matrix_precision(dtype):
-        timed = bench.time(product(bench.device.torch_name, dtype, m, n, k), point.cap_s)
+        call = rotating(lambda: product(bench.device.torch_name, dtype, m, n, k, fast=fast), moved, bench.device)
+        timed = bench.time(call, point.cap_s)
     result = rate_result(
         point,
         timed,
         flop,
         "FLOP/s",
         dtype,
-        {"m": m, "n": n, "k": k, "cache": getattr(bench.timer, "cache", "warm")},
+        {"m": m, "n": n, "k": k, "cache": getattr(bench.timer, "cache", "warm"), **({"accumulation": "fast"} if fast else {})},
         flop=flop,
-        bytes=float(input_bytes(dtype) * (m * k + k * n) + output_bytes(dtype) * m * n),
+        bytes=moved,
     )
     bench.best_flop_per_s[dtype] = max(bench.best_flop_per_s.get(dtype, 0.0), flop / timed.median_s)
     return result
@@ -66,12 +71,37 @@ def refuse_unsupported(device: Device, dtype: str) -> None:
         with matrix_precision(dtype):
             product(device.torch_name, dtype, TRIED, TRIED, TRIED)()
     except (RuntimeError, NotImplementedError, AttributeError, TypeError) as refused:
-        if "CUDA error" in str(refused):
+        if breaks_device(str(refused)):
             raise
         raise UnsupportedError(f"torch refuses {dtype} here: {str(refused).splitlines()[0]}") from refused
 
 
-def product(device: str, dtype: str, m: int, n: int, k: int) -> Callable[[], Any]:
+class Rotating:
+    """A call that goes from one set of operands to the next."""
+
+    def __init__(self, calls: Sequence[Callable[[], Any]]) -> None:
+        self.sets = len(calls)
+        """Calls until operands come again."""
+        self._calls, self._turn = calls, itertools.cycle(calls)
+
+    def __call__(self) -> Any:
+        """The next of the calls."""
+        return next(self._turn)()
+
+    def refresh(self) -> None:
+        """Called between two samples on a GPU, outside the timed region."""
+        refresh = getattr(self._calls[0], "refresh", None)
+        if refresh is not None:
+            refresh()
+
+
+def rotating(make: Callable[[], Callable[[], Any]], set_bytes: float, device: Device) -> Rotating:
+    """The calls that `make` gives, each with `set_bytes` of operands of its own: on a GPU as many as its L2 cache cannot hold."""
+    sets = 1 if device.is_cpu else max(1, math.ceil(ROTATED_CACHES * device.cache_bytes / max(set_bytes, 1.0)))
+    return Rotating([make() for _ in range(sets)])
+
+
+def product(device: str, dtype: str, m: int, n: int, k: int, *, fast: bool = False) -> Callable[[], Any]:
     """A callable that multiplies (m, k) by (k, n)."""
     if dtype == "int8":
         left = torch.randint(-128, 128, (m, k), dtype=torch.int8, device=device)
@@ -81,7 +111,9 @@ def product(device: str, dtype: str, m: int, n: int, k: int) -> Callable[[], Any
         left = torch.randn(m, k, device=device).to(torch.float8_e4m3fn)
         right = torch.randn(n, k, device=device).to(torch.float8_e4m3fn).t()
         one = torch.ones((), device=device)
-        return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)  # noqa: SLF001  # public only since 2.10
+        return lambda: torch._scaled_mm(  # noqa: SLF001  # public only since 2.10
+            left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast
+        )
     if dtype == "fp4":
         return _fp4_product(device, m, n, k)
     kind = FLOAT_TYPES[dtype]

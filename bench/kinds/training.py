@@ -114,7 +114,8 @@ def training_step(
     `dtype` 'bf16' or 'fp16' runs matrices in it under autocast (weights and optimizer stay fp32); 'fp32' runs all in fp32.
     `prepare` makes of the model what is trained: with adapters, or compiled.
     """
-    model = prepare(Qwen3(shape).to(device))
+    with torch.device(device):  # made where it is used: on a host, large weights take half a minute and their size in memory
+        model = prepare(Qwen3(shape))
     optimizer = _adamw(model)
     tokens = torch.randint(shape.vocabulary, (batch, sequence), device=device)
     targets = torch.randint(shape.vocabulary, (batch, sequence), device=device)

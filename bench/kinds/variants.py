@@ -12,7 +12,7 @@ from bench.kinds.matmul import refuse_unsupported
 from bench.kinds.training import finished, peak_memory_bytes, step_parameters, training_step
 from bench.kinds.transformer import Qwen3Shape
 from bench.points import Bench, UnsupportedError, rate_result
-from bench.protocol import Point, Result
+from bench.protocol import Point, Result, breaks_device
 from bench.timing import CpuTimer, Stopped
 
 STEADY = 0.05
@@ -50,7 +50,7 @@ def _compiled(bench: Bench, step: Any) -> float:
             step()
         except RuntimeError as refused:
             lines = [line for line in str(refused).splitlines() if line.strip()]
-            if "out of memory" in str(refused).lower() or "CUDA error" in str(refused):
+            if "out of memory" in str(refused).lower() or breaks_device(str(refused)):
                 raise
             raise UnsupportedError(f"torch.compile fails here: {lines[0] if lines else type(refused).__name__}") from refused
         taken.append(time.perf_counter() - begin)

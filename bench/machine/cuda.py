@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import platform
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +11,22 @@ from typing import Any
 import torch
 
 FLUSH_BYTES = 256 * 2**20
-"""Bytes written between two samples to empty the L2 cache; twice its size where that is more."""
+"""Bytes read between two samples to replace what the L2 cache holds; twice its size where that is more. Reading, since lines that
+were written have to be stored first, at the cost of the call that follows (11-22 % of a vector product's bandwidth)."""
+LEAST_FLUSH_BYTES = 16 * 2**20
+"""A GPU without room for this much has none for any point."""
+BUSY_S = 0.02
+"""Work queued while telemetry is read, so that clocks and power are those of a working device."""
 SHORT_S = 50e-6
 """Kernels shorter than this are replayed from a graph: events resolve about half a microsecond."""
 SPAN_S = 400e-6
 """Time between a pair of events when calls are replayed together."""
+WARM_S = 0.05
+"""Time of calls before the first sample."""
 QUEUED = 10
 """Samples queued before one synchronisation."""
+WSL_SHARE = 0.9
+"""Part of a GPU's memory that torch may take under WSL."""
 BATCH_S = 0.2
 """Longest time of a queued batch, so that a request to stop is seen."""
 
@@ -25,11 +35,15 @@ class CudaTimer:
     """CUDA events around single calls, the L2 cache flushed in between."""
 
     def __init__(self, device: str) -> None:
+        """Take the memory that flushes the cache. Raises torch's error where not even a little is free."""
         l2_bytes = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or 0)
         self._device = device
-        self._flush = torch.empty(max(FLUSH_BYTES, 2 * l2_bytes), dtype=torch.int8, device=device)
+        self._flush = _room(max(FLUSH_BYTES, 2 * l2_bytes), device)
         self._graph: Any = None
         self._repeats = 1
+        self._cold = True
+        self.flushing = "read"
+        """How the cache is emptied: 'read', 'write', or 'none'."""
 
     def settle(self, call: Callable[[], Any]) -> float:
         """Warm up with at least three calls and 50 ms after the first; returns the seconds of one call on the device."""
@@ -38,11 +52,13 @@ class CudaTimer:
         torch.cuda.synchronize(self._device)
         begin = time.perf_counter()
         taken: list[float] = []
-        while len(taken) < 3 or time.perf_counter() - begin < 0.05:
+        while len(taken) < 3 or time.perf_counter() - begin < WARM_S:
             taken += self._timed(call, 1)
         rough_s = min(taken)
         if rough_s < SHORT_S:
-            self._capture(call, math.ceil(SPAN_S / max(rough_s, 1e-6)))
+            sets = int(getattr(call, "sets", 1))
+            self._cold = sets > 1
+            self._capture(call, sets * math.ceil(SPAN_S / max(rough_s, 1e-6) / sets))
         return rough_s
 
     def batch(self, call: Callable[[], Any], rough_s: float) -> list[float]:
@@ -53,8 +69,14 @@ class CudaTimer:
 
     @property
     def cache(self) -> str:
-        """'warm' when the last call was replayed back to back from a graph, 'cold' when the cache was flushed."""
-        return "cold" if self._graph is None else "warm"
+        """'warm' when the last call was replayed from a graph on the same operands; 'cold' when they rotated, or the cache was flushed."""
+        return "cold" if self._graph is None or self._cold else "warm"
+
+    def keep_busy(self, call: Callable[[], Any], rough_s: float) -> None:
+        """Queue about `BUSY_S` of calls and return while they run."""
+        work, seconds = (call, rough_s) if self._graph is None else (self._graph.replay, rough_s * self._repeats)
+        for _ in range(max(1, min(2 * QUEUED, math.ceil(BUSY_S / max(seconds, 1e-6))))):
+            work()
 
     def _timed(self, call: Callable[[], Any], count: int) -> list[float]:
         pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
@@ -62,7 +84,10 @@ class CudaTimer:
         for start, end in pairs:
             if refresh is not None:
                 refresh()
-            self._flush.zero_()
+            if self.flushing == "read":
+                self._flush.sum()
+            elif self.flushing == "write":
+                self._flush.zero_()
             start.record()
             call()
             end.record()
@@ -88,6 +113,17 @@ class CudaTimer:
         self._graph, self._repeats = graph, repeats
 
 
+def _room(wanted_bytes: int, device: str) -> Any:
+    """A tensor of `wanted_bytes`, or as large a part as there is memory for. Raises torch's error below `LEAST_FLUSH_BYTES`."""
+    while True:
+        try:
+            return torch.zeros(wanted_bytes // 4, dtype=torch.float32, device=device)
+        except torch.OutOfMemoryError:
+            if wanted_bytes < 2 * LEAST_FLUSH_BYTES:
+                raise
+            wanted_bytes //= 2
+
+
 def soak(device: str, seconds: float, stopping: Callable[[], bool], progress: Callable[[float], None]) -> None:
     """Multiply matrices until clocks and temperature are those of steady work; a cold device gives a higher score."""
     left = torch.randn(4096, 4096, device=device, dtype=torch.float16)
@@ -99,6 +135,25 @@ def soak(device: str, seconds: float, stopping: Callable[[], bool], progress: Ca
             torch.mm(left, right, out=out)
         torch.cuda.synchronize(device)
         progress(elapsed / seconds)
+
+
+def refuse_foreign_kernels(device: str) -> None:
+    """Raise `RuntimeError` where this torch has no kernels for the GPU: every operator would fail with "no kernel image"."""
+    major, minor = torch.cuda.get_device_capability(device)
+    built = [name.partition("_") for name in torch.cuda.get_arch_list()]
+    exact = {int(number.rstrip("af")) for kind, _, number in built if kind == "sm" and number.rstrip("af").isdigit()}
+    portable = {int(number.rstrip("af")) for kind, _, number in built if kind == "compute" and number.rstrip("af").isdigit()}
+    here = 10 * major + minor
+    same_generation = any(one // 10 == major and one <= here for one in exact)
+    if built and exact | portable and not same_generation and not any(one <= here for one in portable):
+        offered = ", ".join(torch.cuda.get_arch_list())
+        raise RuntimeError(f"torch {torch.__version__} has no kernels for compute capability {major}.{minor}; it has {offered}")
+
+
+def never_spill(device: str) -> None:
+    """Limit torch to the GPU's own memory under WSL, whose driver would go on in host memory without an error, far slower."""
+    if "microsoft" in platform.release().lower():
+        torch.cuda.set_per_process_memory_fraction(WSL_SHARE, device)
 
 
 def release(device: str) -> None:

@@ -21,15 +21,18 @@ THROTTLING = {SW_THERMAL: "heat", HW_THERMAL: "heat (hardware)", POWER_BRAKE: "t
 THROTTLED_SHARE = 0.01
 """Share of the timed region held down by heat or a brake from which a figure is not the device's own. The power cap is: it is part
 of the board."""
-THROTTLE_BITS = 0x8 | 0x20 | 0x40 | 0x80
-"""HwSlowdown, SwThermal, HwThermal, HwPowerBrake of nvmlDeviceGetCurrentClocksEventReasons."""
+SLOWED, REASON_BITS = 0x8, {SW_THERMAL: 0x20, HW_THERMAL: 0x40, POWER_BRAKE: 0x80}
+"""HwSlowdown, SwThermal, HwThermal, HwPowerBrake of nvmlDeviceGetCurrentClocksEventReasons, used where the counter of a cause does
+not answer."""
 LEAST_ENERGY_S = 1.0
 """Shortest region with an energy figure: the counter moves only every few milliseconds."""
 GPM_METRICS = {2: "sm_active", 3: "sm_occupancy", 5: "tensor_active", 10: "dram_active"}
 """Counters of Hopper and later, in percent of the time between two samples."""
 GPM_LEAST_S = 0.11
 BUSY_PERCENT = 5
-"""Percent of a second in which kernels of others run before the run begins, above which the GPU counts as shared."""
+"""Percent of a second in which kernels of others run while this process rests, above which the GPU counts as shared."""
+LOOKS, BETWEEN_LOOKS_S = 3, 0.25
+"""Readings of which the least counts: a desktop draws, and memory is scrubbed, for less than a second at a time."""
 
 
 class _Memory(ctypes.Structure):
@@ -106,7 +109,10 @@ class Meter:
 
     @classmethod
     def open(cls, uuid: str | None) -> Meter | None:
-        """Open the GPU with that UUID (with or without 'GPU-'), or the only one; None where there is no NVML or no such GPU."""
+        """Open the GPU with that UUID (with or without 'GPU-'), or the only one; None where there is no NVML or no such GPU.
+
+        None also where the GPU is cut into MIG slices: its clocks, power and counters are those of all slices together.
+        """
         try:
             library = ctypes.CDLL(LIBRARY)
             if library.nvmlInitWithFlags(0) != 0:
@@ -116,7 +122,7 @@ class Meter:
         wanted = (uuid or "").lower().removeprefix("gpu-")
         handles = list(_handles(library))
         chosen = [handle for handle, name in handles if not wanted or name == wanted]
-        if len(chosen) == 1:
+        if len(chosen) == 1 and not _sliced(library, chosen[0]):
             return cls(library, chosen[0])
         library.nvmlShutdown()
         return None
@@ -145,9 +151,18 @@ class Meter:
         return float(one.used) if self._call("nvmlDeviceGetMemoryInfo", ctypes.byref(one)) else None
 
     def busy_percent(self) -> int | None:
-        """Percent of the last second in which a kernel of any process ran."""
+        """Percent of a second in which a kernel of any process ran: the least of three readings, and no more once one is low."""
+        least: int | None = None
         rates = _Utilization()
-        return int(rates.gpu) if self._call("nvmlDeviceGetUtilizationRates", ctypes.byref(rates)) else None
+        for look in range(LOOKS):
+            if look:
+                time.sleep(BETWEEN_LOOKS_S)
+            if not self._call("nvmlDeviceGetUtilizationRates", ctypes.byref(rates)):
+                break
+            least = int(rates.gpu) if least is None else min(least, int(rates.gpu))
+            if least <= BUSY_PERCENT:
+                break
+        return least
 
     def mark(self, place: int) -> None:
         """Take the first (0) or second (1) sample of the hardware counters."""
@@ -240,7 +255,10 @@ def between(first: Reading, last: Reading) -> tuple[dict[str, Any], str]:
     why = [f"{what} {held[number]:.0%} of the time" for number, what in THROTTLING.items() if held.get(number, 0) > THROTTLED_SHARE]
     bits = int(last.figures.get("reasons", 0))
     told["event_reasons"] = bits
-    if not held and bits & THROTTLE_BITS:
+    uncounted = sum(bit for number, bit in REASON_BITS.items() if number not in held)
+    if uncounted == sum(REASON_BITS.values()):
+        uncounted |= SLOWED
+    if bits & uncounted:
         why.append(f"clocks are held down (event reasons {bits:#x})")
     return told, f"held down by {', '.join(why)}" if why else ""
 
@@ -255,6 +273,15 @@ def _handles(library: Any) -> Iterator[tuple[ctypes.c_void_p, str]]:
         if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)) == 0:
             library.nvmlDeviceGetUUID(handle, name, len(name))
             yield handle, name.value.decode(errors="replace").lower().removeprefix("gpu-")
+
+
+def _sliced(library: Any, handle: ctypes.c_void_p) -> bool:
+    """Whether MIG is on."""
+    now, pending = ctypes.c_uint(), ctypes.c_uint()
+    try:
+        return library.nvmlDeviceGetMigMode(handle, ctypes.byref(now), ctypes.byref(pending)) == 0 and now.value == 1
+    except AttributeError:
+        return False
 
 
 def memory_in_use() -> dict[str, float]:

@@ -88,16 +88,17 @@ def _nvml(subject: Subject) -> Facts:
 
 
 def _gpu(local: LocalGpu) -> Facts:
+    told = local.told
     return {
-        "index": local.index,
-        "uuid": local.uuid,
-        "name": local.nvml_name,
+        "index": told.index,
+        "uuid": told.uuid,
+        "name": told.nvml_name,
         "catalogue": local.gpu.name if local.gpu else None,
-        "memory_bytes": local.memory_total_bytes,
-        "compute_capability": local.compute_capability,
-        "cuda_ordinal": local.cuda_ordinal,
-        "mig": list(local.mig_profiles) if local.mig_enabled else None,
-        "gpm": local.gpm_state,
+        "memory_bytes": told.memory_total_bytes,
+        "compute_capability": told.compute_capability,
+        "cuda_ordinal": told.cuda_ordinal,
+        "mig": None if told.mig_profiles is None else list(told.mig_profiles),
+        "gpm": told.gpm_state,
     }
 
 
@@ -167,7 +168,8 @@ def _prices(subject: Subject) -> Facts:
 
 def _measurements(subject: Subject) -> Facts:
     store = subject.session.store
-    return {"count": len(store), "file": str(store.path) if store.path else None, "warnings": list(store.warnings)}
+    count = len(store)
+    return {"count": count, "file": str(store.path) if store.result.kept else None, "warnings": list(store.warnings)}
 
 
 def _print_topic(topic: str, facts: Facts) -> None:
@@ -233,7 +235,7 @@ def _price_lines(facts: Facts) -> list[str]:
 
 def _measurement_lines(facts: Facts) -> list[str]:
     where = f" in {facts['file']}" if facts["file"] else ", kept in memory"
-    return [f"{facts['count']}{where}", *facts["warnings"]]
+    return [f"{facts['count']}{where}"]
 
 
 TOPICS: Mapping[str, Topic] = {

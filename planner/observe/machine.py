@@ -14,38 +14,23 @@ from planner.units import UNKNOWN, bytes_text, si_text
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import GpuCatalogue
-    from planner.observe.driver.device import NvmlDevice
+    from planner.observe.driver.driver import Driver
+    from planner.observe.driver.messages import GpuFacts
     from planner.observe.driver.nvml import NvmlState
-    from planner.observe.snapshot import CapabilityState
 
 
 @dataclass(frozen=True, slots=True)
 class LocalGpu:
     """One GPU the driver reports."""
 
-    uuid: str
-    """Its identity; indices change between boots."""
-    index: int
-    """NVML's, in PCI order."""
-    nvml_name: str
+    told: GpuFacts
     gpu: Gpu | None
     """The part in the catalogue; None when the catalogue does not have it."""
-    memory_total_bytes: float | None
-    """What the driver reports; None on GPUs that share the system's memory."""
-    compute_capability: str | None = None
-    pci_bus_id: str | None = None
-    cuda_ordinal: int | None = None
-    """N of 'cuda:N' under this process's environment; None: hidden, or not knowable."""
-    mig_enabled: bool = False
-    mig_profiles: tuple[str, ...] = ()
-    """Profiles of the present slices: '1g.10gb'."""
-    gpm_state: CapabilityState = "not supported"
-    """'ok' when SM, tensor and bandwidth counters can be read, else what stands in the way."""
 
     @property
     def name(self) -> str:
         """The canonical name, or the driver's when the catalogue does not have it."""
-        return self.gpu.name if self.gpu else self.nvml_name
+        return self.gpu.name if self.gpu else self.told.nvml_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +41,17 @@ class Machine:
     """A device of kind "cpu"; its rates are what its instruction set allows, until measured."""
     gpus: tuple[LocalGpu, ...]
     nvml_state: NvmlState
-    """'ready', or why there are no GPUs: 'no driver', 'driver not loaded', 'version mismatch', 'no permission', 'error'."""
+    """'ready', or why there are no GPUs: 'no driver', 'not answering', …"""
     nvml_detail: str
     """The same in one sentence."""
     driver_version: str | None = None
     cuda_version: str | None = None
     """The newest CUDA the driver runs."""
+
+    @property
+    def silent(self) -> str:
+        """Why a driver that is installed tells of no GPU, in one sentence; empty where it answers, and where there is none."""
+        return "" if self.nvml_state in {"ready", "no driver"} else self.nvml_detail
 
     @property
     def devices(self) -> tuple[Gpu, ...]:
@@ -80,10 +70,10 @@ class Machine:
         elif not self.gpus:
             lines.append("The NVIDIA driver reports no GPU")
         for local in self.gpus:
-            known = "" if local.gpu else ", not in the catalogue"
-            slices = f", MIG {' '.join(local.mig_profiles) or 'without slices'}" if local.mig_enabled else ""
-            cuda = f", cuda:{local.cuda_ordinal}" if local.cuda_ordinal is not None else ""
-            lines.append(f"GPU {local.index}: {local.name}, {bytes_text(local.memory_total_bytes)}{cuda}{slices}{known}")
+            told, known = local.told, "" if local.gpu else ", not in the catalogue"
+            slices = "" if told.mig_profiles is None else f", MIG {' '.join(told.mig_profiles) or 'without slices'}"
+            cuda = f", cuda:{told.cuda_ordinal}" if told.cuda_ordinal is not None else ""
+            lines.append(f"GPU {told.index}: {local.name}, {bytes_text(told.memory_total_bytes)}{cuda}{slices}{known}")
         return "\n".join(lines)
 
 
@@ -114,42 +104,18 @@ def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalog
     return part if 0.8 <= memory_total_bytes / part.memory_bytes <= 1.1 else None
 
 
-def read_machine(gpus: GpuCatalogue) -> Machine:
-    """Look at this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` says why."""
-    from planner.observe.driver.nvml import NVML_DETAILS, NvmlError, describe_failure
-    from planner.observe.driver.session import DriverSession
+def read_machine(gpus: GpuCatalogue, started: Driver | None = None) -> Machine:
+    """Look at this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` says why.
+
+    `started`: a driver that was started earlier, and is closed here.
+    """
+    from planner.observe.driver.driver import Driver, DriverError
 
     cpu = read_cpu()
     try:
-        with DriverSession.open() as nvml:
-            return Machine(
-                cpu, _local_gpus(nvml.devices, gpus), "ready", NVML_DETAILS["ready"], nvml.driver_version, nvml.cuda_version
-            )
-    except NvmlError as error:
-        return Machine(cpu, (), error.open_state, describe_failure(error))
-
-
-def _local_gpus(devices: tuple[NvmlDevice, ...], gpus: GpuCatalogue) -> tuple[LocalGpu, ...]:
-    from planner.observe.driver.cuda_order import cuda_ordinals
-
-    known = [(device, device.identity) for device in devices if device.identity is not None]
-    ordinals = cuda_ordinals([(identity.uuid, identity.name) for _, identity in known], os.environ)
-    found = []
-    for device, identity in known:
-        profiles = device.mig_profiles()
-        found.append(
-            LocalGpu(
-                uuid=identity.uuid,
-                index=device.index,
-                nvml_name=identity.name,
-                gpu=match_gpu(identity.name, identity.memory_total_bytes, gpus),
-                memory_total_bytes=identity.memory_total_bytes,
-                compute_capability=identity.compute_capability,
-                pci_bus_id=identity.pci_bus_id,
-                cuda_ordinal=ordinals.get(identity.uuid),
-                mig_enabled=profiles is not None,
-                mig_profiles=profiles or (),
-                gpm_state=device.probe_gpm(),
-            )
-        )
-    return tuple(found)
+        with started or Driver.start() as driver:
+            told = driver.facts()
+    except DriverError as error:
+        return Machine(cpu, (), error.state, error.detail)
+    found = tuple(LocalGpu(facts, match_gpu(facts.nvml_name, facts.memory_total_bytes, gpus)) for facts in told.facts)
+    return Machine(cpu, found, told.state, told.detail, told.driver_version, told.cuda_version)

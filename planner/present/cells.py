@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from planner.text import one_line
 from planner.units import UNKNOWN, digits, is_known, percent_text
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Column(Generic[Item]):
 
     def text(self, item: Item) -> str:
         """The cell of `item` on one line."""
-        return str(self.cell(item))
+        return one_line(str(self.cell(item)))
 
 
 @dataclass(frozen=True, slots=True)

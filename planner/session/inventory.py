@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.store import Store
     from planner.hardware.prices.offers import Offer
     from planner.hardware.prices.refresh import Refreshed
+    from planner.observe.driver.driver import Driver
     from planner.observe.machine import Machine
     from planner.workload.architecture import Architecture, Models
     from planner.workload.models import ModelShelf
@@ -36,6 +38,7 @@ class Inventory:
         self.state = state
         self.config = config
         self._architectures: dict[str, Architecture] = {}
+        self._driver: Driver | None = None
 
     @classmethod
     def open(cls, *, state: Path | None = None, config: Path | None = None) -> Self:
@@ -82,11 +85,12 @@ class Inventory:
         source: str | None = None,
         today: dt.date,
         dry_run: bool = False,
-        timeout_s: float = 20.0,
+        fewer: bool = False,
+        timeout_s: float = 60.0,
     ) -> Iterator[Refreshed]:
         """Fetch the prices of `providers` (none: all that are regenerated) into the user's own offers, one result each as it comes.
 
-        `source`: another copy of the catalogue, a URL or a folder. Raises `UserError` for either of them unknown.
+        `source`: another copy of the catalogue, a URL or a folder. `fewer`: take files that leave out most parts too. Raises `UserError` for either of them unknown.
         """
         from planner.hardware.prices.catalogue import load_price_catalogue
         from planner.hardware.prices.refresh import OfferFolder, base_url, chosen_providers, refresh
@@ -96,7 +100,7 @@ class Inventory:
             current = self.offers
         except UserError:  # own files that cannot be used: they may be what is to be replaced
             current = self.shipped_offers
-        destination = OfferFolder(self.shipped_offers, current, self.offers_folder, self.gpus)
+        destination = OfferFolder(self.shipped_offers, current, self.offers_folder, self.gpus, fewer)
         base = base_url(source, catalogue)
         chosen = chosen_providers(catalogue, providers)
         return refresh(chosen, catalogue, base, destination, today=today, dry_run=dry_run, timeout_s=timeout_s)
@@ -131,6 +135,11 @@ class Inventory:
         store = Store.open(self.state)
         recover_journals(self.state, store, self.canonical_name)
         return store
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What went wrong with the store so far; empty while nothing has asked for it."""
+        return self.store.warnings if "store" in self.__dict__ else ()
 
     def canonical_name(self, driver_name: str) -> str | None:
         """The catalogue's name of the GPU that its driver calls `driver_name`; None when it has none."""
@@ -176,7 +185,14 @@ class Inventory:
         """This machine's CPU and GPUs."""
         from planner.observe.machine import read_machine
 
-        return read_machine(self.gpus)
+        return read_machine(self.gpus, self._driver)
+
+    def begin_machine(self) -> None:
+        """Have the driver answer while other parts are read; `machine` takes its answer."""
+        from planner.observe.driver.driver import Driver, DriverError
+
+        with contextlib.suppress(DriverError):  # asked again by `machine`, which says why
+            self._driver = Driver.start()
 
     @cached_property
     def published_study(self) -> PublishedStudy:
@@ -189,7 +205,7 @@ class Inventory:
         """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`."""
         from planner.workload.huggingface.config import read_architecture
 
-        key = model if isinstance(model, str) else json.dumps(model, sort_keys=True)
+        key = model if isinstance(model, str) else json.dumps(model, sort_keys=True, default=str)
         if key not in self._architectures:
             config = self.models.config(model) if isinstance(model, str) else model
             self._architectures[key] = read_architecture(config, where)

@@ -81,10 +81,17 @@ class Session(Inventory):
         `levers`: when nothing fits, look for the changes that help.
         `hints` adds, to every GPU that is no solution, the change that would make it one; it takes a few times as long.
         """
+        import msgspec
+
         from planner.engine.levers.plan import with_help
 
         task, supply = self._task(workload), self._supply(basis)
-        return with_help(self._ranking(task, basis), task, supply, top=top, levers=levers, hints=hints)
+        found = with_help(self._ranking(task, basis), task, supply, top=top, levers=levers, hints=hints)
+        if not self.machine.silent:
+            return found
+        return msgspec.structs.replace(
+            found, notes=[*found.notes, f"{self.machine.silent}: the GPUs of this machine are left out."]
+        )
 
     def job(self, workload: Workload, row: PlanRow) -> Job:
         """The resolved job of `row` of the plan for `workload`."""

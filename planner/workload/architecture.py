@@ -6,16 +6,21 @@ Symbols: L layers · h width · q = heads·head_dim · k = kv_heads·head_dim ·
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from planner.workload.block import Block
+from planner.workload.sublayers import Attending, ReadsContext, Sublayer, layers_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Architecture:
-    """Sizes of one model. All counts are of parameters or elements, never bytes."""
+class Architecture(ReadsContext):
+    """Sizes of one model. All counts are of parameters or elements, never bytes.
+
+    Most layers have the attention and one of the MLPs that the fields describe; `instead` says which do not, and `beside` what
+    layers have further.
+    """
 
     family: str
     """Its `model_type`."""
@@ -51,6 +56,13 @@ class Architecture:
     fused_gate_up: bool = False
     """Gate and up are one matrix."""
 
+    instead: tuple[Sublayer, ...] = ()
+    """Attentions and MLPs of layers that are not as the fields below say."""
+    beside: tuple[Sublayer, ...] = ()
+    """Parts of layers beside attention and MLP."""
+
+    query_gate: int = 0
+    """Elements of a gate of attention's output that the query's projection gives too."""
     attention_bias: int = 0
     """Biases of one layer's attention."""
     attention_norm: int = 0
@@ -77,6 +89,9 @@ class Architecture:
     window: int | None = None
     """Tokens a windowed layer attends to."""
     windowed_layers: int = 0
+    """How many of the layers with the attention of these fields are windowed."""
+    chosen: int | None = None
+    """Tokens a layer attends to that chooses them of all (sparse attention)."""
 
     experts: int = 0
     experts_per_token: int = 0
@@ -106,6 +121,9 @@ class Architecture:
     left_out: tuple[str, ...] = ()
     """Parts of the config that are not counted: 'vision_config', 'num_nextn_predict_layers', …"""
 
+    per_layer_embedding: int = 0
+    """Parameters of a second embedding, which gives every layer its own vector of a token."""
+
     @property
     def query(self) -> int:
         """Elements of the query of one token."""
@@ -127,10 +145,32 @@ class Architecture:
     def attention_matrix(self) -> int:
         """Matrix parameters of one layer's attention: the factors of latent attention, or query, key, value and output."""
         if not self.latent_rank:
-            return 2 * self.width * (self.query + self.key)
+            return 2 * self.width * (self.query + self.key) + self.width * self.query_gate
         query = self.query_rank * (self.width + self.query) if self.query_rank else self.width * self.query
         unpacked = self.heads * (self.head_dim - self.rotary_dim + self.value_dim)
         return query + self.width * self.cached_per_token + self.latent_rank * unpacked + self.heads * self.value_dim * self.width
+
+    @cached_property
+    def attention_layers(self) -> int:
+        """Layers with the attention that the fields describe."""
+        return self.layers - layers_of(self.instead, "attention")
+
+    @cached_property
+    def attention(self) -> tuple[Attending, ...]:
+        """The layers in groups of equal ones, by how they see earlier tokens; the choice of tokens in sparse attention is a group of its own."""
+        own = Attending(
+            layers=self.attention_layers - self.windowed_layers,
+            heads=self.heads,
+            kv_heads=1 if self.latent_rank else self.kv_heads,
+            score_dim=self.head_dim,
+            value_dim=self.value_dim or self.head_dim,
+            reach="chosen" if self.chosen else "all",
+            cached=self.cached_per_token,
+            read=self.cached_per_token,
+        )
+        groups = [own, replace(own, layers=self.windowed_layers, reach="window")]
+        further = (one for part in (*self.instead, *self.beside) for one in part.attending)
+        return tuple(one for one in (*groups, *further) if one.layers)
 
     @property
     def attention_vector(self) -> int:
@@ -154,13 +194,37 @@ class Architecture:
 
     @property
     def attended(self) -> int:
-        """Elements of a layer's queries and values of one token: half its FLOPs for every token it attends to."""
+        """Elements of a token's queries and values in a layer with the attention of these fields."""
         return self.heads * (self.head_dim + (self.value_dim or self.head_dim))
 
     @property
+    def expanded(self) -> int:
+        """Elements of a token's keys and values of all heads over all layers, where latent attention is not cached as its latent."""
+        further = self.cached_all - self.attention_layers * self.cached_per_token
+        return int(self.attention_layers * self.attended + further) * (self.latent_rank > 0)
+
+    @cached_property
     def moe_layers(self) -> int:
         """Layers with routed experts."""
-        return self.layers - self.dense_layers
+        return self.layers - self.dense_layers - layers_of(self.instead, "mlp")
+
+    @property
+    def dense_share(self) -> float:
+        """Share of the layers that have the dense MLP."""
+        return self.dense_layers / self.layers
+
+    @cached_property
+    def mixing_matrix(self) -> float:
+        """Matrix parameters of a layer's attention and of what is beside it, the mean over the layers."""
+        further = (*(one for one in self.instead if one.part == "attention"), *self.beside)
+        matrix = self.attention_layers * self.attention_matrix + sum(one.layers * (one.matrix + one.convolution) for one in further)
+        return matrix / self.layers
+
+    @cached_property
+    def mlp_matrix(self) -> float:
+        """Matrix parameters of the MLP, the mean over the layers without routed experts."""
+        further = sum(one.layers * (one.matrix + one.convolution) for one in self.instead if one.part == "mlp")
+        return (self.dense_layers * self.dense_mlp_matrix + further) / max(1, self.layers - self.moe_layers)
 
     @property
     def mlp_matrices(self) -> int:
@@ -195,7 +259,8 @@ class Architecture:
     @property
     def embedding(self) -> int:
         """Embeddings of tokens, learned positions and token types, and the projection to the width of the layers."""
-        return self.token_matrix + (self.learned_positions + self.token_types) * self.width + self.input_matrix
+        tokens = self.token_matrix + self.per_layer_embedding
+        return tokens + (self.learned_positions + self.token_types) * self.width + self.input_matrix
 
     @property
     def head(self) -> int:
@@ -210,10 +275,14 @@ class Architecture:
     @cached_property
     def layers_shared(self) -> int:
         """Parameters of all layers outside their routed experts."""
-        dense = self.dense_layers * self.dense_mlp_matrix
-        moe = self.moe_layers * (self.router_matrix + self.shared_matrix)
-        vectors = self.layers * (self.attention_vector + self.norm_vector) + self.dense_layers * self.mlp_vector
-        return self.layers * self.attention_matrix + dense + moe + vectors + self.moe_layers * self.router_vector
+        attention = self.attention_layers * (self.attention_matrix + self.attention_vector)
+        dense = self.dense_layers * (self.dense_mlp_matrix + self.mlp_vector)
+        moe = self.moe_layers * (self.router_matrix + self.router_vector + self.shared_matrix)
+        return attention + dense + moe + self.layers * self.norm_vector + sum(one.parameters for one in self._further)
+
+    @property
+    def _further(self) -> tuple[Sublayer, ...]:
+        return (*self.instead, *self.beside)
 
     @cached_property
     def total(self) -> int:
@@ -229,10 +298,11 @@ class Architecture:
     @cached_property
     def active_matrix(self) -> int:
         """Matrix parameters that one token is multiplied with, with the head (tied or not) and without the input embedding."""
-        attention = self.layers * self.attention_matrix
+        attention = self.attention_layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix
-        return attention + dense + self.moe_layers * routed + self._projected
+        further = sum(one.layers * (one.matrix + one.convolution) for one in self._further)
+        return attention + dense + further + self.moe_layers * routed + self._projected
 
     @property
     def _projected(self) -> int:
@@ -247,15 +317,21 @@ class Architecture:
         "shared" the gate of the shared expert; "norms" every norm of the model with its bias; "biases" those of all
         other projections outside the experts, the head's included; "head" is 0 when tied.
         """
+        further = {
+            part: sum(one.kept * (one.matrix + one.convolution + one.other) for one in self._further if one.part == part)
+            for part in ("attention", "mlp")
+        }
+        norms, biases = (sum(one.kept * getattr(one, name) for one in self._further) for name in ("norm", "bias"))
+        own = self.attention_layers
         return {
             "embedding": self.embedding,
-            "attention": self.layers * (self.attention_matrix + self.sinks),
-            "mlp": self.dense_layers * self.dense_mlp_matrix,
+            "attention": own * (self.attention_matrix + self.sinks) + further["attention"],
+            "mlp": self.dense_layers * self.dense_mlp_matrix + further["mlp"],
             "experts": self.experts_total,
             "router": self.moe_layers * (self.router_matrix + self.router_vector),
             "shared": self.moe_layers * self.shared_matrix,
-            "norms": self.layers * (self.attention_norm + self.norm_vector) + self.final_vector - self.final_bias,
-            "biases": self.layers * self.attention_bias + self.dense_layers * self.mlp_vector + self.final_bias,
+            "norms": own * self.attention_norm + self.layers * self.norm_vector + norms + self.final_vector - self.final_bias,
+            "biases": own * self.attention_bias + self.dense_layers * self.mlp_vector + biases + self.final_bias,
             "head": self.head,
         }
 

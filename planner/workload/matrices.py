@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from planner.workload.architecture import Architecture
+from planner.workload.sublayers import Role
 
-Role = Literal["q", "k", "v", "qkv", "q_a", "q_b", "kv_a", "kv_b", "o", "gate", "up", "gate_up", "down", "router", "shared_gate"]
 Part = Literal["attention", "mlp", "experts", "shared", "router"]
 
 
@@ -23,11 +23,13 @@ class Matrix:
     first: int
     layers: int
     copies: int = 1
+    stored: int | None = None
+    """How many of the layers have a matrix of their own; None: all."""
 
     @property
     def parameters(self) -> int:
         """Parameters of all of them."""
-        return self.inputs * self.outputs * self.layers * self.copies
+        return self.inputs * self.outputs * (self.layers if self.stored is None else self.stored) * self.copies
 
 
 _TARGETS: dict[Role, frozenset[str]] = {
@@ -64,12 +66,21 @@ def adapted(architecture: Architecture, targets: Collection[str]) -> tuple[Matri
 
 def matrices(architecture: Architecture) -> tuple[Matrix, ...]:
     """Every matrix of the layers; with experts in some layers the dense ones are taken to come first."""
-    return (*_attention(architecture), *_mlp(architecture))
+    return (*_attention(architecture), *_mlp(architecture), *_further(architecture))
+
+
+def _further(a: Architecture) -> Iterator[Matrix]:
+    for one in (*a.instead, *a.beside):
+        for role, inputs, outputs in one.matrices:
+            yield Matrix(one.part, role, inputs, outputs, one.first, one.layers, stored=one.stored)
 
 
 def _attention(a: Architecture) -> Iterator[Matrix]:
     def one(role: Role, inputs: int, outputs: int) -> Matrix:
-        return Matrix("attention", role, inputs, outputs, 0, a.layers)
+        return Matrix("attention", role, inputs, outputs, 0, a.attention_layers)
+
+    if not a.attention_layers:
+        return
 
     if a.latent_rank:
         if a.query_rank:
@@ -84,7 +95,7 @@ def _attention(a: Architecture) -> Iterator[Matrix]:
     if a.fused_qkv:
         yield one("qkv", a.width, a.query + 2 * a.key)
     else:
-        yield one("q", a.width, a.query)
+        yield one("q", a.width, a.query + a.query_gate)
         yield one("k", a.width, a.key)
         yield one("v", a.width, a.key)
     yield one("o", a.query, a.width)

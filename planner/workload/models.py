@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import stat
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
-from planner.schema import read_struct, read_toml, toml_files
+from planner.reading import kind_of, read_json, read_toml, toml_files, user_path
+from planner.schema import read_struct
 from planner.workload.huggingface.hub import NotFetched, config_address, fetched_config, is_hub_id
 
 _PATHS = ("/", "./", "../", "~")
@@ -63,12 +65,12 @@ class ModelShelf:
 
         Raises `UserError`; one for a model that cannot be fetched says where to get the file and what to do with it.
         """
-        folded, path = name.strip().casefold(), Path(name).expanduser()
+        folded, path = name.strip().casefold(), user_path(name)
         explicit = is_path(folded)
         if not explicit and (folded in self._paths or folded in self._aliases):
             return self.find(name).config
-        if explicit or path.exists():
-            return _read_json_object(path / "config.json" if path.is_dir() else path)
+        if explicit or kind_of(path):
+            return read_json(path / "config.json" if kind_of(path) == stat.S_IFDIR else path, "model")
         return self._from_hub(name.strip()) if is_hub_id(name.strip()) else self.find(name).config
 
     def hub_id(self, name: object) -> str:
@@ -86,7 +88,7 @@ class ModelShelf:
         """A failure is remembered, so that a stream of requests for one unknown model waits for the network once."""
         if name not in self._not_fetched:
             try:
-                return _read_json_object(fetched_config(name))
+                return read_json(fetched_config(name), "model")
             except NotFetched as error:
                 self._not_fetched[name] = str(error)
         text = (
@@ -118,12 +120,3 @@ class ModelShelf:
 def is_path(model: str) -> bool:
     """Whether a model's text can only be the path of a config.json or of its directory."""
     return model.endswith((".json", "/")) or model.startswith(_PATHS)
-
-
-def _read_json_object(path: Path) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except OSError as error:
-        raise UserError(Problem(str(path), "model", f"cannot be read: {error.strerror}.")) from None
-    except msgspec.DecodeError as error:
-        raise UserError(Problem(str(path), "model", f"is not a JSON object: {error}.")) from None

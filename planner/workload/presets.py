@@ -10,14 +10,17 @@ from typing import Any, Literal
 
 import msgspec
 
+from planner.durable import write_whole
 from planner.errors import Problem, UserError, nearest_names
-from planner.paths import write_whole
-from planner.schema import read_struct, read_toml, toml_files
+from planner.reading import kind_of, read_text, read_toml, toml_files, user_path
+from planner.schema import read_struct
 from planner.workload.models import is_path
 from planner.workload.tasks import Workload
 
 Origin = Literal["shipped", "user", "file"]
 
+MOST_PRESET_BYTES = 1 << 20
+"""A preset is some twenty lines."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.IGNORECASE)
 
 
@@ -45,10 +48,10 @@ class PresetShelf:
     def load(self, name: str | Path) -> Preset:
         """The preset called `name`, or the .toml file at that path; raises `UserError` with every problem."""
         path, origin = self._locate(name)
-        workload = read_workload(read_toml(path), str(path))
+        workload = read_workload(read_toml(path, MOST_PRESET_BYTES), str(path))
         if isinstance(workload.model, str) and is_path(workload.model):
-            beside = path.parent / Path(workload.model).expanduser()
-            if beside.exists():
+            beside = path.parent / user_path(workload.model)
+            if kind_of(beside):
                 workload = msgspec.structs.replace(workload, model=str(beside))
         return Preset(path.stem, path, origin, workload)
 
@@ -66,16 +69,13 @@ class PresetShelf:
         if path.exists() and not overwrite:
             raise UserError(Problem(str(path), "", "exists already; choose another name or overwrite it."))
         text = _as_toml(workload, path)
-        try:
-            write_whole(path, text)
-        except OSError as error:
-            raise UserError(Problem(str(path), "", f"cannot be written: {error.strerror}.")) from None
+        write_whole(path, text).require()
         return path
 
     def _locate(self, name: str | Path) -> tuple[Path, Origin]:
         given = str(name)
         if isinstance(name, Path) or given.endswith(".toml") or "/" in given:
-            return Path(given).expanduser(), "file"
+            return user_path(given), "file"
         folders: tuple[tuple[Path, Origin], ...] = ((self._user, "user"), (self._shipped, "shipped"))
         for folder, origin in folders:
             if path := next((path for path in toml_files(folder) if path.stem == given), None):
@@ -119,8 +119,8 @@ def _as_toml(workload: Workload, path: Path) -> str:
 
     stated = _stated(workload)
     try:
-        document = tomlkit.parse(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ParseError):
+        document = tomlkit.parse(read_text(path))
+    except (UserError, ParseError):
         document = tomlkit.document()
     for key in [key for key in document if key not in stated]:
         document.remove(key)

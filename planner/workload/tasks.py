@@ -7,16 +7,18 @@ Field names and accepted values are a public contract.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
+from msgspec import Meta
 
+from planner.numbers import Amount, Count, Dollars, Gpus, Location, Moderate, Name, Prose, Rate, Share, Title
 from planner.workload.optimizers import OPTIMIZERS
 
 TaskName = Literal["train", "finetune", "generate", "serve", "prefill"]
 Dtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4"]
 KvDtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
-WeightDtype = str
+WeightDtype = Name
 """A name of `weights.FORMATS`."""
 Recipe = Literal["fp32", "amp", "mixed", "bf16"]
 Sharding = Literal["none", "zero1", "zero2", "zero3", "hsdp"]
@@ -42,14 +44,14 @@ LORA_TARGETS: tuple[LoraTarget, ...] = get_args(LoraTarget)
 
 def trains(task: object) -> bool:
     """The task changes weights: 'train' and 'finetune'."""
-    return task in {"train", "finetune"}
+    return isinstance(task, str) and task in {"train", "finetune"}
 
 
 class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Low-rank adapters; absent from a workload: every parameter is trained."""
 
-    rank: int = 8
-    targets: Literal["all-linear"] | list[LoraTarget] = "all-linear"
+    rank: Annotated[int, Meta(ge=1, le=2**16)] = 8
+    targets: Literal["all-linear"] | Annotated[list[LoraTarget], Meta(max_length=32)] = "all-linear"
     base: WeightDtype = "bf16"
     """Storage format of the frozen base weights ('nf4': QLoRA)."""
 
@@ -64,23 +66,35 @@ class Companion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     role: Literal["reference", "reward", "critic", "draft"]
     """'critic' is trained like the workload's own model; 'draft' proposes tokens while generating; the others are frozen."""
-    model: str | dict[str, Any] | None = None
+    model: Location | dict[str, Any] | None = None
     """As the workload's; absent: the same model."""
     weight_dtype: WeightDtype = "bf16"
     """Storage format of frozen weights; a critic follows the recipe."""
-    acceptance: float | None = None
+    acceptance: Share | None = None
     """For a draft: the chance, from 0 to 1, that a proposed token is accepted where those before it were. Absent: its memory counts, its
     passes are not timed."""
-    draft_tokens: int | None = None
+    draft_tokens: Annotated[int, Meta(ge=1, le=32)] | None = None
     """For a draft with an acceptance: tokens it proposes for each pass of the model; absent: 4."""
+
+
+Tokens = Annotated[float, Meta(ge=0.5, le=1e9)]
+"""Tokens of one request; less than half of one rounds to none."""
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A distribution of token lengths; `mean` is required."""
 
-    mean: float
-    p50: float | None = None
-    p95: float | None = None
+    mean: Tokens
+    p50: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    p95: Tokens | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for what no lengths can have: half of them reach p50 and a twentieth p95, so that the mean follows."""
+        if self.p50 is not None and self.p95 is not None and self.p50 > self.p95:
+            raise ValueError(f"p50 = {self.p50:g} is more than p95 = {self.p95:g}")
+        for name, given, most in (("p50", self.p50, 2 * self.mean), ("p95", self.p95, 20 * self.mean)):
+            if given is not None and given > most:
+                raise ValueError(f"{name} = {given:g} is impossible where the mean is {self.mean:g}; it is at most {most:g}")
 
 
 class LatencyLimit(NamedTuple):
@@ -102,23 +116,23 @@ class LatencyLimit(NamedTuple):
 class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits that an answer has to meet to count as a solution."""
 
-    deadline_h: float | None = None
+    deadline_h: Moderate | None = None
     """The whole job has to end within this many hours."""
-    budget_usd: float | None = None
+    budget_usd: Dollars | None = None
     """The whole job may cost this much; for a service, a month of it."""
-    p50_request_s: float | None = None
+    p50_request_s: Moderate | None = None
     """Percentile of the time of a whole request (`request`), to its first token (`ttft`), or between its tokens (`tpot`)."""
-    p50_ttft_s: float | None = None
-    p50_tpot_s: float | None = None
-    p95_request_s: float | None = None
-    p95_ttft_s: float | None = None
-    p95_tpot_s: float | None = None
-    p99_request_s: float | None = None
-    p99_ttft_s: float | None = None
-    p99_tpot_s: float | None = None
-    burst: float = 0.0
+    p50_ttft_s: Moderate | None = None
+    p50_tpot_s: Moderate | None = None
+    p95_request_s: Moderate | None = None
+    p95_ttft_s: Moderate | None = None
+    p95_tpot_s: Moderate | None = None
+    p99_request_s: Moderate | None = None
+    p99_ttft_s: Moderate | None = None
+    p99_tpot_s: Moderate | None = None
+    burst: Annotated[float, Meta(ge=0, le=1000)] = 0.0
     """Extra request rate to stand, as a fraction (0.2: 20 %)."""
-    headroom: float | None = None
+    headroom: Annotated[float, Meta(ge=0, lt=1)] | None = None
     """Fraction of usable memory to leave free; absent: 0.1 in a search, 0 for a candidate given in full."""
 
     def latency_limits(self) -> list[LatencyLimit]:
@@ -131,13 +145,16 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return limits
 
 
+Names = Annotated[list[Name], Meta(max_length=1000)]
+
+
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A job without hardware. A preset file holds these keys."""
 
-    title: str = ""
+    title: Title = ""
     """One line for lists and headings."""
-    description: str = ""
-    model: str | dict[str, Any]
+    description: Prose = ""
+    model: Location | dict[str, Any]
     """A catalogue name, a path to a config.json or its directory, an id of the Hugging Face hub, or the config itself."""
     task: TaskName
 
@@ -148,9 +165,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     optimizer: Optimizer | None = None
     lora: Lora | None = None
     sharding: Sharding | None = None
-    companions: list[Companion] = []
+    companions: Annotated[list[Companion], Meta(max_length=16)] = []
     """Further models on the same GPUs; their memory counts, their passes are not timed but for a draft whose acceptance is given."""
-    adapters: int | None = None
+    adapters: Annotated[int, Meta(ge=1, le=10**6)] | None = None
     """LoRA adapters (of the size `lora` says) loaded at once while generating or serving; absent with `lora`: one."""
     offload: Offload | None = None
     checkpointing: Checkpointing | None = None
@@ -159,51 +176,51 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     compile: bool | None = None
     optimizer_in_backward: bool | None = None
 
-    micro_batch: int | None = None
+    micro_batch: Count | None = None
     """Sequences per data-parallel rank and forward pass."""
-    global_batch: int | None = None
+    global_batch: Count | None = None
     """Sequences per optimizer step, over all ranks."""
-    sequence: int | None = None
+    sequence: Count | None = None
     """Tokens per training sequence."""
-    train_tokens: float | None = None
+    train_tokens: Amount | None = None
     """Tokens of the whole job: turns tokens/s into hours and dollars."""
-    dataset_tokens: float | None = None
+    dataset_tokens: Amount | None = None
     """Tokens of the training set; with `epochs` instead of `train_tokens`."""
-    epochs: float | None = None
+    epochs: Moderate | None = None
     """Passes over the training set."""
 
-    batch: int | None = None
-    input_tokens: int | Lengths | None = None
-    output_tokens: int | Lengths | None = None
-    prefix_tokens: int | None = None
+    batch: Count | None = None
+    input_tokens: Count | Lengths | None = None
+    output_tokens: Count | Lengths | None = None
+    prefix_tokens: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     """Leading input tokens found in the prefix cache."""
-    requests: float | None = None
+    requests: Amount | None = None
     """Requests of a whole batch job: turns requests/s into hours and dollars."""
-    concurrency: int | Literal["max"] | None = None
-    request_rate_per_s: float | None = None
-    arrival_variation: float | None = None
+    concurrency: Count | Literal["max"] | None = None
+    request_rate_per_s: Moderate | None = None
+    arrival_variation: Annotated[float, Meta(ge=0, le=10)] | None = None
     """For a request rate: standard deviation ÷ mean of the time between requests. 1, or absent: Poisson; 3: in bursts; 0: evenly."""
-    batch_window_s: float | None = None
+    batch_window_s: Annotated[float, Meta(ge=0, le=60)] | None = None
     """For a request rate: how long a front end gathers requests before it hands them to the engine together."""
 
     disaggregated: bool | None = None
     """For a service: some replicas only read prompts and send their cache to the others, which only decode."""
 
-    engine: str | None = None
+    engine: Name | None = None
     """'vllm', 'transformers', …, with an optional '@version'."""
-    memory_fraction: float | None = None
-    expert_imbalance: float | None = None
-    """Tokens of the busiest expert-parallel rank over their mean, 1 or more; absent: 1 in training, else the fourth root of the ranks."""
-    price_usd_per_gpu_h: float | None = None
+    memory_fraction: Annotated[float, Meta(ge=0.01, le=1)] | None = None
+    expert_imbalance: Annotated[float, Meta(ge=1, le=1e4)] | None = None
+    """Tokens of the busiest expert-parallel rank over their mean; absent: 1 in training, else the fourth root of the ranks."""
+    price_usd_per_gpu_h: Moderate | None = None
 
     targets: Targets = msgspec.field(default_factory=Targets)
     objective: Objective = "cheapest"
     market: Market = "on-demand"
-    providers: list[str] = []
+    providers: Names = []
     """Restrict offers to these providers; empty: all."""
-    gpus_considered: list[str] = []
+    gpus_considered: Names = []
     """Restrict the search to these GPUs (names or aliases); empty: all."""
-    max_gpus: int | None = None
+    max_gpus: Gpus | None = None
     """Upper bound of the search over counts."""
 
     @property
@@ -218,18 +235,18 @@ class Request(Workload, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     """One fully given candidate: a workload on a GPU in a layout. Absent degrees are chosen, best first."""
 
     id: Any = None
-    gpu: str
-    gpus: int | None = None
-    gpus_per_node: int | None = None
-    link: str | float | None = None
+    gpu: Name
+    gpus: Gpus | None = None
+    gpus_per_node: Gpus | None = None
+    link: Name | Rate | None = None
     """'nvlink', 'pcie', or bytes/s per GPU and direction, inside a node."""
-    fabric: str | float | None = None
+    fabric: Name | Rate | None = None
     """'infiniband', 'ethernet', or bytes/s per GPU and direction, between nodes."""
-    tp: int | None = None
-    pp: int | None = None
-    dp: int | None = None
-    cp: int | None = None
-    ep: int | None = None
-    virtual_stages: int | None = None
-    prefill_replicas: int | None = None
+    tp: Gpus | None = None
+    pp: Gpus | None = None
+    dp: Gpus | None = None
+    cp: Gpus | None = None
+    ep: Gpus | None = None
+    virtual_stages: Gpus | None = None
+    prefill_replicas: Gpus | None = None
     """How many of the dp replicas of a disaggregated service only read prompts; absent: the number that serves the most."""

@@ -164,6 +164,14 @@ FORMATS: dict[str, WeightFormat] = {
             source="OCP Microscaling 1.0: an 8-bit scale a block of 32; gpt-oss: experts only",
             experts_only=True,
         ),
+        WeightFormat(
+            "mxfp4_moe",
+            4 + 8 / 32,
+            quantised_head=True,
+            kept_bits=8.5,
+            source="llama.cpp's MXFP4_MOE: experts in MXFP4, all else in Q8_0",
+            experts_only=True,
+        ),
         WeightFormat("nvfp4", 4 + 8 / 16, source="NVIDIA ModelOpt: an FP8 scale a block of 16, an FP32 one a tensor"),
         *(_gguf(name, mix) for name, mix in gguf.MIXES.items()),
     )

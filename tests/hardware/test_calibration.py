@@ -22,7 +22,9 @@ from bench.machine.environment import Device  # see above
 pytestmark = pytest.mark.torch
 
 RATES = {"bf16": 655e12, "fp16": 640e12, "fp8": 1210e12, "tf32": 370e12, "fp32": 48e12, "int8": 1300e12}
-BANDWIDTH, KERNEL_S, LAUNCH_S, KNEE = 2.93e12, 3.4e-6, 4.6e-6, 2.4
+BANDWIDTH, KERNEL_S, KNEE = 2.93e12, 3.4e-6, 2.4
+EMPTY_KERNEL_S, BARE_LAUNCH_S = 1.1e-6, 3.5e-6
+"""Smaller than what a product and an operator under autocast take: no plan may rest on them."""
 ALL_REDUCE_S, ALL_REDUCE_SHARE, RANKS = 22e-6, 0.78, 8
 NOISE = 0.004
 
@@ -76,12 +78,14 @@ def spoken_by_a_made_up_gpu(seed: int = 1) -> list[Message]:
 
     for name, point in points.items():
         words = name.split("/")
-        if point.kind == "gemm" and words[1] in RATES:
+        dtype, slow = words[1].removesuffix("-fast"), words[1] == "fp8"
+        if point.kind == "gemm" and dtype in RATES:
             m, n, k = map(int, words[2].split("x"))
             flop = 2.0 * m * n * k
-            moved = float(operand_bytes(words[1]) * (m * k + k * n) + output_bytes(words[1]) * m * n)
-            work = ((flop / RATES[words[1]]) ** KNEE + (moved / BANDWIDTH) ** KNEE) ** (1 / KNEE)
-            tell(name, words[1], KERNEL_S + work, flop, "FLOP/s", flop=flop, bytes=moved)
+            moved = float(operand_bytes(dtype) * (m * k + k * n) + output_bytes(dtype) * m * n)
+            work = ((flop / RATES[dtype]) ** KNEE + (moved / BANDWIDTH) ** KNEE) ** (1 / KNEE)
+            parameters: dict[str, object] = {"accumulation": "fast"} if dtype != words[1] else {}
+            tell(name, dtype, KERNEL_S + work * (1.2 if slow else 1), flop, "FLOP/s", flop=flop, bytes=moved, parameters=parameters)
         elif point.kind == "gemv":
             rows, columns = map(int, words[2].split("x"))
             moved = 2.0 * rows * columns
@@ -89,7 +93,7 @@ def spoken_by_a_made_up_gpu(seed: int = 1) -> list[Message]:
         elif point.kind == "copy":
             tell(name, None, 2e9 / (0.96 * BANDWIDTH), 2e9, "B/s", bytes=2e9, parameters={"cache": "cold"})
         elif point.kind == "launch":
-            tell(name, None, KERNEL_S if name == "launch/kernel" else LAUNCH_S, 1.0, "s")
+            tell(name, None, EMPTY_KERNEL_S if name == "launch/kernel" else BARE_LAUNCH_S, 1.0, "s")
         elif name == f"collective/all_reduce/{RANKS}":
             wires = [(size, bus_factor("all_reduce", RANKS) * size) for size in GPU_SIZES]
             series = [[size, all_reduce_s(wire)] for size, wire in wires]
@@ -117,7 +121,7 @@ def test_what_was_put_in_comes_out_within_three_per_cent(session: Session) -> No
         assert found.compute_flop_per_s[dtype].basis == "measured"
     assert found.bandwidth_bytes_per_s.value == pytest.approx(BANDWIDTH, rel=0.03)
     assert found.kernel_latency_s.value == pytest.approx(KERNEL_S, rel=0.03)
-    assert found.launch_s.value == pytest.approx(LAUNCH_S, rel=0.03)
+    assert found.launch_s.basis == "spec"
     assert found.context_bytes is not None
     assert found.context_bytes.value == pytest.approx(5.5e8, rel=0.03)
     collective = found.collective("all_reduce", RANKS, "nvlink")

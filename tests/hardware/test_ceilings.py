@@ -143,8 +143,8 @@ def test_more_peak_of_one_kind_is_more_rate(records: CeilingRecords, gpus: GpuCa
 def test_measured_rates_come_back_from_times_the_formula_makes(records: CeilingRecords, gpus: GpuCatalogue) -> None:
     gpu = gpus.find("L4")
     truth = (50e12, 250e9, 3e-6, 2.0)
-    flat = [gemm(gpu.name, "bf16", size, formula(truth, 2.0 * size**3, 6.0 * size**2)) for size in (1024, 2048, 4096, 8192)]
-    kernel = point("launch", 3e-6, device=gpu.name, name="launch/kernel", parameters={})
+    flat = [gemm(gpu.name, "bf16", size, formula(truth, 2.0 * size**3, 6.0 * size**2)) for size in (256, 1024, 2048, 4096, 8192)]
+    kernel = point("launch", 1e-6, device=gpu.name, name="launch/kernel", parameters={})
     weights = 2.0 * 28672 * 8192
     gemv = point("gemv", weights / (3e-6 + weights / 250e9), device=gpu.name, dtype="bf16", bytes=weights)
     copy = point("copy", 240e9, device=gpu.name, name="copy/memory")
@@ -152,9 +152,9 @@ def test_measured_rates_come_back_from_times_the_formula_makes(records: CeilingR
     assert found.compute_flop_per_s["bf16"].value == pytest.approx(50e12, rel=0.01)
     assert found.compute_flop_per_s["bf16"].basis == "measured"
     assert found.compute_flop_per_s["bf16"].spread < 0.1
-    assert found.bandwidth_bytes_per_s.value == pytest.approx(250e9, rel=1e-6)
+    assert found.bandwidth_bytes_per_s.value == pytest.approx(250e9, rel=1e-3)
     assert found.weight_bandwidth("bf16").basis == "measured"
-    assert found.kernel_latency_s.value == pytest.approx(3e-6)
+    assert found.kernel_latency_s.value == pytest.approx(3e-6, rel=0.05)  # of products, not of the emptiest kernel
 
 
 def test_unmeasured_figures_move_with_measured_ones(records: CeilingRecords, gpus: GpuCatalogue) -> None:

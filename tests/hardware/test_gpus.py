@@ -207,11 +207,11 @@ def test_every_fault_of_every_file_is_named(tmp_path: Path) -> None:
         load_gpus(tmp_path)
     text = str(caught.value)
     assert "gpu[X1].memory_bandwith_bytes_per_s: unknown key. Did you mean 'memory_bandwidth_bytes_per_s'" in text
-    assert "gpu[X1].tdp_w: '70 W' is not accepted; it has to be a number." in text
+    assert "gpu[X1].tdp_w: '70 W' is not accepted; it has to be a number" in text
     assert "gpu[X1].confidence: 'hihg' is not accepted" in text
     assert "Did you mean 'high'" in text
     assert "gpu[X1].retreived: unknown key" in text
-    assert "gpu[X1].memory_bytes: -1 is not accepted; it has to be a number > 0" in text
+    assert "gpu[X1].memory_bytes: -1 is not accepted; it has to be a number above 0" in text
     assert "gpu[X2].compute_flop_per_s.bf61: unknown dtype" in text
     assert "Did you mean 'bf16'" in text
     assert "c.toml: is not valid TOML" in text

@@ -69,21 +69,30 @@ def test_a_product_that_memory_decides_says_nothing_of_arithmetic() -> None:
 def test_reading_alone_beats_a_copy_by_half_at_most(prior: Ceilings) -> None:
     copy = point("copy", 200e9, parameters={"cache": "cold"})
     gemv = point("gemv", 900e9, dtype="bf16", bytes=1e12, parameters={"cache": "cold"})
-    found = figures_of([copy, gemv], prior)
+    found = figures_of([copy, gemv], prior, on_cpu=False)
     assert found.weight_bandwidth_bytes_per_s["bf16"].value == pytest.approx(300e9)
     assert found.bandwidth_bytes_per_s is not None
     assert found.bandwidth_bytes_per_s.spread == pytest.approx(math.hypot(0.05, 0.25 * math.log(1.5)))
 
 
+def test_a_disturbed_copy_sets_no_limit_to_an_undisturbed_product(prior: Ceilings) -> None:
+    copy = point("copy", 6e9, parameters={"cache": "cold"}, status="shared")
+    gemv = point("gemv", 31.4e9, dtype="bf16", bytes=1e12, parameters={"cache": "cold"})
+    found = figures_of([copy, gemv], prior, on_cpu=True)
+    assert found.bandwidth_bytes_per_s is not None
+    assert found.bandwidth_bytes_per_s.value == pytest.approx(31.4e9, rel=0.01)
+    assert found.bandwidth_bytes_per_s.spread < 0.2
+
+
 def test_memory_that_is_no_tensor_is_bytes_and_a_share(prior: Ceilings) -> None:
     context = point("memory", 500e6, "memory/context")
     slack = point("memory", 50e6, "memory/slack", parameters={"allocated_bytes": 1e9})
-    found = figures_of([context, slack], prior)
+    found = figures_of([context, slack], prior, on_cpu=False)
     assert found.context_bytes is not None
     assert found.allocator_slack is not None
     assert found.context_bytes.value == 500e6
     assert found.allocator_slack.value == pytest.approx(0.05)
-    kept_nothing = figures_of([point("memory", 1.0, "memory/slack", parameters={"allocated_bytes": 1e9})], prior)
+    kept_nothing = figures_of([point("memory", 1.0, "memory/slack", parameters={"allocated_bytes": 1e9})], prior, on_cpu=False)
     assert kept_nothing.allocator_slack is not None
     assert kept_nothing.allocator_slack.value == 1e-3
-    assert figures_of([point("memory", 50e6, "memory/slack")], prior).allocator_slack is None
+    assert figures_of([point("memory", 50e6, "memory/slack")], prior, on_cpu=False).allocator_slack is None

@@ -12,6 +12,7 @@ from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue, load_gpus
 from planner.observe import host
 from planner.observe.cpu import clock_hz, flop_per_cycle, last_level_cache_bytes, read_cpu, usable_cores
 from planner.observe.driver.cuda_order import cuda_ordinals
+from planner.observe.driver.messages import GpuFacts
 from planner.observe.host import cpu_name
 from planner.observe.machine import LocalGpu, Machine, match_gpu, read_machine
 from planner.paths import presets_folder
@@ -198,11 +199,15 @@ def test_every_driver_name_of_the_catalogue_is_matched_with_what_the_driver_repo
             assert match_gpu(name, gpu.usable_memory_bytes, catalogue) is gpu
 
 
+def facts(index: int, name: str, memory_bytes: float | None = None) -> GpuFacts:
+    return GpuFacts(uuid=f"GPU-{index}", index=index, nvml_name=name, memory_total_bytes=memory_bytes)
+
+
 def test_a_machine_names_each_part_once() -> None:
     catalogue = load_gpus(presets_folder() / "gpus")
     part = catalogue.all[0]
-    twins = tuple(LocalGpu(f"GPU-{index}", index, "NVIDIA", part, None) for index in range(2))
-    machine = Machine(read_cpu(), (*twins, LocalGpu("GPU-3", 2, "NVIDIA New", None, 8e9)), "ready", "NVML answers")
+    twins = tuple(LocalGpu(facts(index, "NVIDIA"), part) for index in range(2))
+    machine = Machine(read_cpu(), (*twins, LocalGpu(facts(2, "NVIDIA New", 8e9), None)), "ready", "NVML answers")
     assert machine.devices == (part, machine.cpu)
     assert "NVIDIA New, 7.5 GiB, not in the catalogue" in machine.describe()
 

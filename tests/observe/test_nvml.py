@@ -20,11 +20,11 @@ print(msgspec.json.encode(read_once()).decode())
 """
 READ_TWICE_OPEN = """
 import msgspec, sys, time
-from planner.observe.driver.session import DriverSession
+from planner.observe.driver.driver import Driver
 from planner.observe.telemetry.reading import read_once
-with DriverSession.open() as nvml:
+with Driver.start() as driver:
     for _ in range(2):
-        print(msgspec.json.encode(read_once(nvml)).decode(), flush=True)
+        print(msgspec.json.encode(read_once(driver)).decode(), flush=True)
         sys.stdin.readline()
 """
 MIG_SLICES = {
@@ -292,11 +292,11 @@ from planner.observe.machine import read_machine
 from planner.paths import presets_folder
 machine = read_machine(load_gpus(presets_folder() / "gpus"))
 h100, unknown, sliced = machine.gpus
-assert h100.gpu is not None and "H100" in h100.gpu.name and h100.gpm_state == "ok", h100
-assert h100.memory_total_bytes == 85520809984 and h100.compute_capability == "9.0"
-assert h100.pci_bus_id == "00000000:01:00.0"
-assert unknown.gpu is None and unknown.name == "NVIDIA Graphics Device" and unknown.gpm_state == "not supported"
-assert sliced.mig_enabled and sliced.mig_profiles == ("3g.40gb", "1g.10gb"), sliced
+assert h100.gpu is not None and "H100" in h100.gpu.name and h100.told.gpm_state == "ok", h100
+assert h100.told.memory_total_bytes == 85520809984 and h100.told.compute_capability == "9.0"
+assert h100.told.pci_bus_id == "00000000:01:00.0"
+assert unknown.gpu is None and unknown.name == "NVIDIA Graphics Device" and unknown.told.gpm_state == "not supported"
+assert sliced.told.mig_profiles == ("3g.40gb", "1g.10gb"), sliced
 assert (machine.driver_version, machine.cuda_version) == ("570.86.15", "12.8")
 assert [gpu.kind for gpu in machine.devices] == ["gpu", "gpu", "cpu"]
 text = machine.describe()

@@ -15,6 +15,8 @@ from planner.workload.models import ModelShelf
 GOLDEN = Golden("parameters", ORACLES / "parameter_oracle.py")
 SHELF = ModelShelf(presets_folder() / "models")
 ROWS = json.loads((ROOT / "tests" / "data" / "architectures.json").read_text())["models"]
+DEFAULTS: dict[str, dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "default_configs.json").read_text())
+"""What the library takes for each `model_type` of which nothing is said, as far as its family reads it (`oracles/default_configs.py`)."""
 REMOTE_CODE = {"qwen"}
 """Families whose modelling code is not in the library."""
 CONFIGS: dict[str, dict[str, Any]] = {
@@ -22,6 +24,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     for source, name, config in (
         *(("row", row["name"], row["config"]) for row in ROWS),
         *(("catalogue", name, SHELF.config(name)) for name in SHELF.names()),
+        *(("default", name, config) for name, config in DEFAULTS.items()),
     )
     if config["model_type"] not in REMOTE_CODE
 }

@@ -10,6 +10,11 @@ import transformers
 
 from planner.workload.huggingface.config import TEXT_PART
 
+ROUTERS = {"gate", "router"}
+"""Names of modules that choose experts."""
+WITHOUT_CODE = {"kimi_k2": "deepseek_v3"}
+"""Families whose code is that of another one of the library."""
+
 
 def build(config: dict[str, Any]) -> Any:
     """The model the library builds for `config`, without memory."""
@@ -18,6 +23,7 @@ def build(config: dict[str, Any]) -> Any:
         kept["q_lora_rank"] = None  # a preset has no null
     if (family := config["model_type"]) != "bert":
         kept["model_type"] = kept.get("model_type", f"{family}_text")
+    kept["model_type"] = WITHOUT_CODE.get(kept["model_type"], kept["model_type"])
     kind = transformers.AutoModelForMaskedLM if family == "bert" else transformers.AutoModelForCausalLM
     with torch.device("meta"):
         return kind.from_config(transformers.AutoConfig.for_model(**kept))
@@ -30,7 +36,7 @@ def kind_of(name: str, module: Any, *, tied: bool) -> str:
         return "norms"
     if ".experts" in path:
         return "experts"
-    if path.endswith((".gate", ".router")):
+    if ROUTERS & set(path.split(".")):
         return "router"
     if "shared_expert" in path:
         return "shared"
@@ -43,12 +49,20 @@ def kind_of(name: str, module: Any, *, tied: bool) -> str:
     return "attention" if "attn" in path or "attention" in path else "mlp"
 
 
+def layer_of(path: str) -> str:
+    """The layer a module belongs to: its path up to the first number; all of it where there is none."""
+    parts = path.split(".")
+    return ".".join(parts[: next((at + 1 for at, part in enumerate(parts) if part.isdigit()), len(parts))])
+
+
 def counted(model: Any) -> Counter[str]:
     """Parameters by component; the corrections of a router count, which the library keeps as a buffer."""
     modules = dict(model.named_modules())
+    routed = {layer_of(path) for path in modules if path.endswith(".experts")}
     found: Counter[str] = Counter()
     for name, tensor in model.named_parameters():
-        found[kind_of(name, modules[name.rpartition(".")[0]], tied=model.config.tie_word_embeddings)] += tensor.numel()
+        kind = kind_of(name, modules[name.rpartition(".")[0]], tied=model.config.tie_word_embeddings)
+        found["shared" if kind == "mlp" and layer_of(name) in routed else kind] += tensor.numel()
     for name, tensor in model.named_buffers():
         if name.endswith("e_score_correction_bias"):
             found["router"] += tensor.numel()
@@ -60,6 +74,7 @@ def shapes(model: Any) -> Counter[tuple[int, ...]]:
     found: Counter[tuple[int, ...]] = Counter()
     for path, module in model.named_modules():
         linear = isinstance(module, torch.nn.Linear) or type(module).__name__ == "Conv1D"
-        if linear and any(part.isdigit() for part in path.split(".")):
+        parts = path.split(".")
+        if linear and not ROUTERS & set(parts) and (any(part.isdigit() for part in parts) or "per_layer" in path):
             found[tuple(sorted(module.weight.shape))] += 1
     return found

@@ -27,7 +27,7 @@ class MeasuredSession(SampleSession):
         super().__init__(folder)
         self.store = Store.open(folder / "state")
         self.gpus = GpuCatalogue(())
-        self.machine = SimpleNamespace(gpus=(), devices=())
+        self.machine = SimpleNamespace(gpus=(), devices=(), nvml_state="no driver")
 
 
 def app_in(folder: Path, **changes: Any) -> PlannerApp:

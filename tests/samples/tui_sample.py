@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -273,10 +273,14 @@ class SampleSession:
         (shipped / "study-600m.toml").write_text(STUDY)
         self.presets = PresetShelf(shipped, folder / "config")
         self.models = SampleModels()
-        self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),))
-        self.store = Store(None)
+        self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),), nvml_state="ready")
+        self.store = Store.open(folder / "measured")
         self.refreshed = False
         self.planned: list[Workload] = []
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self.store.warnings
 
     def workload(self, fields: Mapping[str, Any], where: str) -> Workload:
         workload = read_workload(fields, where)

@@ -17,7 +17,7 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.present.cells import spread_text
 from planner.present.plan import money_text, rate_text
-from planner.schema import read_toml
+from planner.reading import read_toml
 from planner.units import GIB
 from planner.workload.presets import Preset, read_workload
 from widgets import config

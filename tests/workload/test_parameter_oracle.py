@@ -58,8 +58,11 @@ def test_the_parts_add_up_to_the_whole() -> None:
         by_part: Counter[str] = Counter()
         for matrix in matrices(a):
             by_part[matrix.part] += matrix.parameters
-        assert by_part["attention"] == a.layers * a.attention_matrix
-        assert by_part["mlp"] == a.dense_layers * a.dense_mlp_matrix
+        further = {
+            part: sum(one.kept * one.matrix for one in (*a.instead, *a.beside) if one.part == part) for part in ("attention", "mlp")
+        }
+        assert by_part["attention"] == a.attention_layers * a.attention_matrix + further["attention"]
+        assert by_part["mlp"] == a.dense_layers * a.dense_mlp_matrix + further["mlp"]
         assert by_part["experts"] == a.moe_layers * a.experts * a.expert_matrix
         assert by_part["shared"] + by_part["router"] == a.moe_layers * (a.shared_matrix + a.router_matrix)
         assert a.norms * a.width * (2 if a.centred else 1) >= a.norm_vector

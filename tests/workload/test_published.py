@@ -35,7 +35,7 @@ def test_rows_of_one_configuration_are_one_experiment(tmp_path: Path) -> None:
         ("HF transformers 4.35.2 exllama v2", "transformers@4.35.2"),
         ("HF Trainer 4.33.0.dev0", "transformers@4.33.0.dev0"),
         ("HF PEFT 0.19.2.dev0 torch 2.13.0", "transformers"),
-        ("llama.cpp May-2024", "llama.cpp"),
+        ("llama.cpp May-2024", "llama.cpp@may-2024"),
         ("Megatron-LM 2021 (SC21)", "megatron"),
         ("NeMo 24.07", "megatron"),
         ("torchtune 0.6", "torch"),

@@ -9,6 +9,7 @@ import click
 from planner.cli.emit.measuring import Form, Job, written
 from planner.cli.emit.names import SKY_NAMES
 from planner.cli.exits import ExitCode
+from planner.cli.terminal.streams import say
 from planner.session import Session
 
 FIRST_GPUS = 3
@@ -42,15 +43,12 @@ def write_job(
         rented = [row.gpu for row in found.rows if row.rank and not row.here]
         named = [name for name in dict.fromkeys(rented) if form != "sky" or name in SKY_NAMES][:FIRST_GPUS]
     if not named:
-        print("nothing in the plan to rent: name a GPU with --gpu", file=sys.stderr)
+        say("nothing in the plan to rent: name a GPU with --gpu")
         return ExitCode.NOTHING_FOUND
     parts = [session.gpus.find(name) for name in named]
     like = [part for part in parts if part.vendor == parts[0].vendor] if form == "kubernetes" else parts
     if len(like) < len(parts):
-        print(
-            f"left out, of another vendor than {parts[0].name}: {', '.join(p.name for p in parts if p not in like)}",
-            file=sys.stderr,
-        )
+        say(f"left out, of another vendor than {parts[0].name}: {', '.join(p.name for p in parts if p not in like)}")
     drivers = tuple(name for part in like for name in part.nvml_names)
     job = Job(tuple(part.name for part in like), suite, model, *spread, vendor=parts[0].vendor, products=drivers)
     sys.stdout.write(written(form, job))

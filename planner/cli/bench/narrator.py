@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from planner.cli.terminal.streams import print_line, say, say_passing, write_json
 from planner.present.measurement import value_text
 from planner.units import UNKNOWN, duration_text
 
@@ -24,6 +25,13 @@ class Narrator:
         self._measured = measured
         self._redraws = sys.stderr.isatty()
         """Whether a line of progress can be written over."""
+        self.measurements: list[Measurement] = []
+        """What was measured so far."""
+
+    @property
+    def device(self) -> str:
+        """What was measured, by the name that plans know it by; empty as long as nothing was."""
+        return self.measurements[-1].device if self.measurements else ""
 
     def report(self, event: Event) -> None:
         """Print one event."""
@@ -53,16 +61,17 @@ class Narrator:
 
     def _result(self, label: str, measurement: Measurement) -> None:
         self._passing("")
+        self.measurements.append(measurement)
         predicted = self._measured(measurement)
         if self._as_json:
             import msgspec
 
-            sys.stdout.write(msgspec.json.encode(measurement).decode() + "\n")
+            write_json(msgspec.json.encode(measurement))
         else:
             value = value_text(measurement) if measurement.value is not None else UNKNOWN
             oddity = "" if measurement.status == "ok" else f"  {measurement.status} {measurement.detail}".rstrip()
             said = f"  predicted {predicted.error:+.0%}" if predicted is not None else ""
-            print(f"{label:<32}{value:>16}{said}{oddity}")
+            print_line(f"{label:<32}{value:>16}{said}{oddity}")
         sys.stdout.flush()
 
     def _progress(self, event: PointProgress) -> None:
@@ -72,8 +81,8 @@ class Narrator:
     def _passing(self, text: str) -> None:
         """A line that the next one replaces; nothing at all where stderr keeps what is written."""
         if self._redraws:
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            say_passing(text)
 
     def _say(self, text: str) -> None:
         self._passing("")
-        print(text, file=sys.stderr, flush=True)
+        say(text)

@@ -6,11 +6,12 @@ kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication; every line here 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from planner.errors import Problem, UserError
+from planner.text import one_line
 
 RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
 """Vendor -> what its device plugin calls a GPU."""
@@ -35,7 +36,12 @@ class Pod:
 
 def text_of(objects: Sequence[Mapping[str, Any]]) -> str:
     """The objects as YAML, one document each: maps in blocks, shell as a literal block, the rest as JSON, which YAML contains."""
-    return "---\n".join("\n".join(_block(one, 0)) + "\n" for one in objects)
+    return "---\n".join(lines_text(_block(one, 0)) for one in objects)
+
+
+def lines_text(lines: Iterable[str]) -> str:
+    """The text of a file: no name in a line ends it, and so a comment, a key or a command."""
+    return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def _block(value: Mapping[str, Any], depth: int) -> list[str]:
@@ -50,18 +56,22 @@ def _block(value: Mapping[str, Any], depth: int) -> list[str]:
                 first, *rest = _block(one, depth + 2) if isinstance(one, Mapping) else ["|", *_indented(one, depth + 2)]
                 lines += [f"{pad}  - {first.strip()}", *rest]
         else:
-            lines.append(f"{pad}{key}: {entry if isinstance(entry, str) and not _quoted(entry) else json.dumps(entry)}")
+            lines.append(
+                f"{pad}{key}: {entry if isinstance(entry, str) and not _quoted(entry) else json.dumps(entry, ensure_ascii=False)}"
+            )
     return lines
 
 
 def _indented(text: str, depth: int) -> list[str]:
-    return ["  " * depth + line for line in text.splitlines()]
+    return ["  " * depth + line for line in text.split("\n")]
 
 
 def _quoted(text: str) -> bool:
     plain = text.replace("-", "").replace("/", "").replace(".", "").replace("_", "")
     return (
-        not plain.isalnum() or not text[0].isalpha() or text.lower() in {"true", "false", "yes", "no", "on", "off", "null", "none"}
+        not plain.isalnum()
+        or not text[0].isalpha()
+        or text.lower() in {"true", "false", "yes", "no", "y", "n", "on", "off", "null", "none"}
     )
 
 

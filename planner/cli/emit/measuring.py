@@ -103,7 +103,7 @@ def _sky(job: Job) -> str:
         *(f"  {line}" for line in (nodes.SKY if job.nodes > 1 else ())),
         *(f"  {line}" for line in _measuring(job, f" --out ~/{RESULT}")),
     ]
-    return "\n".join(lines) + "\n"
+    return manifests.lines_text(lines)
 
 
 def _slurm(job: Job) -> str:
@@ -125,7 +125,7 @@ def _slurm(job: Job) -> str:
         'export PATH="$VENV/bin:$PATH"',
         *(on_every_node(_measuring(job, result)) if job.nodes > 1 else _measuring(job, result)),
     ]
-    return "\n".join(lines) + "\n"
+    return manifests.lines_text(lines)
 
 
 def slurm_directives(name: str, gpus: int, count: int, limit: str | None) -> list[str]:
@@ -173,7 +173,7 @@ def _docker(job: Job) -> str:
         "VOLUME /out",
         f'CMD ["sh", "-c", {json.dumps(steps)}]',
     ]
-    return "\n".join(lines) + "\n"
+    return manifests.lines_text(lines)
 
 
 def _kubernetes(job: Job) -> str:
@@ -198,4 +198,4 @@ def _kubernetes(job: Job) -> str:
         ),
     ]
     service = [manifests.headless(NAME, {"job-name": NAME})] if job.nodes > 1 else []
-    return "\n".join(head) + "\n" + manifests.text_of([*service, manifests.indexed_job(pod, job.nodes, limit_s=LIMIT_MIN * 60)])
+    return manifests.lines_text(head) + manifests.text_of([*service, manifests.indexed_job(pod, job.nodes, limit_s=LIMIT_MIN * 60)])

@@ -185,7 +185,7 @@ def _sky(run: Running) -> str:
         *(f"  {line}" for line in (nodes.SKY if run.nodes > 1 else ())),
         *(f"  {line}" for line in run.lines),
     ]
-    return "\n".join(lines) + "\n"
+    return manifests.lines_text(lines)
 
 
 def _installing(run: Running, folder: str) -> list[str]:
@@ -216,7 +216,7 @@ def _slurm(run: Running) -> str:
         'export PATH="$VENV/bin:$PATH"',
         *(on_every_node(run.lines) if run.nodes > 1 else run.lines),
     ]
-    return "\n".join(lines) + "\n"
+    return manifests.lines_text(lines)
 
 
 def _limit(seconds: float | None) -> str | None:
@@ -246,7 +246,7 @@ def _kubernetes(run: Running) -> str:
         port=run.port,
         token=served,
     )
-    return "\n".join([*_kubernetes_head(run), manifests.text_of(_objects(run, pod, peers))])
+    return manifests.lines_text(_kubernetes_head(run)) + manifests.text_of(_objects(run, pod, peers))
 
 
 def _kubernetes_head(run: Running) -> list[str]:

@@ -12,10 +12,12 @@ from planner.cli.emit.running import FORMS, Form, written
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
+from planner.cli.terminal.streams import say, write_json
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.present.command_line import PlanCommand
+from planner.text import one_line
 from planner.workload.tasks import Workload
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ DEFAULT_ROWS = 20
 
 @click.command()
 @workload_options
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="At most this many rows.")
+@click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
 @click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
 @click.option("--time", "operators", is_flag=True, help="Itemise the time, operator by operator: of the same rows.")
 @click.option(
@@ -49,6 +51,7 @@ def plan(
     if emit and (form or memory or operators):
         raise click.UsageError("--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory and --time out.")
     session, command = invocation.session(), plan_command(invocation, **given)
+    session.begin_machine()
     preset, workload, found = ranked(session, command, top or (None if form else DEFAULT_ROWS))
     if emit:
         return _emit(session, emit, preset, workload, found)
@@ -88,7 +91,7 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
     """The row that ranks first as a job, on stdout."""
     row = next((row for row in found.rows if row.rank), None)
     if row is None:
-        print("nothing in the plan fits: there is no job to write", file=sys.stderr)
+        say("nothing in the plan fits: there is no job to write")
         return ExitCode.NOTHING_FOUND
     gpu = session.part_named(row.gpu) or session.gpus.find(row.gpu)
     hub_id = session.models.hub_id(workload.model)
@@ -101,7 +104,7 @@ def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
     if form == "json":
         import msgspec
 
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        write_json(msgspec.json.encode(found))
     elif form == "csv":
         from planner.present.files.csv_text import plan_csv
 
@@ -114,7 +117,7 @@ def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
     else:
         _print_for_people(found, command)
     for note in found.notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}")
 
 
 def _print_for_people(found: Plan, command: PlanCommand) -> None:
@@ -128,7 +131,7 @@ def _print_for_people(found: Plan, command: PlanCommand) -> None:
     from planner.present.time import time_section
 
     out = listing.console()
-    out.print(Text(" · ".join(heading(found)), style="bold"))
+    out.print(Text(one_line(" · ".join(heading(found))), style="bold"))
     print_plan(found, out)
     for row in found.rows:
         if row.memory_detail is not None:

@@ -10,7 +10,9 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from planner.cli.terminal.streams import say, write_json
 from planner.present.cells import Cell, Code, Fact, Facts, Paragraph, Part, Points, Section, Table, text_table
+from planner.text import clean, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,17 +30,17 @@ STYLES = {"": "", "strong": "bold", "faint": "dim"}
 
 def console() -> Console:
     """A console on stdout that is as wide as its terminal or COLUMNS say, otherwise as wide as its content."""
-    from rich.console import Console
+    from planner.cli.terminal.clean_console import CleanConsole
 
     bounded = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return Console(file=sys.stdout, width=shutil.get_terminal_size().columns if bounded else UNBOUNDED_WIDTH, highlight=False)
+    return CleanConsole(shutil.get_terminal_size().columns if bounded else UNBOUNDED_WIDTH)
 
 
 def print_json(value: Any) -> None:
     """Write `value` (structs, dicts, lists) as indented JSON."""
     import msgspec
 
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    write_json(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
 def print_sections(sections: Iterable[Section], out: Console) -> None:
@@ -54,7 +56,7 @@ def print_section(section: Section, out: Console) -> None:
     from rich.text import Text
 
     if section.title:
-        out.print(Text(section.title, style="bold"))
+        out.print(Text(one_line(section.title), style="bold"))
     for part in section.parts:
         _print_part(part, out)
 
@@ -74,16 +76,16 @@ def _print_part(part: Part, out: Console) -> None:
             for item in items:
                 out.print(Text("\n    ".join(folded(f"  {item}", out.width))))
         case Code(text):
-            out.print(Text(f"    {text}", style="dim"), soft_wrap=True)
+            out.print(Text(f"    {one_line(text)}", style="dim"), soft_wrap=True)
 
 
 def fact_lines(facts: Sequence[Fact], width: int) -> Iterator[str]:
     """Labels aligned left, values right, then remark, range and basis, folded to `width` characters."""
     cells = [fact.value if isinstance(fact.value, Cell) else Cell(fact.value) for fact in facts]
-    labels = max((len(fact.label) for fact in facts), default=0)
-    values = max((len(cell.text) for cell in cells), default=0)
-    for fact, cell in zip(facts, cells, strict=True):
-        left = f"  {fact.label:<{labels}}  {cell.text:>{values}}  "
+    shown = [(one_line(fact.label), one_line(cell.text)) for fact, cell in zip(facts, cells, strict=True)]
+    labels, values = (max(map(len, texts)) for texts in zip(*shown, strict=True)) if shown else (0, 0)
+    for fact, cell, (label, value) in zip(facts, cells, shown, strict=True):
+        left = f"  {label:<{labels}}  {value:>{values}}  "
         aside = " ".join(filter(None, (fact.aside, cell.range_text)))
         first, *more = folded(aside, max(LEAST_ASIDE_WIDTH, width - len(left)))
         yield f"{left}{first}".rstrip()
@@ -92,7 +94,7 @@ def fact_lines(facts: Sequence[Fact], width: int) -> Iterator[str]:
 
 def folded(text: str, width: int) -> list[str]:
     """`text` on lines of at most `width` characters, none of which ends between a number and its unit."""
-    lines = textwrap.wrap(UNIT.sub("\xa0", text), width) or [""]
+    lines = textwrap.wrap(UNIT.sub("\xa0", clean(text)), width) or [""]
     return [line.replace("\xa0", " ") for line in lines]
 
 
@@ -124,13 +126,13 @@ def print_left_out(titles: Sequence[str]) -> None:
     """Name the columns that a wider terminal would show, on stderr."""
     if titles:
         sys.stdout.flush()
-        print(f"a wider terminal also shows: {', '.join(titles)}", file=sys.stderr)
+        say(f"a wider terminal also shows: {', '.join(titles)}")
 
 
 def print_card(title: str, facts: Mapping[str, str]) -> None:
     """Write one thing: its title, then its facts, a line each, those without a value left out."""
-    print(title)
-    known = {name: text for name, text in facts.items() if text}
+    print(one_line(title))
+    known = {one_line(name): one_line(text) for name, text in facts.items() if text}
     widest = max(map(len, known), default=0)
     for name, text in known.items():
         print(f"  {name:<{widest}}  {text}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,7 +12,9 @@ import msgspec
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
-from planner.errors import Problem, UserError
+from planner.cli.terminal.streams import say, write_json
+from planner.durable import write_out
+from planner.errors import UserError
 
 if TYPE_CHECKING:
     from planner.engine.validation import Comparison
@@ -54,9 +55,9 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
         write_rows([*compared, *own], rows)
     result = validate_tables.gathered(published, compared, refused, own, own_left_out)
     if form == "json":
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n")
+        write_json(msgspec.json.format(msgspec.json.encode(result), indent=2))
     elif form == "csv":
-        validate_tables.write_csv(result, sys.stdout)
+        sys.stdout.write(validate_tables.scores_csv(result))
     elif form == "markdown":
         from planner.present.files.document import as_markdown
 
@@ -70,7 +71,7 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
         if folder
         else "nothing was measured here yet: run gpu-planner bench, or name a folder of published measurements"
     )
-    print(f"{nothing}.", file=sys.stderr)
+    say(f"{nothing}.")
     return ExitCode.NOTHING_FOUND
 
 
@@ -91,11 +92,7 @@ def _known_gpus(session: Session) -> frozenset[str]:
 
 
 def write_rows(comparisons: list[Comparison], path: Path) -> None:
-    """Every comparison as a line of CSV, values in SI; raises `UserError` where the file cannot be written."""
-    try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(ROW_COLUMNS)
-            writer.writerows([getattr(one, name) for name in ROW_COLUMNS] for one in comparisons)
-    except OSError as error:
-        raise UserError(Problem(str(path), "", f"cannot be written: {error.strerror or error}.")) from None
+    """Every comparison as a line of CSV, values in SI. Raises `NotKeptError`."""
+    from planner.present.files.csv_text import csv_text
+
+    write_out(path, csv_text(ROW_COLUMNS, [[getattr(one, name) for name in ROW_COLUMNS] for one in comparisons]))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import msgspec
 
 import planner
+from planner.cli.terminal.streams import say
 from planner.engine.validation import Comparison, Score, by_kind, by_source, worst
 from planner.present.cells import Points, Section, text_table
-from planner.schema import read_struct, read_toml
+from planner.present.files.csv_text import csv_text
+from planner.reading import read_toml
+from planner.schema import read_struct
 from planner.units import UNKNOWN, digits, percent_text
 
 if TYPE_CHECKING:
@@ -141,7 +143,7 @@ def print_tables(result: Validation) -> None:
     print_sections(sections(result, on_terminal=True), console())
     sys.stdout.flush()
     for line in remarks(result):
-        print(line, file=sys.stderr)
+        say(line)
 
 
 def remarks(result: Validation) -> list[str]:
@@ -159,10 +161,9 @@ def remarks(result: Validation) -> list[str]:
     return lines
 
 
-def write_csv(result: Validation, out: TextIO) -> None:
-    """Write every score as a line: fractions as numbers, an empty cell for what is unknown or does not apply."""
+def scores_csv(result: Validation) -> str:
+    """Every score as a line: fractions as numbers, an empty cell for what is unknown or does not apply."""
     columns = [name for name in Score.__struct_fields__ if name != "reason"]
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["table", *columns])
-    for table, scores in (("kind", result.kinds), ("source", result.sources), ("own", result.own)):
-        writer.writerows([table, *(getattr(one, name) for name in columns)] for one in scores)
+    tables = (("kind", result.kinds), ("source", result.sources), ("own", result.own))
+    lines = [[table, *(getattr(one, name) for name in columns)] for table, scores in tables for one in scores]
+    return csv_text(["table", *columns], lines)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import json_option
+from planner.cli.invocation import Number, json_option
+from planner.cli.terminal.streams import write_json
 from planner.cli.watch.readings import Readings
 from planner.cli.watch.source import Origin, origin_options
 from planner.errors import Problem, UserError
@@ -27,9 +28,7 @@ UNBOUNDED_WIDTH = 200
 
 @click.command()
 @click.option("--once", is_flag=True, help="Read once and end.")
-@click.option(
-    "--interval", "interval_s", type=click.FloatRange(min=0.1, max=60), default=1.0, show_default=True, metavar="S", help="Seconds."
-)
+@click.option("--interval", "interval_s", type=Number(0.1, 60), default=1.0, show_default=True, metavar="S", help="Seconds.")
 @json_option
 @click.option("--processes", is_flag=True, help="Tell who uses each GPU too.")
 @click.option("--prometheus", is_flag=True, help="Print one reading in the text format of Prometheus, and end.")
@@ -40,7 +39,7 @@ UNBOUNDED_WIDTH = 200
 @click.option(
     "--record-limit",
     "limit_mib",
-    type=click.FloatRange(min=1),
+    type=Number(1, 1e9),
     default=256.0,
     show_default=True,
     metavar="MIB",
@@ -102,29 +101,28 @@ def _print(snapshot: Snapshot, *, as_json: bool, prometheus: bool = False) -> No
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.encode(snapshot))
+        write_json(msgspec.json.encode(snapshot))
         return
     if prometheus:
         from planner.observe.telemetry.exposition import prometheus_text
 
-        click.echo(prometheus_text(snapshot), nl=False)
+        sys.stdout.write(prometheus_text(snapshot))
         return
-    from rich.console import Console
-
+    from planner.cli.terminal.clean_console import CleanConsole
     from planner.cli.watch.table import telemetry_text
 
     width = shutil.get_terminal_size((UNBOUNDED_WIDTH, 24)).columns
-    Console(width=width, highlight=False).print(telemetry_text(snapshot, width))
+    CleanConsole(width).print(telemetry_text(snapshot, width))
 
 
 def _show_live(origin: Origin, interval_s: float, recorder: Recorder | None) -> None:
     """A table that each reading replaces; how long it has been silent, where a reading is overdue."""
-    from rich.console import Console
     from rich.live import Live
 
+    from planner.cli.terminal.clean_console import CleanConsole
     from planner.cli.watch.table import telemetry_text
 
-    out = Console(highlight=False)
+    out = CleanConsole()
     with Live(console=out, auto_refresh=False) as live, Readings(origin, interval_s, again=True) as readings:
         for snapshot in readings:
             stale_for_s = readings.telemetry.stale_for_s()

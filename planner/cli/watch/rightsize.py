@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, folder_options, json_option, pass_invocation
+from planner.cli.invocation import Invocation, Number, folder_options, json_option, pass_invocation
+from planner.cli.terminal.streams import print_line, say
 from planner.cli.watch.readings import Readings
 from planner.cli.watch.source import Origin
 from planner.errors import Problem, UserError
@@ -31,7 +31,7 @@ GRACE_S = 15.0
 @click.command()
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=1, max=31 * 86400),
+    type=Number(1, 31 * 86400),
     metavar="S",
     help="How long to watch, or of a recording its last S. [default: 30; all of a recording; 3600 with --prometheus]",
 )
@@ -43,18 +43,14 @@ GRACE_S = 15.0
 @click.option("--prometheus", "server", metavar="URL", help="Ask a Prometheus server what it has kept of a fleet.")
 @click.option("--match", default="", metavar="LABELS", help='With --prometheus: label matchers, as \'cluster="a",job=~"dcgm.*"\'.')
 @click.option("--preset", metavar="NAME", help="What runs on each GPU: the engine then checks cheaper ones, batches and formats.")
-@click.option(
-    "--tokens-per-s", type=click.FloatRange(min=0, min_open=True), metavar="N", help="What it was measured to do, of one GPU."
-)
-@click.option("--price", "usd_per_h", type=click.FloatRange(min=0), metavar="USD", help="What one GPU costs you an hour.")
+@click.option("--tokens-per-s", type=Number(0, 1e12, above=True), metavar="N", help="What it was measured to do, of one GPU.")
+@click.option("--price", "usd_per_h", type=Number(0, 1e6), metavar="USD", help="What one GPU costs you an hour.")
 @click.option(
     "--provider", "providers", multiple=True, metavar="NAME", help="Compare with offers of this provider alone; repeatable."
 )
+@click.option("--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Electricity, to own one.")
 @click.option(
-    "--kwh", type=click.FloatRange(min=0), default=0.15, show_default=True, metavar="USD", help="Electricity, to own one."
-)
-@click.option(
-    "--hosting", type=click.FloatRange(min=0), default=0.0, metavar="USD", help="Server and rack a month, to own one. [default: 0]"
+    "--hosting", type=Number(0, 1e9), default=0.0, metavar="USD", help="Server and rack a month, to own one. [default: 0]"
 )
 @json_option
 @folder_options
@@ -94,7 +90,7 @@ def rightsize(
     workload = session.presets.load(preset).workload if preset is not None else None
     observed, badge, reason = _fleet(session, server, seconds, match) if server is not None else _window(session, origin, seconds)
     if not observed:
-        print(f"no GPU to judge: {reason}", file=sys.stderr)
+        say(f"no GPU to judge: {reason}")
         return ExitCode.NOTHING_FOUND
     advice = session.rightsize(
         observed,
@@ -113,7 +109,7 @@ def rightsize(
     from planner.present.advice import advice_sections
 
     if badge:
-        print(f"[{badge}]")
+        print_line(f"[{badge}]")
     print_sections(advice_sections(advice), console())
     return ExitCode.ANSWERED
 
@@ -142,7 +138,7 @@ def _watched(origin: Origin, seconds: float) -> list[Snapshot]:
     """The readings of the next `seconds`; a machine without a driver is read once."""
     end_s = time.monotonic() + seconds
     snapshots: list[Snapshot] = []
-    print(f"watching for {seconds:g} s …", file=sys.stderr)
+    say(f"watching for {seconds:g} s …")
     with Readings(origin, INTERVAL_S) as readings:
         for snapshot in readings:
             snapshots += [snapshot] if snapshot is not None else []

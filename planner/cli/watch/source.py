@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from planner.cli.invocation import Number
+from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Origin:
         if recording.unreadable:
             count, first = len(recording.unreadable), recording.unreadable[0]
             lines = f"line {first} is" if count == 1 else f"{count} lines (the first is line {first}) are"
-            print(f"{self.replay}: {lines} no reading and left out", file=sys.stderr)
+            say(f"{self.replay}: {lines} no reading and left out")
         return recording
 
     def once(self) -> Snapshot:
@@ -116,6 +117,6 @@ def origin_options(command: Decorated) -> Decorated:
         "--source", metavar="URL", help="Read an exporter: dcgm-exporter's, or one in the format of --prometheus."
     )
     speed = click.option(
-        "--speed", type=click.FloatRange(min=0), default=1.0, metavar="X", help="Of a recording; 0: without waiting. [default: 1]"
+        "--speed", type=Number(0, 1e6), default=1.0, metavar="X", help="Of a recording; 0: without waiting. [default: 1]"
     )
     return replay(demo(source(speed(command))))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from planner.cli.terminal.text_table import TextTable, fitted
 from planner.observe.snapshot import Snapshot
 from planner.present.telemetry import device_table, health_lines, host_line, missing_notes, process_table
+from planner.text import one_line
 from planner.units import UNKNOWN
 
 if TYPE_CHECKING:
@@ -20,21 +21,21 @@ def telemetry_text(snapshot: Snapshot, width: int, stale_for_s: float | None = N
     devices, processes = fitted(device_table(snapshot), width), process_table(snapshot)
     lines: list[Text] = []
     if snapshot.badge is not None:
-        lines.append(Text.assemble((f" {snapshot.badge} ", "reverse bold"), f"  {snapshot.taken_at}"))
+        lines.append(Text.assemble((f" {one_line(snapshot.badge)} ", "reverse bold"), f"  {one_line(snapshot.taken_at)}"))
     if stale_for_s is not None:
         silent = "it" if snapshot.source else "the driver"
         lines.append(Text(f"No reading for {stale_for_s:.0f} s: {silent} does not answer", style="bold"))
     if snapshot.devices:
         lines += _lines(devices)
     else:
-        lines.append(Text("The NVIDIA driver reports no GPU" if snapshot.nvml_state == "ready" else snapshot.nvml_detail))
+        lines.append(Text("The NVIDIA driver reports no GPU" if snapshot.nvml_state == "ready" else one_line(snapshot.nvml_detail)))
     if snapshot.host.cpu_name:
-        lines.append(Text(host_line(snapshot.host)))
-    lines += [Text(f"! {words}", style="bold") for words in health_lines(snapshot)]
+        lines.append(Text(one_line(host_line(snapshot.host))))
+    lines += [Text(f"! {one_line(words)}", style="bold") for words in health_lines(snapshot)]
     if processes is not None:
         lines += _lines(fitted(processes, width))
     shown = [column.column for column in devices.columns]
-    lines += [Text(f"{UNKNOWN} {note}", style="dim") for note in missing_notes(snapshot, shown)]
+    lines += [Text(f"{UNKNOWN} {one_line(note)}", style="dim") for note in missing_notes(snapshot, shown)]
     return Text("\n").join(lines)
 
 

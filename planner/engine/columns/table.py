@@ -25,33 +25,47 @@ class ModelColumns(Columns):
     kv_heads: Floats
     query: Floats
     key: Floats
-    attended: Floats
     ffn: Floats
     gated: Floats
     vocabulary: Floats
     tied: Floats
     embedding: Floats
     head: Floats
-    attention_matrix: Floats
-    dense_mlp_matrix: Floats
+    mixing_matrix: Floats
+    mlp_matrix: Floats
     expert_matrix: Floats
     shared_matrix: Floats
     router_matrix: Floats
-    cached_per_token: Floats
+    attended: Floats
+    attended_all: Floats
+    attended_window: Floats
+    attended_chosen: Floats
+    read_all: Floats
+    read_window: Floats
+    read_chosen: Floats
+    cached_all: Floats
+    cached_window: Floats
+    cached_heads: Floats
+    window_heads: Floats
     latent_rank: Floats
+    expanded: Floats
+    state: Floats
+    wide_state: Floats
+    scan_flop: Floats
     qk_norm: Floats
     norms: Floats
     centred: Floats
     rotary: Floats
     dropout: Floats
     window: Floats
-    windowed_layers: Floats
+    chosen: Floats
     experts: Floats
     experts_per_token: Floats
     routed_share: Floats
     expert_ffn: Floats
     shared_ffn: Floats
     moe_layers: Floats
+    dense_share: Floats
     layers_shared: Floats
     experts_total: Floats
     total: Floats
@@ -72,7 +86,7 @@ class ModelColumns(Columns):
     @property
     def common_ffn(self) -> Floats:
         """The same without routed experts."""
-        return self.ffn * (1 - self.moe_share) + self.shared_ffn * self.moe_share
+        return self.ffn * self.dense_share + self.shared_ffn * self.moe_share
 
 
 @dataclass(frozen=True, kw_only=True)

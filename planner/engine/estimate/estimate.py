@@ -80,6 +80,8 @@ def _prepared(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -
         job = replace(job, assumed={"dtype": native} | job.assumed)
     else:
         job = resolve(request, models, headroom=0.0)
+    assert isinstance(job.workload, Request)
+    request = job.workload  # with what its engine turns on
     reason = unsupported_reason(gpu, job)
     chip = None if reason else find_chip(gpu, job.dtype, job.stored)
     if chip is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.evaluate.candidates import candidate_of
+from planner.engine.job.job import Job
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.training import step_of
@@ -20,22 +21,67 @@ from planner.workload.tasks import Recipe, Workload
 
 TRANSFER_SPREAD = 0.25
 """90 % half width of carrying the ratio of one step over to another size of model and batch."""
+DECIDES = 0.5
+"""Least share of a step that has to follow an attribute for the step to say something of it."""
+SLOPE_STEP, SOLVING_STEPS = 0.01, 12
 _RECIPES: dict[str, Recipe] = {"amp": "amp", "fp32": "fp32", "bf16": "bf16", "mixed": "mixed"}
 
 
 def with_measured_steps(
     chip: Chip, points: tuple[TrainPoint, ...], architecture: Callable[[str | dict[str, Any]], Architecture]
 ) -> Chip:
-    """`chip` with the ratio of measured to predicted step time, the geometric mean over its points of the same dtype."""
-    ratios = [ratio for point in points if (ratio := _ratio(chip, point, architecture)) is not None]
-    if not ratios:
-        return chip
-    factor = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
-    return replace(chip, train_factor=factor, train_spread=TRANSFER_SPREAD)
+    """`chip` with what measured steps show of it.
+
+    A step that waits for its host shows the time of a launch; one that keeps the device busy shows `train_factor`, measured ÷ predicted
+    device time, as the geometric mean over the points of the same dtype. A step in which neither decides shows nothing.
+    """
+    steps = [step for point in points if (step := described(chip, point, architecture)) is not None]
+    launches = [ratio for step in steps if (ratio := _solved(step, chip, "launch_s")) is not None]
+    if launches and chip.is_cpu == 0:
+        chip = replace(chip, launch_s=chip.launch_s * _mean(launches))
+    factors = [ratio for step in steps if (ratio := _solved(step, replace(chip, train_factor=1.0), "train_factor")) is not None]
+    return replace(chip, train_factor=_mean(factors), train_spread=TRANSFER_SPREAD) if factors else chip
 
 
-def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str, Any]], Architecture]) -> float | None:
-    """Measured ÷ predicted seconds of one step; None when the point is of another dtype or not described."""
+@dataclass(frozen=True, slots=True)
+class MeasuredStep:
+    """A measured step: its seconds, and the job that it ran."""
+
+    seconds: float
+    job: Job
+    micro_batch: int
+
+    def predicted_s(self, chip: Chip) -> float:
+        """Seconds by the formulas."""
+        layout = LayoutAnswer(gpus=1, micro_batch=self.micro_batch)
+        return float(step_of(candidate_of(self.job, chip, layout).table()).step_s[0])
+
+
+def _solved(step: MeasuredStep, chip: Chip, name: str) -> float | None:
+    """The factor on attribute `name` of `chip` with which the formulas give the measured time; None where it does not decide it.
+
+    Newton's method on the logarithms: the share of the step that follows the attribute is its slope.
+    """
+
+    def log_s(log_factor: float) -> float:
+        return math.log(step.predicted_s(replace(chip, **{name: getattr(chip, name) * math.exp(log_factor)})))
+
+    at, wanted = 0.0, math.log(step.seconds)
+    for _ in range(SOLVING_STEPS):
+        now = log_s(at)
+        share = (log_s(at + SLOPE_STEP) - now) / SLOPE_STEP
+        if share < DECIDES:
+            return None
+        at += max(-1.0, min(1.0, (wanted - now) / share))
+    return math.exp(at) if abs(log_s(at) - wanted) < SLOPE_STEP else None
+
+
+def _mean(ratios: list[float]) -> float:
+    return math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
+
+
+def described(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str, Any]], Architecture]) -> MeasuredStep | None:
+    """The step of a point; None when the point is of another dtype or not described."""
     given = point.parameters
     batch, sequence, recipe = given.get("batch"), given.get("sequence"), _RECIPES.get(str(given.get("recipe")))
     if (
@@ -53,6 +99,4 @@ def _ratio(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str
     workload = Workload(
         model=str(given["model"]), task="train", engine="torch", recipe=recipe, dtype=None, micro_batch=batch, sequence=sequence
     )
-    job = replace(resolve(workload, Models(model)), dtype=chip.dtype)
-    candidate = candidate_of(job, replace(chip, train_factor=1.0), LayoutAnswer(gpus=1, micro_batch=batch))
-    return point.step_s / float(step_of(candidate.table()).step_s[0])
+    return MeasuredStep(point.step_s, replace(resolve(workload, Models(model)), dtype=chip.dtype), batch)

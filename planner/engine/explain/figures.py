@@ -130,7 +130,7 @@ def _most_in_cache(row: Row, layout: LayoutAnswer) -> dict[str, int]:
     m, job = row.e.memory, row.job
     found: dict[str, int] = {}
     per_sequence, free = row(m.kv_per_sequence), row(m.usable) - float(m.total[row.number] - m.kv_cache[row.number])
-    if not job.architecture.windowed_layers and per_sequence > 0 and free > 0:
+    if not (job.architecture.cached_window or job.architecture.state) and per_sequence > 0 and free > 0:
         context = int(free / (per_sequence / (job.input_tokens + job.output_tokens)))
         found["max_context"] = min(context, job.architecture.max_context or context)
     most = row(m.max_sequences)

@@ -171,7 +171,7 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
     gemms = pass_products(
         job.architecture,
         number(rows),
-        number(attended_tokens(t, context)),
+        number(context),
         head_rows=number(head_rows),
         new=max(1.0, number(new)),
         touched=touched,

@@ -10,9 +10,9 @@ from planner.workload.tasks import Workload
 class Defaults:
     """Values as given, or defaults, which are recorded in `assumed`."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, assumed: dict[str, Any] | None = None) -> None:
         self._workload = workload
-        self.assumed: dict[str, Any] = {}
+        self.assumed: dict[str, Any] = {} if assumed is None else assumed
 
     def given_or(self, name: str, default: Any) -> Any:
         """The value of `name`; where it is absent, `default`, which is recorded."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from planner.engine.records.engine import EngineNumbers
+
+CONTEXT = "CUDA context 0.3-0.6 GB (driver 535 and later)"
+BUFFERS = "buffers of NCCL or its like: an assumption"
+BLOCKS = "small, as memory is taken in large blocks at start: an assumption"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,8 +22,14 @@ class Engine(EngineNumbers[float]):
     """The name as its makers spell it."""
     since: tuple[int, ...] = ()
     """First release this record holds for; (): any earlier one."""
+    released: str = ""
+    """Month in which that release came out, "2025-03"; "": before any other record's."""
     release: str = ""
     """Releases the record holds for, in words; said when none was named."""
+    runs: str = ""
+    """For a name that stands for another engine: what it runs, in words."""
+    turns_on: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of a workload -> what the program sets where the workload says nothing."""
     trains: bool = False
     """It runs training and fine-tuning."""
     generates: bool = True
@@ -30,6 +42,8 @@ class Engine(EngineNumbers[float]):
     """They do so for the families that transformers has no fused attention for."""
     packed_keep_inputs: bool = False
     """Products of bitsandbytes' weights keep their inputs for backward."""
+    stores: Mapping[str, str] = field(default_factory=dict)
+    """Storage format -> the one that its files of that name have."""
     layer_split: bool = False
     """Several GPUs hold layers one after the other, unless tensor parallelism is asked for."""
     fp8_cache: bool = False
@@ -37,9 +51,9 @@ class Engine(EngineNumbers[float]):
     pool_fraction: float | None = None
     """Share of the GPU's memory it claims at start; None: it grows as needed."""
     source: str
-    context_source: str
+    context_source: str = CONTEXT
     """What `context_bytes` rests on, in a line."""
-    communicator_source: str
+    communicator_source: str = BUFFERS
     """What `communicator_bytes` rests on."""
-    slack_source: str
+    slack_source: str = BLOCKS
     """What `slack`, `cache_slack` and `kept_activations` rest on."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from planner.engine.job.bounds import check_ranges
+from typing import Any, TypeVar
+
+import msgspec
+
+from planner.engine.job.bounds import check_consistency
 from planner.engine.job.companions import companion_numbers
 from planner.engine.job.context_length import positions_assumed
 from planner.engine.job.defaults import Defaults
@@ -19,6 +23,8 @@ from planner.workload.architecture import Models
 from planner.workload.tasks import Workload, trains
 from planner.workload.weights import DTYPE_BYTES
 
+W = TypeVar("W", bound=Workload)
+
 
 def resolve(workload: Workload, models: Models, where: str = "", *, headroom: float = 0.0) -> Job:
     """Fill in every default; `headroom` is that of a workload without one.
@@ -27,17 +33,19 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     """
     problems, defaults, architecture = Problems(where), Defaults(workload), models.main
     train = trains(workload.task)
-    check_ranges(workload, problems)
+    check_consistency(workload, problems)
     if architecture.encoder and workload.task in {"generate", "serve"}:
         message = f"{workload.task!r} is not possible: {architecture.family} is an encoder and generates nothing; use train, finetune or prefill."
         problems.add("task", message)
     engine = _engine(workload, defaults, problems)
+    workload = _with_turned_on(workload, engine, defaults.assumed)
+    defaults = Defaults(workload, defaults.assumed)
     dtype = defaults.given_or("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")
     if train:
         numbers = training_numbers(workload, architecture, defaults, problems)
     else:
         numbers = inference_numbers(architecture, defaults, problems, dtype, fp8_cache=engine.fp8_cache)
-        numbers |= request_numbers(workload, defaults, problems)
+        numbers |= request_numbers(workload, defaults)
     numbers |= companion_numbers(workload, models, problems)
     draft = draft_of(workload, models.companions, defaults, problems)
     problems.raise_if_any()
@@ -77,9 +85,20 @@ def _engine(workload: Workload, defaults: Defaults, problems: Problems) -> Engin
     if trains(workload.task) and not engine.trains:
         able = ", ".join(name for name, records in ENGINES.items() if records[0].trains)
         problems.add("engine", f"{workload.engine!r} does not train; it has to be one of {able}.")
+    if engine.runs:
+        defaults.assumed["engine_runs"] = engine.runs
     if engine.release and "@" not in (workload.engine or ""):
         defaults.assumed["engine_release"] = engine.release
     return engine
+
+
+def _with_turned_on(workload: W, engine: Engine, assumed: dict[str, Any]) -> W:
+    """`workload` with what `engine` sets where it says nothing, which is told in `assumed`."""
+    turned_on = {key: value for key, value in engine.turns_on.items() if getattr(workload, key) is None}
+    if stored := engine.stores.get(workload.weight_dtype or ""):
+        turned_on["weight_dtype"] = stored
+    assumed |= turned_on
+    return msgspec.structs.replace(workload, **turned_on) if turned_on else workload
 
 
 def _usual_engine(workload: Workload) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.memory.stages import stage_parameters
+from planner.engine.memory.stages import stage_parameters, state_bytes, tensor_share
 from planner.engine.memory.terms import STORAGE_FORMAT, Term, at_peak
 
 MLP_COPIES, RESIDUAL_COPIES, SCORE_BYTES = 6, 8, 4
@@ -26,19 +26,18 @@ LOGIT_BYTES = 6
 def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
     """Bytes of the cache of one sequence of `tokens` on one GPU, in whole blocks.
 
-    Key and value heads are split over tp ranks, and repeated where there are more ranks than heads. The latent of MLA is on every rank; engines that expand it cache keys and values of all heads.
+    Key and value heads are split over tp ranks, and repeated where there are more ranks than heads. The latent of MLA is on every
+    rank; engines that expand it cache keys and values of all heads. States of recurrences are the same at any length.
     """
     m, s = t.model, t.layout
     block = np.maximum(t.engine.cache_block_tokens, 1)
     whole = np.ceil(m.layers / s.pp) / m.layers
-    full = (m.layers - m.windowed_layers) * np.ceil(tokens / block) * block
-    windowed = m.windowed_layers * np.ceil(np.minimum(tokens, np.where(m.window > 0, m.window, tokens)) / block) * block
-    expands = (t.engine.expands_latent > 0) & (m.latent_rank > 0)
-    cached = np.where(expands, m.attended, m.cached_per_token)
-    latent = (m.latent_rank > 0) & ~expands
-    heads = np.where(m.latent_rank > 0, m.heads, m.kv_heads)
-    split = np.where(latent, 1.0, np.ceil(heads / s.tp) / np.maximum(heads, 1))
-    return whole * (full + windowed) * cached * split * t.job.kv_bytes / s.cp
+    near = np.minimum(tokens, np.where(m.window > 0, m.window, tokens))
+    expands = (t.engine.expands_latent > 0) & (m.expanded > 0)
+    cached, heads = np.where(expands, m.expanded, m.cached_all), np.where(expands, m.heads, m.cached_heads)
+    every = cached * np.ceil(tokens / block) * block * tensor_share(t, heads)
+    windowed = m.cached_window * np.ceil(near / block) * block * tensor_share(t, m.window_heads)
+    return whole * ((every + windowed) * t.job.kv_bytes / s.cp + state_bytes(t))
 
 
 @dataclass(frozen=True)

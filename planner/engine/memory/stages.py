@@ -65,3 +65,15 @@ def micro_batches(t: Table) -> Floats:
     s = t.layout
     given = t.job.global_batch / np.maximum(1.0, s.micro_batch * s.dp)
     return np.where(t.job.global_batch > 0, np.maximum(1.0, np.ceil(given)), np.where(s.pp > 1, 4 * s.pp, 1.0))
+
+
+def tensor_share(t: Table, heads: Floats) -> Floats:
+    """Share of `heads` key and value heads on one tensor-parallel rank, which holds one at least."""
+    share: Floats = np.ceil(np.maximum(heads, 1) / t.layout.tp) / np.maximum(heads, 1)
+    return share
+
+
+def state_bytes(t: Table) -> Floats:
+    """Bytes a sequence keeps whatever its length, over all layers: inputs of convolutions, and states of recurrences in FP32."""
+    states: Floats = (t.model.state * np.maximum(t.job.activation_bytes, 2) + t.model.wide_state * 4) / t.layout.tp
+    return states

@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.stages import Stage, experts_held, micro_batches, stage_parameters, zero_ranks
-from planner.engine.performance.operators.attention import attended_tokens
+from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 
@@ -90,7 +90,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     step = added(by_class.values())
     total = tokens * s.cp * s.dp * count
-    per_token = 3 * (2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, half))
+    per_token = 3 * (2 * m.active_matrix + attention_flop(t, half))
     bound = one.compute_bound * np.broadcast_to(passes["matmul"], (t.rows,)) * count
     return StepColumns(
         step_s=step,

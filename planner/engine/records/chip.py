@@ -23,6 +23,8 @@ class ChipNumbers(Generic[N]):
     """The vendor's dense figure."""
     flop_per_s: N
     flop_spread: N
+    cycles_per_s: N = default(0.0)
+    """Cycles of all multiprocessors together at boost clock; 0: not known."""
     fp16_accumulate_gain: N
     """Rate of FP16 products that add up in FP16, over FP32."""
     is_hbm: N

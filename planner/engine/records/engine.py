@@ -26,6 +26,10 @@ class EngineNumbers(Generic[N]):
     """Host time of one decoding step outside the model: scheduling, sampling, detokenising."""
     host_sequence_s: N = default(0.0)
     """Further host time of a step for each running sequence."""
+    front_end_s: N = default(0.0)
+    """Time of a request before its prompt is computed and after a token is: HTTP, tokeniser, detokeniser."""
+    late_steps: N = default(0.0)
+    """Steps that pass until a token is handed over, beside the one that makes it."""
     mixed_launches_per_layer: N = default(0.0)
     """Operators the host launches for one layer of an iteration in which prompts and running sequences meet; 0: replayed as a CUDA graph, too."""
     mixed_factor: N = default(1.0)
@@ -54,6 +58,8 @@ class EngineNumbers(Generic[N]):
     """Activations are FP32 between products, whose inputs and outputs are converted."""
     fp16_accumulate: N = default(0.0)
     """FP16 products add up in FP16, which GeForce parts do at twice the rate."""
+    int8_per_cycle: N = default(0.0)
+    """FLOP a multiprocessor does in a cycle where packed weights are multiplied with inputs rounded to INT8; 0: they are unpacked."""
     hbm_share: N = default(1.0)
     """Share of HBM's bandwidth that its products of a few rows reach, over that of GDDR."""
     hop_s: N = default(0.0)

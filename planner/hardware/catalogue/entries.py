@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from planner.errors import Problem, Problems, UserError, nearest_names
-from planner.schema import faults, read_toml, toml_files
+from planner.reading import read_toml, toml_files
+from planner.schema import faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

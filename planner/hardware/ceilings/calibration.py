@@ -40,7 +40,9 @@ def ceilings_of(
     prior = unmeasured_ceilings(gpu, records.of(gpu))
     adjusted = _adjusted_by_related(gpu, prior, records, measurements, related)
     own = [one for one in measurements if one.device == gpu.name]
-    return _with_parts(gpu, _with_measured(gpu, adjusted, figures_of(own, adjusted)), own) if own else adjusted
+    if not own:
+        return adjusted
+    return _with_parts(gpu, _with_measured(gpu, adjusted, figures_of(own, adjusted, on_cpu=gpu.kind == "cpu")), own)
 
 
 def _with_parts(gpu: Gpu, found: Ceilings, own: Sequence[Measurement]) -> Ceilings:
@@ -106,6 +108,18 @@ def _with_measured(gpu: Gpu, prior: Ceilings, measured: MeasuredFigures) -> Ceil
     )
 
 
+def with_rates_of(found: Ceilings, published: Ceilings) -> Ceilings:
+    """`found` with the rates and latencies of `published`; steps, memory and collectives that were measured stay."""
+    return replace(
+        published,
+        train_points=found.train_points,
+        context_bytes=found.context_bytes,
+        allocator_slack=found.allocator_slack,
+        collectives=found.collectives,
+        node_collectives=found.node_collectives,
+    )
+
+
 def _adjusted_by_related(
     gpu: Gpu, prior: Ceilings, records: CeilingRecords, measurements: Sequence[Measurement], related: Iterable[Gpu]
 ) -> Ceilings:
@@ -119,7 +133,7 @@ def _adjusted_by_related(
         if other.name == gpu.name or other.kind != gpu.kind or not points or not kind or records.kind_of(other) != kind:
             continue
         expected = unmeasured_ceilings(other, records.of(other))
-        seen = figures_of(points, expected)
+        seen = figures_of(points, expected, on_cpu=other.kind == "cpu")
         for dtype, ceiling in seen.compute_flop_per_s.items():
             if dtype in expected.compute_flop_per_s:
                 compute.setdefault(dtype, []).append(math.log(ceiling.value / expected.compute_flop_per_s[dtype].value))

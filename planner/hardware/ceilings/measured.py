@@ -51,10 +51,14 @@ class MeasuredFigures:
     allocator_slack: Ceiling | None = None
 
 
-def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigures:
-    """The figures that `points`, all of one device, show; `prior` gives what a formula needs and no point shows."""
+def figures_of(points: Iterable[Measurement], prior: Ceilings, *, on_cpu: bool) -> MeasuredFigures:
+    """The figures that `points`, all of one device, show; `prior` gives what a formula needs and no point shows.
+
+    `on_cpu`: the device is a processor. There the smallest operator shows what any product takes to begin, and the launch of one
+    what the host adds; on a GPU the first is that of a product, and the second comes from a training step that waits for its host.
+    """
     usable = [one for one in points if one.value and (one.reliable or one.status in WEAK_SPREADS)]
-    kernel = _latency(usable, "launch/kernel", prior.kernel_latency_s)
+    kernel = _latency(usable, "launch/kernel", prior.kernel_latency_s) if on_cpu else _product_latency(usable, prior)
     weights, bandwidth = _bandwidths(usable, kernel or prior.kernel_latency_s, prior)
     latency_s = (kernel or prior.kernel_latency_s).value
     bytes_per_s = (bandwidth or prior.bandwidth_bytes_per_s).value
@@ -62,8 +66,9 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigure
         dtype: undisturbed([one for one in usable if one.kind == "gemm" and one.dtype == dtype])
         for dtype in sorted({one.dtype for one in usable if one.kind == "gemm" and one.dtype})
     }
-    products = {dtype: products_of(found) for dtype, found in gemms.items()}
-    knee = fitted_knee(max(products.values(), key=len, default=[]), latency_s, bytes_per_s, prior.knee)
+    products = {dtype: products_of(found if on_cpu else _cold(found)) for dtype, found in gemms.items()}
+    solid = [products[dtype] for dtype, found in gemms.items() if all(one.reliable for one in found)]
+    knee = fitted_knee(max(solid, key=len, default=[]), latency_s, bytes_per_s, prior.knee)
     compute = {}
     for dtype, found in products.items():
         ceiling = rate_of_products(found, latency_s, bytes_per_s, knee or prior.knee, gemms[dtype])
@@ -74,21 +79,27 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings) -> MeasuredFigure
         bandwidth_bytes_per_s=bandwidth,
         weight_bandwidth_bytes_per_s=weights,
         kernel_latency_s=kernel,
-        launch_s=_latency(usable, "launch/eager", prior.launch_s),
+        launch_s=_latency(usable, "launch/eager", prior.launch_s) if on_cpu else None,
         knee=knee,
-        train_points=_train_points(usable),
-        context_bytes=_context_bytes(usable),
-        allocator_slack=_allocator_slack(usable),
+        train_points=_train_points([one for one in usable if one.reliable]),
+        context_bytes=_context_bytes([one for one in usable if one.reliable]),
+        allocator_slack=_allocator_slack([one for one in usable if one.reliable]),
     )
 
 
 def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings) -> tuple[dict[str, Ceiling], Ceiling | None]:
-    """Rate per dtype of matrix-vector products, and the memory's: the best of those within what the copy allows."""
-    copies = undisturbed([one for one in points if one.kind == "copy" and one.parameters.get("cache") != "warm"])
-    copy = max((one for one in copies if one.value), key=lambda one: one.value or 0.0, default=None)
+    """Rate per dtype of matrix-vector products, and the memory's: the best of those within what the copy allows.
+
+    A copy that others disturbed sets no limit to undisturbed products.
+    """
+    cold = [one for one in points if one.parameters.get("cache") != "warm" and one.parameters.get("flush", "read") == "read"]
+    gemvs = undisturbed([one for one in cold if one.kind == "gemv"])
+    copies = undisturbed([one for one in cold if one.kind == "copy"])
+    comparable = [one for one in copies if one.reliable or not any(gemv.reliable for gemv in gemvs)]
+    copy = max((one for one in comparable if one.value), key=lambda one: one.value or 0.0, default=None)
     most = copy.value * COPY_READ_MOST if copy and copy.value else math.inf
     weights: dict[str, Ceiling] = {}
-    for one in undisturbed([one for one in points if one.kind == "gemv" and one.parameters.get("cache") != "warm"]):
+    for one in gemvs:
         if not one.value or not one.bytes or not one.dtype:
             continue
         seconds = max(one.bytes / one.value - latency.value, (1 - LATENCY_MOST) * one.bytes / one.value)
@@ -111,6 +122,33 @@ def _latency(points: Sequence[Measurement], point: str, prior: Ceiling) -> Ceili
             found = ceiling_from(one, one.value, ONE_KIND_SPREAD)
             return found if replaces(found, prior, [one]) else None
     return None
+
+
+def _cold(products: Sequence[Measurement]) -> Sequence[Measurement]:
+    """Products whose operands came from memory, without those of slow accumulation where the fast one was measured.
+
+    Operands that stay in the cache make a short product up to 1.6 times faster than a model's.
+    """
+    fast = {one.dtype for one in products if one.parameters.get("accumulation") == "fast"}
+    return [
+        one
+        for one in products
+        if one.parameters.get("cache") != "warm" and (one.dtype not in fast or one.parameters.get("accumulation") == "fast")
+    ]
+
+
+def _product_latency(points: Sequence[Measurement], prior: Ceilings) -> Ceiling | None:
+    """What the smallest product takes beyond its work; None where work is a good part of its time."""
+    small = _cold(
+        [one for one in points if one.reliable and one.kind == "gemm" and one.flop and one.dtype in prior.compute_flop_per_s]
+    )
+    one = min(small, key=lambda one: one.flop or math.inf, default=None)
+    if one is None or not one.value or not one.flop or not one.dtype:
+        return None
+    seconds = one.flop / one.value
+    moved_s = (one.bytes or 0.0) / prior.bandwidth_bytes_per_s.value
+    work_s = ((one.flop / prior.compute_flop_per_s[one.dtype].value) ** prior.knee + moved_s**prior.knee) ** (1 / prior.knee)
+    return ceiling_from(one, seconds - work_s, ONE_KIND_SPREAD) if work_s <= (1 - LATENCY_MOST) * seconds else None
 
 
 def _context_bytes(points: Sequence[Measurement]) -> Ceiling | None:

@@ -15,7 +15,8 @@ from planner.errors import Problem, UserError
 from planner.hardware.catalogue.interconnects import on_baseboard
 from planner.hardware.prices.catalogue_rows import Row, assembled, read_rows
 from planner.hardware.prices.offers import Offer
-from planner.schema import read_struct, read_toml
+from planner.reading import read_toml
+from planner.schema import read_struct
 
 if TYPE_CHECKING:
     from pathlib import Path

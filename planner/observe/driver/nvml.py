@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 from planner.observe.driver.counters import Field
 from planner.observe.snapshot import CapabilityState
 
-NvmlState = Literal["ready", "no driver", "driver not loaded", "version mismatch", "no permission", "error"]
+NvmlState = Literal["ready", "no driver", "driver not loaded", "version mismatch", "no permission", "not answering", "error"]
 """How NVML as a whole stands on this machine."""
 
 NVML_DETAILS: dict[NvmlState, str] = {
@@ -24,6 +24,7 @@ NVML_DETAILS: dict[NvmlState, str] = {
     "driver not loaded": "The NVIDIA driver is installed but not loaded",
     "version mismatch": "The NVIDIA driver and its library differ in version; restart the machine or reload the driver",
     "no permission": "This user or container may not talk to the NVIDIA driver",
+    "not answering": "The NVIDIA driver did not answer",
     "error": "The NVIDIA driver reported an error",
 }
 
@@ -187,13 +188,15 @@ def _finite(value: float) -> float | CapabilityState:
     return value if math.isfinite(value) else "not supported"
 
 
-def nvml_state() -> tuple[NvmlState, str]:
-    """How NVML stands on this machine now, and a sentence on it; opens and closes a session."""
+def library_found() -> bool:
+    """Whether the driver's library is installed; nothing of it is called."""
+    import ctypes
+
     try:
-        with Nvml.open():
-            return "ready", NVML_DETAILS["ready"]
-    except NvmlError as error:
-        return error.open_state, describe_failure(error)
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def describe_failure(error: NvmlError) -> str:

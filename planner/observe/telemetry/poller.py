@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from planner.observe.driver.nvml import NVML_DETAILS, NvmlError, NvmlState, describe_failure
-from planner.observe.driver.processes import ProcessTable
-from planner.observe.driver.session import DriverSession
+from planner.observe.driver.driver import Driver, DriverError
+from planner.observe.driver.messages import ListedProcesses
+from planner.observe.driver.nvml import NVML_DETAILS, NvmlState
 from planner.observe.snapshot import Snapshot
-from planner.observe.telemetry.reading import HostReader, read_processes, take_snapshot
+from planner.observe.telemetry.reading import HostReader, take_snapshot
 from planner.observe.telemetry.source import Telemetry
 
 FASTEST_INTERVAL_S = 0.1
@@ -18,16 +18,18 @@ SLOW_INTERVAL_S = 5.0
 PROCESSES_INTERVAL_S = 2.0
 """How often processes are listed while somebody looks: graphics processes take the driver milliseconds."""
 REOPEN_INTERVAL_S = 30.0
-"""How often opening a missing driver is tried again."""
+"""How often a driver that is missing or did not answer is tried again."""
+SILENCE_S = 10.0
+"""How long a driver may say nothing before its process is ended; meanwhile the last reading shows its age."""
 TOLERANCE_S = 0.05
 """A tick at most this early counts as on time."""
 LATE_S = 0.5
 STOP_WAIT_S = 0.05
-"""How long stopping waits for a reading to end; a call stuck in the driver is abandoned."""
+"""How long stopping waits for a reading to end; then the driver's process is killed."""
 
 
 class Poller(Telemetry):
-    """This machine: the thread owns the NVML session and closes it itself, after its last reading."""
+    """This machine: the thread owns the driver and closes it itself, after its last reading."""
 
     def __init__(
         self,
@@ -35,12 +37,13 @@ class Poller(Telemetry):
         *,
         interval_s: float = 1.0,
         slow_interval_s: float = SLOW_INTERVAL_S,
-        open_nvml: Callable[[], DriverSession] = DriverSession.open,
+        start_driver: Callable[[float], Driver] = Driver.start,
     ) -> None:
         super().__init__(on_snapshot)
         self._interval_s = max(FASTEST_INTERVAL_S, interval_s)
         self._slow_interval_s = slow_interval_s
-        self._open_nvml = open_nvml
+        self._start_driver = start_driver
+        self._driver: Driver | None = None
         self._at_once = False
         """Whether the next reading is due now, whatever the interval says."""
         self._due_s = float("inf")
@@ -99,11 +102,13 @@ class Poller(Telemetry):
         self._hurry()
 
     def stop(self, within_s: float = STOP_WAIT_S) -> bool:
-        """End polling; a call that is known to hang is not waited for at all.
-
-        The thread closes NVML itself once its call returns, so that nobody ends the session under it.
-        """
-        return super().stop(0 if self.stale_for_s() is not None else within_s)
+        """End polling; where a call is known to hang, or is not through in time, the driver's process is killed."""
+        ended = super().stop(0 if self.stale_for_s() is not None else within_s)
+        driver = self._driver
+        if not ended and driver is not None:
+            driver.kill()
+            ended = super().stop(STOP_WAIT_S)
+        return ended
 
     def stale_for_s(self) -> float | None:
         """How old the last snapshot is, when the next one is late by an interval and a half second; else, and while paused, None."""
@@ -119,49 +124,58 @@ class Poller(Telemetry):
         self._wake.set()
 
     def _run(self) -> None:
-        nvml: DriverSession | None = None
         try:
-            host_reader, table = HostReader(), ProcessTable()
+            host_reader = HostReader()
             state: NvmlState = "no driver"
             detail = ""
             next_open_s = next_slow_s = time.monotonic()
             while not self._stopping:
                 began_s = time.monotonic()
                 if not self._paused:
-                    if nvml is None and began_s >= next_open_s:
-                        nvml, state, detail = self._open()
-                        next_open_s, next_slow_s = began_s + REOPEN_INTERVAL_S, began_s
                     slow = self._thinned or began_s >= next_slow_s
+                    try:
+                        if self._driver is None and began_s >= next_open_s:
+                            self._driver, slow, self._listed_at_s = self._start_driver(SILENCE_S), True, None
+                            state, detail = "ready", NVML_DETAILS["ready"]
+                        listed = self._processes_due(began_s)
+                        found = take_snapshot(
+                            self._driver,
+                            host_reader,
+                            slow=slow,
+                            interval_s=self.pace_s,
+                            processes=listed,
+                            state=state,
+                            detail=detail,
+                        )
+                    except DriverError as error:
+                        self._close()
+                        state, detail, next_open_s = error.state, error.detail, time.monotonic() + REOPEN_INTERVAL_S
+                        continue
                     if slow:
                         next_slow_s = began_s + self._slow_interval_s
-                    self._list_processes(nvml, table, began_s)
-                    found = take_snapshot(nvml, host_reader, slow=slow, interval_s=self.pace_s, state=state, detail=detail)
                     if not self._stopping:
                         self._publish(found)
                 self._rest(began_s)
         except Exception as failure:  # noqa: BLE001  # a thread has no caller to tell; its owner shows `failure` as a stopped pane
             self.failure = failure
         finally:
-            if nvml is not None:
-                nvml.close()
+            self._close()
 
-    def _open(self) -> tuple[DriverSession | None, NvmlState, str]:
-        try:
-            return self._open_nvml(), "ready", NVML_DETAILS["ready"]
-        except NvmlError as error:
-            return None, error.open_state, describe_failure(error)
+    def _close(self) -> None:
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.close()
 
-    def _list_processes(self, nvml: DriverSession | None, table: ProcessTable, now_s: float) -> None:
-        """List who uses each GPU for the next snapshots, where somebody looks and it is time to read again."""
-        if nvml is None:
-            return
-        if not self._lists_processes and self._listed_at_s is not None:
-            self._listed_at_s = None
-            read_processes(nvml, None)
+    def _processes_due(self, now_s: float) -> ListedProcesses:
+        """Whether the next reading lists who uses each GPU anew: where somebody looks and it is time to."""
+        if not self._lists_processes:
+            listed, self._listed_at_s = self._listed_at_s is not None, None
+            return "none" if listed else "as before"
         due = self._listed_at_s is None or now_s - self._listed_at_s >= PROCESSES_INTERVAL_S - TOLERANCE_S
-        if self._lists_processes and due and not self._thinned:
-            self._listed_at_s = now_s
-            read_processes(nvml, table)
+        if not due or self._thinned:
+            return "as before"
+        self._listed_at_s = now_s
+        return "list"
 
     def _rest(self, began_s: float) -> None:
         """Wait for the next tick, or until `stop` or `_hurry` is called."""

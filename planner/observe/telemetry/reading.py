@@ -7,11 +7,10 @@ import os
 import time
 
 from planner.observe import host
-from planner.observe.driver.cuda_order import cuda_ordinals
-from planner.observe.driver.nvml import NVML_DETAILS, NvmlError, NvmlState, describe_failure
-from planner.observe.driver.processes import ProcessTable
-from planner.observe.driver.session import DriverSession
-from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
+from planner.observe.driver.driver import Driver, DriverError
+from planner.observe.driver.messages import ListedProcesses
+from planner.observe.driver.nvml import NVML_DETAILS, NvmlState
+from planner.observe.snapshot import HostSnapshot, Snapshot
 
 
 class HostReader:
@@ -48,18 +47,18 @@ class HostReader:
 
 
 def take_snapshot(
-    nvml: DriverSession | None, host_reader: HostReader, *, slow: bool, interval_s: float, state: NvmlState, detail: str
+    driver: Driver | None,
+    host_reader: HostReader,
+    *,
+    slow: bool,
+    interval_s: float,
+    processes: ListedProcesses = "as before",
+    state: NvmlState = "ready",
+    detail: str = NVML_DETAILS["ready"],
 ) -> Snapshot:
-    """One tick: every GPU of `nvml` (None: there is no driver, as `state` and `detail` say) and the host."""
+    """One reading of every GPU of `driver` (None: there is none, as `state` and `detail` say) and the host; raises `DriverError`."""
     began_s, taken_at = time.monotonic(), dt.datetime.now(tz=dt.UTC)
-    devices: tuple[DeviceSnapshot, ...] = ()
-    if nvml is not None:
-        known = [(device.identity.uuid, device.identity.name) for device in nvml.devices if device.identity is not None]
-        ordinals = cuda_ordinals(known, os.environ)
-        devices = tuple(
-            device.snapshot(slow=slow, cuda_ordinal=ordinals.get(device.identity.uuid) if device.identity else None)
-            for device in nvml.devices
-        )
+    devices = () if driver is None else driver.read(slow=slow, processes=processes).devices
     host_snapshot = host_reader.read()
     return Snapshot(
         taken_at=taken_at.isoformat(timespec="milliseconds"),
@@ -73,28 +72,20 @@ def take_snapshot(
     )
 
 
-def read_processes(nvml: DriverSession, table: ProcessTable | None) -> None:
-    """List who uses each GPU, for the snapshots from now on; without `table` they list nobody."""
-    for device in nvml.devices:
-        device.read_processes(table)
-
-
-def read_once(nvml: DriverSession | None = None, *, window_s: float = 0.25, processes: bool = False) -> Snapshot:
+def read_once(driver: Driver | None = None, *, window_s: float = 0.25, processes: bool = False) -> Snapshot:
     """One complete snapshot: reads twice, `window_s` apart, since averages need a beginning; with `processes` who uses each GPU.
 
-    Opens and closes its own session unless given one. A missing driver is a snapshot without devices.
+    Asks a driver of its own unless given one. A driver that is missing or does not answer is a snapshot without devices.
     """
-    if nvml is None:
-        try:
-            with DriverSession.open() as opened:
-                return read_once(opened, window_s=window_s, processes=processes)
-        except NvmlError as error:
-            state, detail = error.open_state, describe_failure(error)
-    else:
-        state, detail = "ready", NVML_DETAILS["ready"]
     host_reader = HostReader()
-    take_snapshot(nvml, host_reader, slow=True, interval_s=0.0, state=state, detail=detail)
-    time.sleep(window_s)
-    if processes and nvml is not None:
-        read_processes(nvml, ProcessTable())
-    return take_snapshot(nvml, host_reader, slow=True, interval_s=0.0, state=state, detail=detail)
+    try:
+        if driver is None:
+            with Driver.start() as started:
+                return read_once(started, window_s=window_s, processes=processes)
+        take_snapshot(driver, host_reader, slow=True, interval_s=0.0)
+        time.sleep(window_s)
+        listed: ListedProcesses = "list" if processes else "as before"
+        return take_snapshot(driver, host_reader, slow=True, interval_s=0.0, processes=listed)
+    except DriverError as error:
+        time.sleep(window_s)
+        return take_snapshot(None, host_reader, slow=True, interval_s=0.0, state=error.state, detail=error.detail)

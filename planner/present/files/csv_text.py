@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.present.plan import throughput
+from planner.text import one_line
 
 if TYPE_CHECKING:
     from planner.engine.answers.figure import Figure
@@ -26,6 +27,8 @@ PLAN_FIGURES: dict[str, Callable[[PlanRow], Figure | None]] = {
 }
 """Figures of a row; each becomes four columns: value, low, high, basis."""
 STUDY_FACTS = ("parameters", "non_embedding_parameters", "width", "depth", "sequences", "tokens_per_step")
+FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""What a cell begins with that a spreadsheet reads as a formula (owasp.org/www-community/attacks/CSV_Injection)."""
 STUDY_FIGURES = ("flop_per_s", "flop_per_usd", "step_s", "mfu", "memory_bytes")
 
 
@@ -40,7 +43,7 @@ def plan_csv(plan: Plan) -> str:
         known = [row.rank, row.verdict, row.gpu, int(row.here), *spread, *place, row.answer.bottleneck, row.why]
         return [*known, *_figures(read(row) for read in PLAN_FIGURES.values())]
 
-    return _csv([*names, *_heads(PLAN_FIGURES)], map(cells, plan.rows))
+    return csv_text([*names, *_heads(PLAN_FIGURES)], map(cells, plan.rows))
 
 
 def study_csv(answer: StudyAnswer) -> str:
@@ -56,15 +59,32 @@ def study_csv(answer: StudyAnswer) -> str:
         for curve in answer.curves
         for point in curve.points
     ]
-    return _csv([*names, *_heads(STUDY_FIGURES)], lines)
+    return csv_text([*names, *_heads(STUDY_FIGURES)], lines)
 
 
-def _csv(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+def csv_text(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    """Lines under `heads`; a text that a spreadsheet would run as a formula is quoted."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(heads)
-    writer.writerows(lines)
+    writer.writerows([_cell(one) for one in line] for line in lines)
     return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """`value`, as text clean and no formula; a number may begin with its sign."""
+    if not isinstance(value, str):
+        return value
+    text = one_line(value)
+    return f"'{text}" if text.lstrip().startswith(FORMULA_SIGNS) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _heads(names: Iterable[str]) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table, text_table
+from planner.text import one_line
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -19,13 +21,18 @@ th { border-bottom: 2px solid #888; } .right { text-align: right; font-variant-n
 pre { background: #8882; padding: .7rem; overflow-x: auto; }
 """
 
+_MARKDOWN = re.compile(r"\\(?=[!-/:-@\[-`{-~])|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=[(\[:])|\|")
+"""What Markdown would read as HTML, an entity, a link, the end of a cell, or an escape."""
+_BLOCK = re.compile(r"[#>+=~*_|-]|```|\d+(?=[.)])")
+"""What begins a heading, a list, a quotation, a rule or a block of code at the start of a line."""
+
 
 def as_markdown(sections: Sequence[Section]) -> str:
     """The document as GitHub's Markdown."""
     blocks = [
         block
         for section in sections
-        for block in (f"{'#' * section.level} {section.title}", *(_markdown(part) for part in section.parts))
+        for block in (f"{'#' * section.level} {_marked(section.title)}", *(_markdown(part) for part in section.parts))
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -33,11 +40,12 @@ def as_markdown(sections: Sequence[Section]) -> str:
 def _markdown(part: Part) -> str:
     match part:
         case Paragraph(text, style):
-            return f"**{text}**" if style == "strong" else text
+            return f"**{_marked(text)}**" if style == "strong" else _begun(text)
         case Points(items):
-            return "\n".join(f"- {item}" for item in items)
+            return "\n".join(f"- {_begun(item)}" for item in items)
         case Code(text):
-            return f"```sh\n{text}\n```"
+            fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+            return f"{fence}sh\n{one_line(text)}\n{fence}"
         case Facts():
             return markdown_table(_facts_table(part))
         case Table():
@@ -48,7 +56,24 @@ def markdown_table(table: Table[Any]) -> str:
     """`table` as GitHub's Markdown, with every column."""
     heads = [column.title for column in table.columns]
     rule = ["---:" if column.right else "---" for column in table.columns]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in (heads, rule, *table.texts()))
+    return "\n".join("| " + " | ".join(_marked(cell) for cell in line) + " |" for line in (heads, rule, *table.texts()))
+
+
+def _marked(text: str) -> str:
+    """`text` on one line, as Markdown that reads as it stands."""
+    return _MARKDOWN.sub(r"\\\g<0>", one_line(text))
+
+
+def _begun(text: str) -> str:
+    """`text` at the start of a line of Markdown."""
+    marked = _marked(text).lstrip()
+    block = _BLOCK.match(marked)
+    at = block.end() if block and block[0].isdigit() else 0
+    return f"{marked[:at]}\\{marked[at:]}" if block else marked
+
+
+def _escaped(text: str) -> str:
+    return html.escape(one_line(text))
 
 
 def as_html(sections: Sequence[Section]) -> str:
@@ -57,12 +82,12 @@ def as_html(sections: Sequence[Section]) -> str:
     body = "\n".join(line for section in sections for line in _html_section(section))
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n{body}\n</html>\n"
+        f"<title>{_escaped(title)}</title>\n<style>{STYLE}</style>\n{body}\n</html>\n"
     )
 
 
 def _html_section(section: Section) -> Iterator[str]:
-    yield f"<h{section.level}>{html.escape(section.title)}</h{section.level}>"
+    yield f"<h{section.level}>{_escaped(section.title)}</h{section.level}>"
     for part in section.parts:
         yield from _html(part)
 
@@ -70,12 +95,12 @@ def _html_section(section: Section) -> Iterator[str]:
 def _html(part: Part) -> Iterator[str]:
     match part:
         case Paragraph(text, style):
-            inner = html.escape(text)
+            inner = _escaped(text)
             yield f"<p><strong>{inner}</strong></p>" if style == "strong" else f"<p>{inner}</p>"
         case Points(items):
-            yield "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>"
+            yield "<ul>" + "".join(f"<li>{_escaped(item)}</li>" for item in items) + "</ul>"
         case Code(text):
-            yield f"<pre>{html.escape(text)}</pre>"
+            yield f"<pre>{_escaped(text)}</pre>"
         case Facts():
             yield from _html_table(_facts_table(part))
         case Table():
@@ -85,10 +110,10 @@ def _html(part: Part) -> Iterator[str]:
 def _html_table(table: Table[Any]) -> Iterator[str]:
     marks = [' class="right"' if column.right else "" for column in table.columns]
     heads = zip(marks, (column.title for column in table.columns), strict=True)
-    yield "<table><thead><tr>" + "".join(f"<th{mark}>{html.escape(head)}</th>" for mark, head in heads) + "</tr></thead><tbody>"
+    yield "<table><thead><tr>" + "".join(f"<th{mark}>{_escaped(head)}</th>" for mark, head in heads) + "</tr></thead><tbody>"
     for row in table.texts():
         cells = zip(marks, row, strict=True)
-        yield "<tr>" + "".join(f"<td{mark}>{html.escape(cell)}</td>" for mark, cell in cells) + "</tr>"
+        yield "<tr>" + "".join(f"<td{mark}>{_escaped(cell)}</td>" for mark, cell in cells) + "</tr>"
     yield "</tbody></table>"
 
 

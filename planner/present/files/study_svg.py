@@ -9,6 +9,7 @@ from html import escape
 
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.study import Axis, StudyAnswer, StudyCurve, StudyPoint, place_of, round_text, size_of, size_text, story
+from planner.text import one_line
 from planner.units import si_text
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7d7400", "#56b4e9")
@@ -142,7 +143,9 @@ def _legend(answer: StudyAnswer) -> Iterator[str]:
 
 
 def _text(x: float, y: float, text: str, *, anchor: str = "start", weight: str = "normal", fill: str = "#222222") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}" fill="{fill}">{escape(text)}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}" fill="{fill}">{escape(one_line(text))}</text>'
+    )
 
 
 def _wrapped(text: str, width: int) -> list[str]:

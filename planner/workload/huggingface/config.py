@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.errors import Problem, Problems, UserError, nearest_names
+from planner.errors import Problem, Problems, UserError, nearest_names, shown
 from planner.workload.architecture import Architecture
-from planner.workload.huggingface import gpt, llama  # noqa: F401  # each adds its families
+from planner.workload.huggingface import experts, gemma, gpt, hybrid, line, llama  # noqa: F401  # each adds its families
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
 
@@ -43,7 +43,7 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
 
 def _read(name: object, config: Mapping[str, Any], where: str, prefix: str, left_out: tuple[str, ...]) -> Architecture:
     if not isinstance(name, str) or name not in FAMILIES:
-        given = "missing" if name is None else f"{name!r} is not supported"
+        given = "missing" if name is None else f"{shown(name)} is not supported"
         near = nearest_names(str(name), FAMILIES) if name is not None else ()
         raise UserError(Problem(where, f"{prefix}model_type", f"{given}; supported: {', '.join(sorted(FAMILIES))}.", near))
     problems = Problems(where)
@@ -66,10 +66,10 @@ def _check(sizes: Mapping[str, Any], config: Mapping[str, Any], problems: Proble
     if heads % groups:
         name = "num_kv_heads" if "num_kv_heads" in config else "num_key_value_heads"
         problems.add(f"{prefix}{name}", f"{groups} does not divide num_attention_heads = {heads}.")
-    experts, used = sizes.get("experts", 0), sizes.get("experts_per_token", 0)
-    if used > experts:
-        problems.add(f"{prefix}num_experts_per_tok", f"{used} is more than the {experts} experts there are.")
+    routed, used = sizes.get("experts", 0), sizes.get("experts_per_token", 0)
+    if used > routed:
+        problems.add(f"{prefix}num_experts_per_tok", f"{used} is more than the {routed} experts there are.")
     if sizes["dense_layers"] > layers:
         problems.add(f"{prefix}first_k_dense_replace", f"{sizes['dense_layers']} is more than the {layers} layers there are.")
-    if (kinds := config.get("layer_types")) and len(kinds) != layers:
+    if isinstance(kinds := config.get("layer_types"), list) and kinds and len(kinds) != layers:
         problems.add(f"{prefix}layer_types", f"names {len(kinds)} layers; num_hidden_layers is {layers}.")

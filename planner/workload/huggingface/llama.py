@@ -7,74 +7,13 @@ from typing import Any
 from planner.workload.block import Block
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-
-
-def _sizes(
-    keys: ConfigKeys,
-    *,
-    tied: bool = False,
-    heads: int | None = None,
-    kv_heads: int | None = None,
-    head_dim: int | None = None,
-    vocabulary: int | None = None,
-    biased: bool = False,
-) -> dict[str, Any]:
-    """Sizes the line shares; a norm is one vector of the width, two a layer and one at the end.
-
-    `heads`, `kv_heads`, `head_dim`, `vocabulary`: what the library takes where the config does not have the key; None: it
-    has to have it, and for the second and third: one key head a query head, and the width divided by the heads.
-    `biased`: the config may ask for biases of all four projections.
-    """
-    width, layers = keys.size("hidden_size"), keys.size("num_hidden_layers")
-    heads = keys.size("num_attention_heads", default=heads)
-    groups = keys.size_or_none("num_key_value_heads", absent=kv_heads) or heads
-    dim = keys.size_or_none("head_dim", absent=head_dim)
-    if dim is None and width % heads:
-        keys.reject("num_attention_heads", f"{heads} does not divide hidden_size = {width}, and head_dim is not given.")
-    dim = dim or max(1, width // heads)
-    query, key = heads * dim, groups * dim
-    biases = biased and keys.flag("attention_bias", default=False)
-    return {
-        "layers": layers,
-        "width": width,
-        "heads": heads,
-        "kv_heads": groups,
-        "head_dim": dim,
-        "ffn": keys.size("intermediate_size"),
-        "gated": True,
-        "vocabulary": keys.size("vocab_size", default=vocabulary),
-        "tied": keys.flag("tie_word_embeddings", default=tied),
-        "rotary": True,
-        "max_context": keys.count("max_position_embeddings") or None,
-        "attention_bias": (query + 2 * key + width) * biases,
-        "norm_parameters": width,
-        "dense_layers": layers,
-    }
-
-
-def _projected(sizes: dict[str, Any]) -> int:
-    """Elements of the query, key and value of one token: the biases of their projections."""
-    projected: int = (sizes["heads"] + 2 * sizes["kv_heads"]) * sizes["head_dim"]
-    return projected
-
-
-def _windowed(keys: ConfigKeys, sizes: dict[str, Any], window: int, otherwise: int) -> dict[str, Any]:
-    """`sizes` with the layers that `layer_types` names, or `otherwise` many, attending to `window` tokens (0: none)."""
-    kinds = keys.items("layer_types")
-    layers = kinds.count("sliding_attention") if kinds else max(0, otherwise)
-    return sizes | {"window": window, "windowed_layers": layers} if window and layers else sizes
-
-
-def _qwen_windowed(keys: ConfigKeys, sizes: dict[str, Any]) -> dict[str, Any]:
-    """Windows only where switched on, and then from layer `max_window_layers` on."""
-    window = keys.count("sliding_window", absent=4096) if keys.flag("use_sliding_window", default=False) else 0
-    return _windowed(keys, sizes, window, sizes["layers"] - keys.count("max_window_layers", absent=28))
+from planner.workload.huggingface.sizes import head_normed, latent, line_sizes, projected, qwen_windowed, windowed
 
 
 @family("llama")
 def llama(keys: ConfigKeys) -> dict[str, Any]:
     """Llama 1 to 3 and what copies them."""
-    sizes = _sizes(keys, biased=True)
+    sizes = line_sizes(keys, biased=True)
     biases = keys.flag("mlp_bias", default=False)
     return sizes | {"mlp_vector": (2 * sizes["ffn"] + sizes["width"]) * biases}
 
@@ -82,15 +21,15 @@ def llama(keys: ConfigKeys) -> dict[str, Any]:
 @family("mistral")
 def mistral(keys: ConfigKeys) -> dict[str, Any]:
     """A window in every layer, where the config gives one: 0.1 has it, later ones say null."""
-    sizes = _sizes(keys, kv_heads=8)
-    return _windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
+    sizes = line_sizes(keys, kv_heads=8)
+    return windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
 
 
 @family("mixtral")
 def mixtral(keys: ConfigKeys) -> dict[str, Any]:
     """Experts in every layer."""
-    sizes = _sizes(keys, kv_heads=8)
-    sizes = _windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
+    sizes = line_sizes(keys, kv_heads=8)
+    sizes = windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
     return sizes | {
         "dense_layers": 0,
         "experts": keys.size("num_local_experts", default=8),
@@ -105,7 +44,7 @@ def qwen(keys: ConfigKeys) -> dict[str, Any]:
 
     `intermediate_size` is of gate and up together; `no_bias` is of the other projections.
     """
-    sizes = _sizes(keys)
+    sizes = line_sizes(keys)
     channels, both = keys.size("kv_channels", default=128), keys.size("intermediate_size")
     width, ffn = sizes["width"], both // 2
     if both % 2:
@@ -128,18 +67,18 @@ def qwen(keys: ConfigKeys) -> dict[str, Any]:
 @family("qwen2")
 def qwen2(keys: ConfigKeys) -> dict[str, Any]:
     """Biases of query, key and value."""
-    sizes = _qwen_windowed(keys, _sizes(keys, kv_heads=32))
-    return sizes | {"attention_bias": _projected(sizes)}
+    sizes = qwen_windowed(keys, line_sizes(keys, kv_heads=32))
+    return sizes | {"attention_bias": projected(sizes)}
 
 
 @family("qwen2_moe")
 def qwen2_moe(keys: ConfigKeys) -> dict[str, Any]:
     """As qwen2, with experts, one of them shared and gated."""
-    sizes = _qwen_windowed(keys, _sizes(keys, kv_heads=16))
+    sizes = qwen_windowed(keys, line_sizes(keys, kv_heads=16))
     return {
         **sizes,
-        **_qwen_experts(keys),
-        "attention_bias": _projected(sizes) * keys.flag("qkv_bias", default=True),
+        **qwen_experts(keys),
+        "attention_bias": projected(sizes) * keys.flag("qkv_bias", default=True),
         "shared_ffn": keys.size("shared_expert_intermediate_size", default=5632),
         "shared_gate": sizes["width"],
     }
@@ -148,30 +87,25 @@ def qwen2_moe(keys: ConfigKeys) -> dict[str, Any]:
 @family("qwen3")
 def qwen3(keys: ConfigKeys) -> dict[str, Any]:
     """q/k norms over the head."""
-    return _qwen_windowed(keys, _head_normed(_sizes(keys, kv_heads=32, head_dim=128, biased=True)))
+    return qwen_windowed(keys, head_normed(line_sizes(keys, kv_heads=32, head_dim=128, biased=True)))
 
 
 @family("qwen3_moe")
 def qwen3_moe(keys: ConfigKeys) -> dict[str, Any]:
     """As qwen3, with experts."""
-    sizes = _head_normed(_sizes(keys, kv_heads=4, biased=True))
+    sizes = head_normed(line_sizes(keys, kv_heads=4, biased=True))
     window = keys.count("sliding_window", absent=4096) if keys.flag("use_sliding_window", default=False) else 0
-    return _windowed(keys, sizes, window, sizes["layers"]) | _qwen_experts(keys)
+    return windowed(keys, sizes, window, sizes["layers"]) | qwen_experts(keys)
 
 
-def _head_normed(sizes: dict[str, Any]) -> dict[str, Any]:
-    """`sizes` with norms of query and key over the head."""
-    return sizes | {"attention_norm": 2 * sizes["head_dim"]}
-
-
-def _qwen_experts(keys: ConfigKeys) -> dict[str, Any]:
+def qwen_experts(keys: ConfigKeys) -> dict[str, Any]:
     """Every `decoder_sparse_step`-th layer has experts, except those of `mlp_only_layers`."""
     layers, step = keys.size("num_hidden_layers"), keys.size("decoder_sparse_step", default=1)
     plain = keys.items("mlp_only_layers")
     sparse = sum(1 for layer in range(layers) if layer not in plain and (layer + 1) % step == 0)
     return {
         "dense_layers": layers - sparse,
-        "experts": keys.size("num_experts"),
+        "experts": keys.size("num_experts", "num_local_experts"),
         "experts_per_token": keys.size("num_experts_per_tok"),
         "expert_ffn": keys.size("moe_intermediate_size"),
     }
@@ -180,15 +114,15 @@ def _qwen_experts(keys: ConfigKeys) -> dict[str, Any]:
 @family("phi3", Block(joined_rotary=True, fused_gate=True))
 def phi3(keys: ConfigKeys) -> dict[str, Any]:
     """Phi 3 and 4."""
-    sizes = _sizes(keys) | {"fused_qkv": True, "fused_gate_up": True}
-    return _windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
+    sizes = line_sizes(keys) | {"fused_qkv": True, "fused_gate_up": True}
+    return windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
 
 
 @family("gemma2", Block(wide_norms=True, branch_norms=True, capped_scores=True, capped_logits=True), eager_attention=True)
 def gemma2(keys: ConfigKeys) -> dict[str, Any]:
     """Four norms a layer; every other layer is windowed, the first of them too."""
     sizes = _gemma(keys)
-    return _windowed(keys, sizes, keys.count("sliding_window", absent=4096), (sizes["layers"] + 1) // 2)
+    return windowed(keys, sizes, keys.count("sliding_window", absent=4096), (sizes["layers"] + 1) // 2)
 
 
 @family("gemma3_text", Block(wide_norms=True, branch_norms=True))
@@ -197,20 +131,20 @@ def gemma3(keys: ConfigKeys) -> dict[str, Any]:
 
     The text part of a published `gemma3` wrapper names little: the library's defaults are those of 4B.
     """
-    sizes = _head_normed(_gemma(keys, heads=8, vocabulary=262208))
+    sizes = head_normed(_gemma(keys, heads=8, vocabulary=262208))
     pattern = keys.size("sliding_window_pattern", "_sliding_window_pattern", default=6)
-    return _windowed(keys, sizes, keys.count("sliding_window", absent=4096), sizes["layers"] - sizes["layers"] // pattern)
+    return windowed(keys, sizes, keys.count("sliding_window", absent=4096), sizes["layers"] - sizes["layers"] // pattern)
 
 
 def _gemma(keys: ConfigKeys, *, heads: int | None = None, vocabulary: int | None = None) -> dict[str, Any]:
-    sizes = _sizes(keys, tied=True, heads=heads, kv_heads=4, head_dim=256, vocabulary=vocabulary, biased=True)
+    sizes = line_sizes(keys, tied=True, heads=heads, kv_heads=4, head_dim=256, vocabulary=vocabulary, biased=True)
     return sizes | {"norms": 4}
 
 
 @family("olmo2", Block(wide_norms=True, branch_norms=True, plain_input=True))
 def olmo2(keys: ConfigKeys) -> dict[str, Any]:
     """q/k norms over the whole projection."""
-    sizes = _sizes(keys, biased=True)
+    sizes = line_sizes(keys, biased=True)
     return sizes | {"attention_norm": (sizes["heads"] + sizes["kv_heads"]) * sizes["head_dim"]}
 
 
@@ -219,10 +153,10 @@ def olmo2(keys: ConfigKeys) -> dict[str, Any]:
 )
 def gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
     """Biases of projections, router and experts, a learned sink a head; every other layer is windowed."""
-    sizes = _sizes(keys, kv_heads=8, head_dim=64)
+    sizes = line_sizes(keys, kv_heads=8, head_dim=64)
     width, experts = sizes["width"], keys.size("num_local_experts")
-    biases = _projected(sizes) + width
-    return _windowed(keys, sizes, keys.count("sliding_window", absent=128), (sizes["layers"] + 1) // 2) | {
+    biases = projected(sizes) + width
+    return windowed(keys, sizes, keys.count("sliding_window", absent=128), (sizes["layers"] + 1) // 2) | {
         "attention_bias": biases * keys.flag("attention_bias", default=True),
         "sinks": sizes["heads"],
         "dense_layers": 0,
@@ -237,38 +171,14 @@ def gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
 @family("deepseek_v2", Block(wide_router=True))
 def deepseek_v2(keys: ConfigKeys) -> dict[str, Any]:
     """DeepSeek V2 and V2 Lite (whose query is not compressed)."""
-    return _latent(keys, first_dense=0, shared=2)
+    return latent(keys, first_dense=0, shared=2)
 
 
 @family("deepseek_v3", Block(wide_router=True))
+@family("kimi_k2", Block(wide_router=True))
 def deepseek_v3(keys: ConfigKeys) -> dict[str, Any]:
     """DeepSeek V3 and R1: a correction the checkpoint keeps for each expert; layers that predict further tokens stand apart."""
-    sizes = _latent(keys, first_dense=3, shared=1)
+    sizes = latent(keys, first_dense=3, shared=1)
     further = keys.count("num_nextn_predict_layers")
     left_out = ("num_nextn_predict_layers",) if further else ()
     return sizes | {"router_vector": sizes["experts"], "mtp_layers": further, "left_out": left_out}
-
-
-def _latent(keys: ConfigKeys, *, first_dense: int, shared: int) -> dict[str, Any]:
-    """Multi-head latent attention: the cache holds one compressed vector and one rotary key a token."""
-    plain, rotary = keys.size("qk_nope_head_dim"), keys.size("qk_rope_head_dim")
-    value, latent, query_rank = keys.size("v_head_dim"), keys.size("kv_lora_rank"), keys.count("q_lora_rank", absent=1536)
-    sizes = _sizes(keys, head_dim=plain + rotary)
-    width, heads = sizes["width"], sizes["heads"]
-    biases = (query_rank + latent + rotary + width) * keys.flag("attention_bias", default=False)
-    expert_ffn = keys.size("moe_intermediate_size")
-    return sizes | {
-        "kv_heads": heads,
-        "head_dim": plain + rotary,
-        "attention_bias": biases,
-        "attention_norm": query_rank + latent,
-        "latent_rank": latent,
-        "query_rank": query_rank,
-        "rotary_dim": rotary,
-        "value_dim": value,
-        "dense_layers": keys.count("first_k_dense_replace", absent=first_dense),
-        "experts": keys.size("n_routed_experts"),
-        "experts_per_token": keys.size("num_experts_per_tok"),
-        "expert_ffn": expert_ffn,
-        "shared_ffn": keys.count("n_shared_experts", absent=shared) * expert_ffn,
-    }

@@ -28,7 +28,7 @@ ENGINES = (
     ("sglang", "sglang", True),
     ("tensorrt-llm", "tensorrt-llm", True),
     ("trtllm", "tensorrt-llm", True),
-    ("llama.cpp", "llama.cpp", False),
+    ("llama.cpp", "llama.cpp", True),
     ("gpt-fast", "gpt-fast", False),
     ("megatron", "megatron", False),
     ("nemo", "megatron", False),

@@ -100,7 +100,7 @@ def _engine(row: Row) -> dict[str, Any]:
     for begins, engine, numbered in ENGINES:
         if framework.startswith(begins):
             rest = framework[len(begins) :].split()
-            release = rest[0] if numbered and rest and re.match(r"v?\d", rest[0]) else ""
+            release = rest[0] if numbered and rest and re.match(r"[vb]?\d|[a-z]{3}-20\d\d", rest[0]) else ""
             return {"engine": f"{engine}@{release}" if release else engine} | _attention(row)
     return _attention(row)
 

@@ -345,7 +345,7 @@ def test_the_command_answers_in_text_and_json(run_planner: RunPlanner, tmp_path:
         (("--demo", "--source", "http://x"), 2, "exclude each other"),
         (("--demo", "--prometheus", "http://x"), 2, "--prometheus excludes"),
         (("--match", "a=b"), 2, "narrows --prometheus"),
-        (("--seconds", "1", "--source", "http://127.0.0.1:9/metrics"), 2, "does not answer"),
+        (("--seconds", "1", "--source", "http://127.0.0.1:9/metrics"), 2, "cannot be reached"),
     ],
 )
 def test_what_cannot_be_judged_is_said(run_planner: RunPlanner, options: tuple[str, ...], code: int, said: str) -> None:

@@ -23,8 +23,8 @@ def planned(preset: str = "qwen3-8b-single-user-chat", **changes: Any) -> Plan:
          "output_tokens: 40,001 is not accepted; it has to be at most 40,000 after 960 of input_tokens: the model's positions end at"),
         ({"input_tokens": 960, "output_tokens": 512_000_000}, "output_tokens: 512,000,000 is not accepted; it has to be at most 40,000 "),
         ({"input_tokens": 40961}, "input_tokens: 40,961 is not accepted; it has to be at most 40,960: "),
-        ({"input_tokens": Lengths(mean=900.0, p95=50_000.0)}, "input_tokens: 50,000 is not accepted; "),
-        ({"output_tokens": Lengths(mean=900.0, p95=50_000.0)}, "output_tokens: 50,000 is not accepted; "),
+        ({"input_tokens": Lengths(mean=3000.0, p95=50_000.0)}, "input_tokens: 50,000 is not accepted; "),
+        ({"output_tokens": Lengths(mean=3000.0, p95=50_000.0)}, "output_tokens: 50,000 is not accepted; "),
     ],
 )  # fmt: skip
 def test_a_plan_refuses_requests_beyond_the_models_positions(changes: dict[str, Any], said: str) -> None:

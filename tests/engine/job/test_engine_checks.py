@@ -9,6 +9,7 @@ import pytest
 from engine_sample import ask, ask_all, memory, plan, solutions
 
 from planner.engine.job.engines import ENGINES, find_engine
+from planner.engine.job.engines.stand_ins import STAND_INS
 from planner.errors import UserError
 
 Q = {"model": "qwen3-8b", "gpu": "H100-SXM-80GB"}
@@ -160,7 +161,7 @@ def test_epochs_of_a_training_set_are_as_long_as_their_tokens() -> None:
         ({"epochs": 3}, "dataset_tokens", "epochs = 3 alone does not say"),
         ({"dataset_tokens": 1e9}, "epochs", "dataset_tokens = 1e+09 alone does not say"),
         ({"epochs": 3, "dataset_tokens": 1e9, "train_tokens": 3e9}, "train_tokens", "and so does epochs"),
-        ({"epochs": -1, "dataset_tokens": 1e9}, "epochs", "above 0"),
+        ({"epochs": -1, "dataset_tokens": 1e9}, "epochs", "from 1e-06 to 1e+09"),
     ],
 )
 def test_the_length_of_a_job_is_said_once_and_whole(fields: dict[str, Any], key: str, words: str) -> None:
@@ -173,9 +174,11 @@ def test_the_length_of_a_job_is_said_once_and_whole(fields: dict[str, Any], key:
 def test_every_engine_runs_what_it_says_it_runs(name: str) -> None:
     releases = ENGINES[name]
     assert releases[0].since == ()
-    assert all(earlier.since < later.since for earlier, later in pairwise(releases))
+    assert all((a.since, a.released) < (b.since, b.released) for a, b in pairwise(releases))
+    assert find_engine(name) == releases[-1]
+    assert len(releases) == 1 or all(record.release for record in releases)
     for record in releases:
-        asked = name if not record.since else f"{name}@{'.'.join(map(str, record.since))}"
+        asked = f"{name}@{'.'.join(map(str, record.since or (0,)))}"
         assert find_engine(asked) == record
         if record.generates:
             served = ask(**Q, task="serve", engine=asked, concurrency=4, input_tokens=100, output_tokens=20)
@@ -193,3 +196,43 @@ def test_an_engine_asked_for_bars_older_parts(name: str) -> None:
     older = ask(model="llama-3.2-1b", gpu="P100 PCIe 16GB", task="generate", engine=name, dtype="fp16")
     least = ".".join(map(str, ENGINES[name][0].compute_capability))
     assert older.reason == f"{ENGINES[name][0].label} needs compute capability {least}; it has 6.0"
+
+
+@pytest.mark.parametrize(
+    ("asked", "since"),
+    [
+        ("vllm@0.15.1rc2", (0, 14)),
+        ("vllm@v0.12.0", (0, 8)),
+        ("vllm@0.6.3", ()),
+        ("vllm@2025-04", (0, 8)),
+        ("vllm@nightly-5b8c30d62b754b57", (0, 14)),
+        ("vllm@nightly-dev-20250416-d3bae71e", (0, 8)),
+        ("vllm@26.02", (0, 14)),
+        ("llama.cpp@b6918", (6325,)),
+        ("llama.cpp@b5000", (3200,)),
+        ("llama.cpp@May-2024", ()),
+        ("transformers@5.0.0rc1", (4, 45)),
+        ("ollama@0.3", (6325,)),
+        ("ollama@2024-12", (3200,)),
+    ],
+)
+def test_a_release_is_a_version_a_build_a_date_or_the_newest(asked: str, since: tuple[int, ...]) -> None:
+    assert find_engine(asked).since == since
+
+
+@pytest.mark.parametrize("release", ["glm5-hopper", "x", "1..2"])
+def test_what_says_nothing_of_when_is_no_release(release: str) -> None:
+    with pytest.raises(UserError, match=f"'{release}' is no release"):
+        find_engine(f"vllm@{release}")
+
+
+@pytest.mark.parametrize("name", STAND_INS)
+def test_a_name_that_stands_for_another_engine_says_so(name: str) -> None:
+    one, engine = STAND_INS[name], find_engine(name)
+    task: dict[str, Any] = {"task": "serve", "concurrency": 4, "input_tokens": 100, "output_tokens": 20}
+    if not engine.generates or one.turns_on:
+        task = {"task": "finetune", "micro_batch": 1, "sequence": 512}
+    answer = ask(model="qwen3-0.6b", gpu="H100-SXM-80GB", engine=name, **task)
+    assert answer.assumed["engine_runs"] == engine.runs
+    assert engine.runs.startswith(f"{one.label} ")
+    assert one.turns_on.items() <= answer.assumed.items()

@@ -91,7 +91,7 @@ def counted(config: dict[str, Any], *, keep: int = 0, backward: bool = False) ->
 def products(config: dict[str, Any], **changes: Any) -> list[Gemm]:
     """Ours, with attention as PyTorch counts it: every token attends to all of its sequence."""
     tokens = BATCH * SEQUENCE
-    given: dict[str, Any] = {"head_rows": tokens, "new": SEQUENCE} | changes
+    given: dict[str, Any] = {"head_rows": tokens, "new": SEQUENCE, "windows": False} | changes
     return pass_products(read_architecture(config), tokens, SEQUENCE, **given)
 
 
@@ -169,7 +169,8 @@ def test_ranks_share_the_products(name: str, tp: int) -> None:
 def test_a_token_takes_two_flop_a_parameter_it_is_multiplied_with(name: str) -> None:
     a = read_architecture(MODELS[name])
     attended = 1000
-    attention = 2 * a.layers * a.heads * (a.head_dim + (a.value_dim or a.head_dim)) * attended
+    seen = {"all": attended, "window": min(attended, a.window or attended)}
+    attention = 2 * sum(one.layers * one.heads * (one.score_dim + one.value_dim) * seen[one.reach] for one in a.attention)
     assert flop_per_token(a, attended) == 2 * a.active_matrix + attention
 
 

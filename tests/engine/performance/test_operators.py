@@ -42,7 +42,7 @@ def prefill_s(**fields: Any) -> float:
 
 
 def test_geforce_adds_up_in_fp16_at_more_than_the_fp32_rate() -> None:
-    fields = {"weight_dtype": "q4_k_m", "input_tokens": 4096, "engine": "llama.cpp"}
+    fields = {"weight_dtype": "q4_k_m", "input_tokens": 4096, "engine": "llama.cpp@2024-05"}
     assert prefill_s(**fields, dtype="fp16") < prefill_s(**fields, dtype="bf16") / 1.1
     same = {"gpu": "A100 80GB SXM", **fields}
     assert prefill_s(**same, dtype="fp16") == pytest.approx(prefill_s(**same, dtype="bf16"))

@@ -125,7 +125,7 @@ def test_a_forward_pass_has_the_work_torch_counts(
 def test_a_forward_pass_multiplies_each_active_matrix_once(model: str) -> None:
     a = architecture(model)
     tokens, length = 2 * 128, 128
-    attention = 2 * a.attended * length * a.layers
+    attention = 2 * (a.attended_all + a.attended_window) * length
     assert forward_flop(model, 2, 128) == exact(tokens * (2 * a.active_matrix + attention), rel=1e-9)
 
 

@@ -11,7 +11,7 @@ A key of one device is "<index>.<key>", else "<key>" counts for all; MIG slice k
   <i>.ecc_corrected .ecc_uncorrected .ecc_corrected_ever .ecc_uncorrected_ever ; .remapped = "<correctable> <uncorrectable> <pending> <failure>"
   <i>.retired = "<single bit> <double bit>" .retirement_pending ; .management_limit
   <i>.proc<k>.pid .memory (absent: not available) .kind (C or G) .gi .ci, k from 0 without gaps
-  <i>.fail.<function> = code ; slow.<function> = seconds ; <i>.lost_after = number of calls on that device
+  <i>.fail.<function> = code ; slow.<function> or slow (every call) = seconds ; crash (0/1) ; <i>.lost_after = number of calls on that device
 
 Contracts: use after shutdown, shutdown during a call, samples not freed at shutdown, double free, GPM samples of two devices or
 less than 100 ms apart, a wrong struct version, any setter: a line on stderr, then abort().
@@ -138,6 +138,14 @@ static void note(const char *function, int device) {
     fclose(file);
 }
 
+static void dawdle(const char *function) {
+    char key[160];
+    snprintf(key, sizeof key, "slow.%s", function);
+    double seconds = number_or(-1, key, number_or(-1, "slow", 0));
+    if (seconds > 0) usleep((useconds_t)(seconds * 1e6));
+    if (number_or(-1, "crash", 0)) abort();
+}
+
 /* What every call does first: contracts, slowness, faults. */
 static int enter(const char *function, int device) {
     char key[160];
@@ -146,8 +154,7 @@ static int enter(const char *function, int device) {
     if (!initialised) return UNINITIALIZED;
     note(function, device);
     __sync_add_and_fetch(&in_flight, 1);
-    snprintf(key, sizeof key, "slow.%s", function);
-    if (number(-1, -1, key, &value) == OK) usleep((useconds_t)(value * 1e6));
+    dawdle(function);
     __sync_sub_and_fetch(&in_flight, 1);
     snprintf(key, sizeof key, "fail.%s", function);
     if (number(device, -1, key, &value) == OK && value) return (int)value;
@@ -162,6 +169,7 @@ static int enter(const char *function, int device) {
 API int nvmlInitWithFlags(unsigned flags) {
     double code = number_or(-1, "init", 0);
     (void)flags;
+    dawdle(__func__);
     if (code) return (int)code;
     sessions++; /* as the library does: the last nvmlShutdown of as many nvmlInit ends it */
     initialised = 1;

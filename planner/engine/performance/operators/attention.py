@@ -1,4 +1,4 @@
-"""Attention of one layer: scores and values over the tokens before, and the reading of the KV cache.
+"""Attention of the mean layer: scores and values over the tokens before, and the reading of the KV cache.
 
 Symbols: q query elements of a token · r tokens of the pass on this GPU.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Floats, Table
+from planner.engine.memory.stages import state_bytes, tensor_share
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 SCORE_BYTES = 28
@@ -19,11 +20,27 @@ EAGER_READS = 3.0
 multiplied. From the published decline of llama.cpp without flash attention with growing contexts."""
 
 
+STATE_READS = 2.0
+"""A pass reads the states of its sequences and writes them."""
+
+
+def _reached(t: Table, context: Floats) -> tuple[Floats, Floats]:
+    """Of `context` tokens, how many a window holds and how many are chosen (`workload.sublayers.Reach`); all where there is neither."""
+    window, chosen = (np.where(most > 0, np.minimum(context, most), context) for most in (t.model.window, t.model.chosen))
+    return window, chosen
+
+
+def attention_flop(t: Table, context: Floats) -> Floats:
+    """FLOP of one token's attention over `context` tokens, in all layers: two for each element attended to, and recurrences."""
+    m, (window, chosen) = t.model, _reached(t, context)
+    return 2 * (m.attended_all * context + m.attended_window * window + m.attended_chosen * chosen) + m.scan_flop
+
+
 def attended_tokens(t: Table, context: Floats) -> Floats:
-    """Tokens one token attends to, the mean over the layers: windows cut the context."""
-    m = t.model
-    window = np.where(m.window > 0, np.minimum(context, m.window), context)
-    seen: Floats = context + (window - context) * m.windowed_layers / m.layers
+    """Tokens one token attends to, the mean over the layers: windows cut the context, and a layer without attention sees none."""
+    m, (window, chosen) = t.model, _reached(t, context)
+    elements = m.attended_all * context + m.attended_window * window + m.attended_chosen * chosen
+    seen: Floats = elements / (m.layers * m.attended)
     return seen
 
 
@@ -31,18 +48,13 @@ def _kv_heads(t: Table) -> Floats:
     return np.where(t.model.latent_rank > 0, 1.0, np.maximum(t.model.kv_heads, 1))
 
 
-def _kv_split(t: Table) -> Floats:
-    """Share of the key and value heads on one tensor-parallel rank, which holds one head at least; a latent is one for all heads."""
-    heads = _kv_heads(t)
-    share: Floats = np.ceil(heads / t.layout.tp) / heads
-    return share
-
-
 def cache_bytes(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
-    """Bytes of keys and values that one layer's attention reads: those of every sequence, once a pass."""
+    """Bytes of keys, values and states that attention reads in the mean layer: those of every sequence, once a pass."""
+    m, (window, chosen) = t.model, _reached(t, context)
     element = np.where(t.job.kv_bytes > 0, t.job.kv_bytes, 2.0)
-    of_token: Floats = t.model.cached_per_token * _kv_split(t) * element
-    return rows / np.maximum(new, 1.0) * attended_tokens(t, context) * of_token
+    every = (m.read_all * context + m.read_chosen * chosen) * tensor_share(t, m.cached_heads)
+    read = (every + m.read_window * window * tensor_share(t, m.window_heads)) * element
+    return rows / np.maximum(new, 1.0) * (read + STATE_READS * state_bytes(t)) / m.layers
 
 
 def _latent_decoding(t: Table, new: Floats) -> Floats:
@@ -51,20 +63,22 @@ def _latent_decoding(t: Table, new: Floats) -> Floats:
     With a cache of 8 bit they are done in 8 bit where kernels exist.
     """
     m, gain = t.model, np.where(t.job.kv_bytes == 1, t.chip.narrow_attention_gain, 1.0)
-    elements = m.heads * (m.cached_per_token + m.latent_rank)
+    cached = (m.read_all + m.read_window + m.read_chosen) / m.layers
+    elements = m.heads * (cached + m.latent_rank)
     return np.where((m.latent_rank > 0) & (new <= MOST_ABSORBED), elements / np.maximum(m.attended, 1) / gain, 1.0)
 
 
 def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Seconds of one layer: (attention, scores that go through memory, its FLOPs alone, its reads alone).
 
-    A token takes 2·(queries + values) FLOP for each token it attends to, 4·q where all heads are alike; the cache is read once a
-    pass. Arguments as of `forward_pass.forward`.
+    The mean over the layers. A token takes 2·(queries + values) FLOP for each token it attends to, 4·q where all heads are alike; the
+    cache is read once a pass. Arguments as of `forward_pass.forward`.
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
     seen = attended_tokens(t, context)
-    flop_s = 2 * m.attended / s.tp * seen * rows / c.attention_flop_per_s * _latent_decoding(t, new)
-    heads_s = rows * (_kv_heads(t) * _kv_split(t)) * c.decode_head_s * (new <= 1)
+    flop_s = attention_flop(t, context) / m.layers / s.tp * rows / c.attention_flop_per_s * _latent_decoding(t, new)
+    heads = _kv_heads(t)
+    heads_s = rows * heads * tensor_share(t, heads) * c.decode_head_s * (new <= 1)
     read_s = cache_bytes(t, rows, context, new) / c.decode_bandwidth_bytes_per_s + heads_s
     read_s = read_s * np.where((new <= 1) & (j.eager_attention > 0), EAGER_READS, 1.0)
     eager_s = j.eager_attention * rows * seen * m.heads / s.tp * SCORE_BYTES / c.bandwidth_bytes_per_s

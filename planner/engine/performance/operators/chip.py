@@ -66,6 +66,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         peak_flop_per_s=peak,
         flop_per_s=compute.value,
         flop_spread=compute.spread,
+        cycles_per_s=(gpu.sm_count or 0) * (gpu.boost_clock_hz or 0.0) * (gpu.vendor == "NVIDIA"),
         is_hbm=float((gpu.memory_type or "").upper().startswith("HBM")),
         fp16_accumulate_gain=GEFORCE_FP16_GAIN if gpu.form_factor == "GeForce" and dtype == "fp16" else 1.0,
         attention_flop_per_s=attention.value,

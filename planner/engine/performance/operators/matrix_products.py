@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.workload.architecture import Architecture
-from planner.workload.matrices import Matrix, Part, Role, matrices
+from planner.workload.matrices import Matrix, Part, matrices
+from planner.workload.sublayers import Role
 
 BACKWARD = 2.0
 """Products of a backward pass over those of the forward pass."""
@@ -35,6 +36,12 @@ _NAMES: dict[Role, str] = {
     "down": "down",
     "router": "router",
     "shared_gate": "gate of the shared expert",
+    "index": "queries of the index",
+    "index_key": "key of the index",
+    "index_weights": "weights of the index",
+    "in": "into the recurrence",
+    "out": "out of the recurrence",
+    "other": "further product",
 }
 _PARTS: dict[Part, str] = {"mlp": "MLP ", "experts": "experts, ", "shared": "shared expert, "}
 _GROUPS: dict[Part, str] = {"attention": "attention", "mlp": "mlp", "experts": "experts", "shared": "shared", "router": "shared"}
@@ -74,9 +81,11 @@ def pass_products(
     streams: float = 1.0,
     tp: float = 1,
     expert_tp: float | None = None,
+    windows: bool = True,
 ) -> list[Gemm]:
     """The products of one forward pass of `tokens` through all layers, each of which attends to `attended` tokens (mean).
 
+    `windows`: layers that attend to a window, or to chosen tokens, attend to no more; else scores are made of all of them.
     `head_rows`: tokens the output head is applied to. `new`: tokens of each sequence computed now (all of one sequence
     unless said). `touched`: experts of a layer that get a token (all of them), and `streams` times the tokens come to them. `tp`: ranks that
     share every product, `expert_tp` those that share one of an expert, where they are others.
@@ -88,7 +97,8 @@ def pass_products(
         else _weighted(one, tokens, one.layers * one.copies, tp)
         for one in matrices(a)
     ]
-    return [*weighted, *_attention(a, tokens, attended, new or tokens, tp), *_head(a, tokens, head_rows, tp)]
+    scores = _attention(a, tokens, attended, new or tokens, tp, windows=windows)
+    return [*weighted, *_convolutions(a, tokens, tp), *scores, *_head(a, tokens, head_rows, tp)]
 
 
 def flop_per_token(a: Architecture, attended: float) -> float:
@@ -104,10 +114,24 @@ def _weighted(one: Matrix, rows: float, count: float, tp: float) -> Gemm:
     return Gemm(_PARTS.get(one.part, "") + _NAMES[one.role], _GROUPS[one.part], rows, outputs, inputs, count)
 
 
-def _attention(a: Architecture, tokens: float, attended: float, new: float, tp: float) -> Iterator[Gemm]:
-    each = a.layers * a.heads / tp * tokens / new
-    yield Gemm("attention scores", "scores", new, attended, a.head_dim, each, weights=False)
-    yield Gemm("attention values", "scores", new, a.value_dim or a.head_dim, attended, each, weights=False)
+def _attention(a: Architecture, tokens: float, attended: float, new: float, tp: float, *, windows: bool) -> Iterator[Gemm]:
+    most = {"window": a.window, "chosen": a.chosen} if windows else {}
+    for one in a.attention:
+        each, seen = one.layers * one.heads / tp * tokens / new, min(attended, most.get(one.reach) or attended)
+        what = "index" if one.value_dim == 1 else "attention"
+        where = {"all": "", "window": " in windows", "chosen": " of chosen tokens"}[one.reach]
+        if one.heads:
+            yield Gemm(f"{what} scores{where}", "scores", new, seen, one.score_dim, each, weights=False)
+        if one.value_dim:
+            yield Gemm(f"{what} values{where}", "scores", new, one.value_dim, seen, each, weights=False)
+        if one.scan_flop:
+            yield Gemm("recurrence", "scores", new, one.scan_flop / 2 / tp, 1, one.layers * tokens / new, weights=False)
+
+
+def _convolutions(a: Architecture, tokens: float, tp: float) -> Iterator[Gemm]:
+    for one in (*a.instead, *a.beside):
+        if one.convolution:
+            yield Gemm("convolution", "attention", tokens, one.convolution / tp, 1, one.layers)
 
 
 def _head(a: Architecture, tokens: float, head_rows: float, tp: float) -> Iterator[Gemm]:

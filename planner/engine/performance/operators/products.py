@@ -17,6 +17,10 @@ from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 CONVERSION_BYTES = 6
 """Bytes of converting an input of a product from FP32 to 16 bit (read and written), or an output back."""
+SIXTEEN_BITS = 2.0
+"""Bytes of a weight from which on it is read at the device's own rate."""
+ROUNDING_BYTES = 2.5
+"""The same where inputs are rounded to INT8 (read in FP32, written in 8 bit) and outputs are made in FP32."""
 FUSED_UNPACK_ROWS = 50
 """Most rows for which kernels read packed weights (ExLlama's threshold); for more, 16-bit weights are written and read."""
 
@@ -44,8 +48,8 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     read = np.where((j.narrow_bytes > 0) & (j.linear_bytes < 1), j.linear_bytes / NARROW_READ, j.linear_bytes)
     weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows)
     return {
-        "attention": ProductGroup(m.attention_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
-        "mlp": ProductGroup(m.dense_mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
+        "attention": ProductGroup(m.mixing_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
+        "mlp": ProductGroup(m.mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
         "experts": ProductGroup(weights, per_expert, np.zeros(1), read, apart),
         "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.linear_bytes),
     }
@@ -66,14 +70,16 @@ def head_share(t: Table, head_rows: Floats) -> Floats:
 def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
     """Seconds of one group: (all of it, its FLOPs alone, its bytes alone)."""
     j, c = t.job, t.chip
+    int8_flop_per_s = t.engine.int8_per_cycle * c.cycles_per_s
+    in_int8 = (j.weight_bits_packed > 0) & (int8_flop_per_s > 0)
     reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
+    reached = np.where(in_int8, int8_flop_per_s, reached)
     flop_s = 2 * group.rows * group.weights / reached
     few = np.where((c.is_hbm > 0) & (group.rows <= FUSED_UNPACK_ROWS), t.engine.hbm_share, 1.0)
-    bytes_s = (
-        group.weights * group.stored / (c.weight_bandwidth_bytes_per_s * few)
-        + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
-    )
-    around = group.moved * CONVERSION_BYTES * t.engine.fp32_between + group.apart_bytes
-    unpacked = t.engine.unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
+    read = np.where(group.stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
+    bytes_s = group.weights * group.stored / (read * few) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    around = group.moved * np.where(in_int8, ROUNDING_BYTES, CONVERSION_BYTES) * t.engine.fp32_between + group.apart_bytes
+    unpacked = t.engine.unpacks * ~in_int8 * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
     around = around + group.weights * unpacked * (group.rows > FUSED_UNPACK_ROWS)
-    return soft_maximum(flop_s, bytes_s, c.knee) + around / c.bandwidth_bytes_per_s, flop_s, bytes_s
+    together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel reads, unpacks, multiplies
+    return together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
-from planner.engine.performance.operators.attention import attended_tokens
+from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.prefill_decode.passes import (
     Batch,
     ModelPasses,
@@ -56,6 +56,9 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
         attention_s = added(one.step.attention * one.steps_per_token for one in models) * t.layout.pp
         times = LoopTimes(prefill_s, single_s, step_s, attention_s)
         ttft, tpot, request, requests_per_s = closed_loop(t, batch, times)
+        late_s = e.front_end_s + e.late_steps * step_s
+        ttft, request = (latency.map(lambda seconds: seconds + late_s) for latency in (ttft, request))
+        requests_per_s = batch.sequences / (batch.sequences / requests_per_s + late_s)
     else:
         ttft, tpot, request, requests_per_s = fixed_batch(batch, prefill_s, step_s)
     phases = _phases(model, draft, batch, launch_s, host_s)
@@ -90,6 +93,6 @@ def _phases(model: ModelPasses, draft: ModelPasses | None, batch: Batch, launch_
 
 def _flop_per_token(t: Table, batch: Batch) -> Floats:
     """2·N and causal attention: of a token that is generated, or of one of a prompt that is only read."""
-    m, j = t.model, t.job
+    j = t.job
     context = np.where(j.output_tokens > 1, batch.context, (j.input_tokens + j.prefix_tokens) / 2)
-    return 2 * m.active_matrix + 2 * m.layers * m.attended * attended_tokens(t, context)
+    return 2 * t.model.active_matrix + attention_flop(t, context)

@@ -56,6 +56,10 @@ class IterationTime(RowRecord):
     """mixed: device time of prompt tokens beside decoding sequences over that of prompts alone."""
     host_s: Floats
     """host: the engine's work between passes."""
+    front_end_s: Floats
+    """Time of a request outside iterations."""
+    late_steps: Floats
+    """Iterations until a token is handed over, beside the one that makes it."""
     row_share: Floats
     """Share of the prompt's tokens that one GPU computes: 1 / context-parallel ranks."""
     draft: DraftRounds | None = None
@@ -116,6 +120,8 @@ def iteration_time(table: Table) -> IterationTime:
         mixed_floor_s=full(table.model.layers * table.engine.mixed_launches_per_layer * table.chip.launch_s),
         mixed_factor=full(table.engine.mixed_factor) * _waiting(table, knots),
         host_s=full(table.engine.host_step_s),
+        front_end_s=full(table.engine.front_end_s),
+        late_steps=full(table.engine.late_steps),
         row_share=1 / full(table.layout.cp),
     )
     return time if table.draft is None else _with_draft(table, time)

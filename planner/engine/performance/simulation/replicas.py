@@ -134,4 +134,6 @@ def _simulate_runs(time: IterationTime, rules: BatchingRules, load: Load, spans:
     if time.draft is not None:
         traffic = replace(traffic, rounds=rounds_of(traffic.decoded_tokens, seeds, time.draft))
     trace = run_batches(time, rules, traffic, warm=spans.warm, measured=np.full(seeds.size, measured))
-    return summarise(trace, warm=spans.warm, measured=measured, row=np.cumsum(seeds == 0) - 1)
+    row = np.cumsum(seeds == 0) - 1
+    late = {"front_end_s": time.front_end_s, "late_steps": time.late_steps}
+    return summarise(trace, warm=spans.warm, measured=measured, row=row, **late)

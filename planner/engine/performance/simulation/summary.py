@@ -79,8 +79,12 @@ def queue_of(summary: Summary, rate_per_s: Floats, index: Rows, rows: int) -> Qu
     return queue.spread(index, rows, 0.0)
 
 
-def summarise(trace: Trace, *, warm: Rows, measured: int, row: Rows) -> Summary:
+def summarise(
+    trace: Trace, *, warm: Rows, measured: int, row: Rows, front_end_s: Floats | float = 0.0, late_steps: Floats | float = 0.0
+) -> Summary:
     """Summarise the runs of each row; `row` [runs] counts rows from 0 and says which a run is of.
+
+    Every token is handed over `front_end_s` and `late_steps` times the time between tokens after it was made.
 
     Every run measures requests `warm` [runs] to `warm + measured`, and every row has the same number of runs.
     """
@@ -96,12 +100,15 @@ def summarise(trace: Trace, *, warm: Rows, measured: int, row: Rows) -> Summary:
     def latency(values: Floats) -> Latency:
         return _latency(np.take_along_axis(values, inside, axis=1)[runs].reshape(rows, -1))
 
+    ours = np.nan_to_num(np.take_along_axis(tpot_s, inside, axis=1))
+    late_s = (front_end_s + late_steps * ours.mean(axis=1))[:, None]
+    first_s, end_s = trace.first_s + late_s, trace.end_s + late_s
     elapsed_s = np.maximum(total(trace.elapsed_s), 1e-300)
     samples = total(np.full(row.size, float(measured)))
     return Summary(
-        ttft_s=latency(trace.first_s - trace.sent_s),
+        ttft_s=latency(first_s - trace.sent_s),
         tpot_s=latency(tpot_s),
-        request_s=latency(trace.end_s - trace.sent_s),
+        request_s=latency(end_s - trace.sent_s),
         wait_s=latency(trace.admitted_s - trace.sent_s),
         utilisation=np.minimum(total(trace.busy_s) / elapsed_s, 1.0),
         requests_per_s=samples / elapsed_s,

@@ -1,0 +1,124 @@
+"""The gate between the command line and its terminal: what is written to stdout and stderr is cleaned on its way.
+
+What moves a cursor or colours a line is written beneath the gate, by `console` and by the line of progress alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from planner.startup import stderr_may_fail
+from planner.text import clean, escaped_json, one_line
+
+
+class CleanStream:
+    """A text stream whose text is cleaned before it reaches the stream `beneath`."""
+
+    def __init__(self, beneath: Any) -> None:
+        self.beneath = beneath
+
+    def write(self, text: str) -> int:
+        """Write `text`, clean."""
+        self.beneath.write(clean(text))
+        return len(text)
+
+    def writelines(self, texts: Iterable[str]) -> None:
+        """Write all of `texts`, clean."""
+        self.write("".join(texts))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.beneath, name)
+
+
+class StdoutLostError(OSError):
+    """What was written to stdout did not arrive."""
+
+
+class Stdout:
+    """stdout, whose errors are told apart from those of other files."""
+
+    def __init__(self, beneath: Any) -> None:
+        self._beneath = beneath
+
+    def write(self, data: Any) -> int:
+        """Write `data`; raises `StdoutLostError`."""
+        with _told_apart():
+            return int(self._beneath.write(data))
+
+    def flush(self) -> None:
+        """Write what is held back; raises `StdoutLostError`."""
+        with _told_apart():
+            self._beneath.flush()
+
+    @property
+    def buffer(self) -> Stdout:
+        """The same for bytes."""
+        return Stdout(self._beneath.buffer)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._beneath, name)
+
+
+@contextlib.contextmanager
+def _told_apart() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StdoutLostError(error.errno, error.strerror) from None
+
+
+@contextlib.contextmanager
+def clean_streams() -> Iterator[None]:
+    """Clean what is written to stdout and stderr; a sign that the terminal's encoding lacks reads '?'."""
+    before = sys.stdout, sys.stderr
+    for stream in before:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = CleanStream(Stdout(sys.stdout)), CleanStream(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+@contextlib.contextmanager
+def plain_streams() -> Iterator[None]:
+    """The streams beneath, for a program that draws on the whole terminal and cleans what it draws itself."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = beneath(sys.stdout), beneath(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def beneath(stream: Any) -> Any:
+    """The stream that a cleaned one writes to."""
+    return stream.beneath if isinstance(stream, CleanStream) else stream
+
+
+def print_line(text: str) -> None:
+    """Write one line of data to stdout."""
+    print(one_line(text))
+
+
+def say(text: str) -> None:
+    """Write one line of narration to stderr."""
+    with stderr_may_fail():
+        print(one_line(text), file=sys.stderr)
+
+
+def say_passing(text: str) -> None:
+    """Write a line to the terminal that the next one replaces."""
+    out = beneath(sys.stderr)
+    out.write(f"\r\x1b[K{one_line(text)}")
+    out.flush()
+
+
+def write_json(document: bytes) -> None:
+    """Write a JSON document and the end of its line to stdout."""
+    sys.stdout.write(escaped_json(document).decode() + "\n")

@@ -1,0 +1,62 @@
+"""Finding the record of an engine by its name and release."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from planner.engine.job.engine import Engine
+from planner.engine.job.engines import serving, stand_ins, training
+from planner.errors import Problem, UserError, nearest_names
+
+ENGINES: dict[str, tuple[Engine, ...]] = {
+    first.name: (first, *(later for later in (*serving.LATER, *training.LATER) if later.name == first.name))
+    for first in sorted((*serving.FIRST, *training.FIRST), key=lambda engine: engine.name == serving.GENERIC)
+}
+"""Name -> its records, oldest release first; the last one is today's, which is taken where no release is named."""
+_NEWEST = re.compile(r"(nightly|latest|main|master|head|dev|stable|today)\b")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def find_engine(name: str, where: str = "") -> Engine:
+    """The record of 'name' (today's) or 'name@release' (the newest that is not newer); raises `UserError` with what is accepted.
+
+    A release is a version ("0.15.1rc2"), a build ("b6918"), a month or day ("2025-11", "25.11"), or "nightly" and its like.
+    """
+    plain, _, release = name.partition("@")
+    stand_in = stand_ins.STAND_INS.get(plain)
+    known = stand_in.engine if stand_in else plain
+    if known not in ENGINES:
+        names = [*ENGINES, *stand_ins.STAND_INS]
+        message = f"{name!r} is not accepted; it has to be one of {', '.join(names)}."
+        raise UserError(Problem(where, "engine", message, nearest_names(plain, names)))
+    found = _of_release(ENGINES[known], release.strip().lower(), versions=stand_in is None)
+    if found is None:
+        accepted = f"a version, a build, a month or 'nightly', like {plain}@1.2, @b6918 or @2025-11"
+        raise UserError(Problem(where, "engine", f"{release!r} is no release; it has to be {accepted}."))
+    return stand_ins.as_stand_in(stand_in, found) if stand_in else found
+
+
+def _of_release(records: Sequence[Engine], release: str, *, versions: bool) -> Engine | None:
+    """The newest of `records` that is not newer than `release`; None where it cannot be read. `versions`: they count the engine's own."""
+    day = _month_of(release)
+    if day:
+        return next((record for record in reversed(records) if record.released <= day), records[0])
+    if not release or _NEWEST.match(release):
+        return records[-1]
+    found = re.fullmatch(r"(?:[a-z]+[_/-])?[vrb]?(\d+(?:\.\d+)*)(?:[.+-]?[a-z][\w.+-]*)?", release)
+    if not found:
+        return None
+    numbers = tuple(map(int, found[1].split("."))) if versions else (10**9,)
+    return next((record for record in reversed(records) if record.since <= numbers), records[0])
+
+
+def _month_of(release: str) -> str:
+    """Month of a release that names one: 2025-11, 2025-11-07, nightly-20251107, 25.11.01, nov-2025; "" where none is named."""
+    if found := re.search(r"(?<!\d)(20[12]\d)[-./]?(0[1-9]|1[0-2])(?![\d]{3})", release):
+        return f"{found[1]}-{found[2]}"
+    if found := re.match(r"v?([23]\d)\.(0[1-9]|1[0-2])(?!\d)", release):
+        return f"20{found[1]}-{found[2]}"
+    if (found := re.search(r"([a-z]{3})[a-z]*[-_ ]?(20[12]\d)", release)) and found[1] in _MONTHS:
+        return f"{found[2]}-{_MONTHS.index(found[1]) + 1:02}"
+    return ""

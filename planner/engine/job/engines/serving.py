@@ -1,0 +1,173 @@
+"""Engines that serve and generate, each as it was in its first releases and as later ones differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.engine.job.engine import CONTEXT, Engine
+from planner.units import GIB
+
+GENERIC = "generic"
+"""The engine that stands for one that is not named."""
+
+FIRST = (
+    Engine(
+        name="vllm",
+        label="vLLM",
+        compute_capability=(7, 0),
+        kernels_per_layer=11,
+        release="before 0.8 (V0)",
+        host_step_s=3.0e-3,
+        host_sequence_s=36e-6,
+        context_bytes=1.4 * GIB,
+        communicator_bytes=2.1 * GIB,
+        slack=0.02,
+        cache_block_tokens=16,
+        pool_fraction=0.9,
+        prompts_first=False,
+        reserves_output=False,
+        fused_elementwise=True,
+        context_source="0.5 GiB: CUDA context is 0.3-0.6 GB (driver 535 and later); 0.9 GiB of CUDA graphs and libraries: an assumption, on the safe side of 0.27 GiB outside torch at TP 1 with vLLM 0.19 (llm-d planner accuracy report)",
+        communicator_source="2.1 GiB outside torch at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
+        source="V0: a prompt is one forward pass; gpu_memory_utilization 0.9 by default",
+    ),
+    Engine(
+        name="sglang",
+        label="SGLang",
+        compute_capability=(7, 5),
+        kernels_per_layer=11,
+        host_step_s=0,
+        host_sequence_s=12e-6,
+        context_bytes=1.4 * GIB,
+        communicator_bytes=2.1 * GIB,
+        slack=0.02,
+        pool_fraction=0.88,
+        prefill_chunk=8192,
+        reserves_output=False,
+        fused_elementwise=True,
+        context_source="as vLLM, which builds on the same libraries: an assumption",
+        communicator_source="as vLLM, which builds on the same libraries: an assumption",
+        source="mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; it schedules a step beside the one before: "
+        "host time of sequences alone, by scripts/calibration/fit_host_step.py on 77 published loops (2026-11-21) of one GPU model",
+    ),
+    Engine(
+        name="tensorrt-llm",
+        label="TensorRT-LLM",
+        compute_capability=(8, 0),
+        kernels_per_layer=9,
+        host_step_s=0.1e-3,
+        context_bytes=1.4 * GIB,
+        communicator_bytes=1.5 * GIB,
+        slack=0.0,
+        rounds_apart=True,
+        fp8_cache=True,
+        mixed_launches_per_layer=180,
+        mixed_factor=1.15,
+        cache_block_tokens=32,
+        pool_fraction=0.9,
+        prefill_chunk=8192,
+        prompts_first=False,
+        fused_elementwise=True,
+        context_source="as vLLM: an assumption",
+        communicator_source="as vLLM without its custom all-reduce: an assumption",
+        source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, guaranteed no eviction: TensorRT-LLM's defaults; "
+        "checkpoints of its quantiser keep the cache of an FP8 model in FP8, too (kv_cache_quant_algo); CUDA graphs of decoding alone, unless "
+        "piecewise ones are asked for; host time and mixed iterations: scripts/calibration/fit_host_step.py on 356 published loops (2026-11-21) of one GPU model",
+    ),
+    Engine(
+        name="llama.cpp",
+        label="llama.cpp",
+        release="before b3200 (2024-06)",
+        kernels_per_layer=22,
+        host_step_s=0.2e-3,
+        context_bytes=0.5 * GIB,
+        communicator_bytes=0.2 * GIB,
+        slack=0.0,
+        eager_attention=True,
+        unpacks=True,
+        fp32_between=True,
+        fp16_accumulate=True,
+        hbm_share=0.66,
+        hop_s=0.13e-3,
+        pipelined_prompt=0.8,
+        layer_split=True,
+        stores={"mxfp4": "mxfp4_moe"},
+        prefill_chunk=512,
+        prompts_first=False,
+        fused_elementwise=True,
+        communicator_source="copies between GPUs alone: an assumption",
+        slack_source="its own pools, sized once",
+        source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; HBM share and hops: by hand from 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05); overlap of chunks: scripts/calibration/fit_engines.py on 54 of them (2026-11-21)",
+    ),
+    Engine(
+        name="gpt-fast",
+        label="gpt-fast",
+        kernels_per_layer=9,
+        host_step_s=0.1e-3,
+        context_bytes=0.6 * GIB,
+        communicator_bytes=0.8 * GIB,
+        slack=0.03,
+        fused_elementwise=True,
+        slack_source="an assumption: blocks are allocated once",
+        source="torch.compile with CUDA graphs: four products, attention and fused remainders a layer",
+    ),
+    Engine(
+        name=GENERIC,
+        label="an engine that is not named",
+        kernels_per_layer=11,
+        host_step_s=2.0e-3,
+        context_bytes=0.5 * GIB,
+        communicator_bytes=1.0 * GIB,
+        slack=0.02,
+        unpacks=True,
+        pool_fraction=0.9,
+        prefill_chunk=8192,
+        prompts_first=False,
+        fused_elementwise=True,
+        source=f"where no engine was named: fused kernels replayed as CUDA graphs; 2 ms a step between FasterTransformer's (published, A100) and LMDeploy's; {CONTEXT}; a tenth of the GPU is left alone",
+    ),
+)
+
+_BY_NAME = {engine.name: engine for engine in FIRST}
+_V1 = replace(
+    _BY_NAME["vllm"],
+    since=(0, 8),
+    released="2025-03",
+    release="0.8 to 0.13",
+    host_step_s=0.3e-3,
+    prefill_chunk=8192,
+    source="gpu_memory_utilization 0.9 and max_num_batched_tokens 8192 are vLLM V1's defaults; host time: "
+    "scripts/calibration/fit_host_step.py on 130 published loops (2026-11-21) of up to 128 requests on one GPU model, those of release 0.12 alone show "
+    "39 µs a sequence; iterations with prompts are piecewise CUDA graphs",
+)
+_MMQ = replace(
+    _BY_NAME["llama.cpp"],
+    since=(3200,),
+    released="2024-06",
+    release="b3200 to b6324",
+    int8_per_cycle=450,
+    source=f"{_BY_NAME['llama.cpp'].source}; packed weights by INT8 tensor cores (ggml-org/llama.cpp#7676, #8062): by hand from published prompts of 8B models on RTX 3090 and 4090 and of Qwen2.5 7B on GB10",
+)
+LATER = (
+    _V1,
+    replace(
+        _V1,
+        since=(0, 14),
+        released="2026-01",
+        release="0.14 and later",
+        host_sequence_s=3.5e-6,
+        front_end_s=6e-3,
+        late_steps=1.0,
+        source="as V1; from 0.14 on a step is scheduled beside the one before (async scheduling by default): host time of a sequence by the published "
+        "loops of a release of 2026 (3 µs); a token is handed over while the next step runs",
+    ),
+    _MMQ,
+    replace(
+        _MMQ,
+        since=(6325,),
+        released="2025-08",
+        release="b6325 and later",
+        eager_attention=False,
+        source=f"{_MMQ.source}; flash attention where a kernel exists (-fa auto, ggml-org/llama.cpp#15434)",
+    ),
+)

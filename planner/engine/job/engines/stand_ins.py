@@ -1,0 +1,128 @@
+"""Names of programs that run another engine, and what they turn on by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from planner.engine.job.engine import Engine
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandIn:
+    """A program that people name as an engine and that runs, or computes as, another one."""
+
+    name: str
+    label: str
+    engine: str
+    """The engine whose record holds for it."""
+    words: str
+    """What it has to do with that engine."""
+    turns_on: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of a workload -> what it sets by default."""
+    differs: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes of the record that differ."""
+    source: str
+
+
+_LIKE = "no figures of its own are known; it is taken to be as fast as"
+_HF = "trains by the Trainer of"
+
+STAND_INS: dict[str, StandIn] = {
+    one.name: one
+    for one in (
+        StandIn(name="ollama", label="Ollama", engine="llama.cpp", words="runs", source="Ollama builds on ggml and llama.cpp"),
+        StandIn(
+            name="nim",
+            label="NIM",
+            engine="tensorrt-llm",
+            words="runs",
+            source="NIM for LLMs: TensorRT-LLM where a profile exists, else vLLM",
+        ),
+        StandIn(
+            name="tgi",
+            label="TGI",
+            engine="vllm",
+            words=_LIKE,
+            source="Text Generation Inference: continuous batching, paged cache",
+        ),
+        StandIn(
+            name="lmdeploy", label="LMDeploy", engine="tensorrt-llm", words=_LIKE, source="TurboMind: a C++ engine with CUDA graphs"
+        ),
+        StandIn(
+            name="exllamav3",
+            label="ExLlamaV3",
+            engine="gpt-fast",
+            words=_LIKE,
+            source="ExLlama: fused kernels for packed weights, CUDA graphs; one stream or a few",
+        ),
+        StandIn(name="mlc", label="MLC LLM", engine="gpt-fast", words=_LIKE, source="MLC LLM: compiled kernels and CUDA graphs"),
+        StandIn(
+            name="torchtitan",
+            label="torchtitan",
+            engine="torch",
+            words="trains by FSDP2 of",
+            turns_on={"recipe": "amp", "sharding": "zero3", "optimizer": "adamw"},
+            source="torchtitan's train configs: FSDP2 with FP32 parameters cast to BF16, activation checkpointing by operators, fused AdamW",
+        ),
+        StandIn(
+            name="nanotron",
+            label="Nanotron",
+            engine="torch",
+            words="trains by",
+            turns_on={"recipe": "mixed", "sharding": "zero1"},
+            source="nanotron's config: BF16 weights, FP32 gradients accumulated, ZeRO 1",
+        ),
+        StandIn(
+            name="deepspeed",
+            label="DeepSpeed",
+            engine="transformers",
+            words="shards",
+            turns_on={"recipe": "mixed", "sharding": "zero2"},
+            source="DeepSpeed's bf16 engine: FP32 master weights and gradients; ZeRO 2 in its getting-started config",
+        ),
+        StandIn(
+            name="trl",
+            label="TRL",
+            engine="transformers",
+            words=_HF,
+            turns_on={"checkpointing": "full", "optimizer": "adamw"},
+            source="SFTConfig: gradient_checkpointing and bf16 are on, adamw_torch_fused",
+        ),
+        StandIn(
+            name="axolotl",
+            label="Axolotl",
+            engine="transformers",
+            words=_HF,
+            turns_on={"optimizer": "adamw", "attention": "flash"},
+            source="Axolotl's config: bf16 auto, adamw_torch_fused",
+        ),
+        StandIn(
+            name="llama-factory",
+            label="LLaMA-Factory",
+            engine="transformers",
+            words=_HF,
+            turns_on={"checkpointing": "full", "attention": "flash"},
+            source="LLaMA-Factory: disable_gradient_checkpointing is false, flash_attn auto",
+        ),
+        StandIn(
+            name="unsloth",
+            label="Unsloth",
+            engine="transformers",
+            words="replaces the kernels of",
+            turns_on={"checkpointing": "full", "offload": "activations", "loss": "fused", "optimizer": "adamw-8bit"},
+            differs={"fused_elementwise": 1.0, "launches_per_layer": 60.0},
+            source='Unsloth: use_gradient_checkpointing="unsloth" keeps layer inputs on the host, fused norms, rotary embedding, MLP and '
+            "loss, adamw_8bit in its notebooks",
+        ),
+    )
+}
+
+
+def as_stand_in(one: StandIn, engine: Engine) -> Engine:
+    """The record of `engine` with what differs in `one`."""
+    runs = f"{one.label} {one.words} {engine.label}"
+    return replace(
+        engine, label=one.label, runs=runs, turns_on=one.turns_on, source=f"{one.source}; {engine.source}", **one.differs
+    )

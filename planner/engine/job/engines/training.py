@@ -1,0 +1,92 @@
+"""Engines that train, each as it was in its first releases and as later ones differ; some of them generate, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.engine.job.engine import CONTEXT, Engine
+from planner.engine.records.engine import BARE_CONTEXT_BYTES
+from planner.units import GIB
+
+ALL_LAYERS = 1e9
+"""More layers than any model has."""
+_ATEN = "64 forward ATen operators a Qwen3 layer outside views, counted with PyTorch 2.13; one host launch each"
+_FITTED = "scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks"
+_LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver; bitsandbytes of that time: until 0.43.1 (2024-04) MatMul4Bit keeps the input of every product"
+
+FIRST = (
+    Engine(
+        name="torch",
+        label="PyTorch",
+        trains=True,
+        launches_per_layer=64,
+        kernels_per_layer=64,
+        host_step_s=0,
+        context_bytes=BARE_CONTEXT_BYTES,
+        communicator_bytes=1.0 * GIB,
+        slack=0.06,
+        device_factor=1.13,
+        expands_latent=True,
+        unpacks=True,
+        slack_source="simulated, median 6 %",
+        source=f"{_ATEN}; {CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/calibration/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
+    ),
+    Engine(
+        name="transformers",
+        label="Transformers",
+        trains=True,
+        launches_per_layer=185,
+        launches_per_expert=22,
+        kernels_per_layer=64,
+        host_step_s=1.5e-3,
+        context_bytes=0.56 * GIB,
+        communicator_bytes=0.5 * GIB,
+        slack=0.06,
+        cache_slack=0.32,
+        kept_activations=1.45,
+        cache_grows=True,
+        copied_layers=ALL_LAYERS,
+        prompt_logits=True,
+        gptq_scratch_tokens=16384,
+        packed_keep_inputs=True,
+        eager_by_family=True,
+        expands_latent=True,
+        unpacks=True,
+        device_factor=1.45,
+        layer_split=True,
+        release="before 4.45",
+        context_source=f"{CONTEXT}: {_FITTED}",
+        slack_source=_FITTED,
+        source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {CONTEXT}; device factor: scripts/calibration/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; families without scaled_dot_product_attention: transformers 5.23; {_LEGACY}",
+    ),
+    Engine(
+        name="megatron",
+        label="Megatron",
+        trains=True,
+        generates=False,
+        launches_per_layer=40,
+        kernels_per_layer=40,
+        host_step_s=0,
+        context_bytes=0.6 * GIB,
+        communicator_bytes=1.5 * GIB,
+        slack=0.06,
+        fused_elementwise=True,
+        slack_source="as torch: an assumption",
+        source="fused softmax, norms and bias-activation kernels",
+    ),
+)
+
+_TRANSFORMERS = next(engine for engine in FIRST if engine.name == "transformers")
+LATER = (
+    replace(
+        _TRANSFORMERS,
+        since=(4, 45),
+        released="2024-09",
+        release="4.45 and later",
+        prompt_logits=False,
+        copied_layers=1.0,
+        gptq_scratch_tokens=0,
+        packed_keep_inputs=False,
+        source=f"{_TRANSFORMERS.source}; since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer",
+    ),
+)

@@ -1,0 +1,32 @@
+"""Types of what is read: each number is finite and has a range, each text and list a length, which the schema shows and a message names.
+
+The ends lie far beyond what is built or rented, and close enough that products of several of them stay finite.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+Count = Annotated[int, Meta(ge=1, le=10**9)]
+"""Sequences, requests or tokens at once."""
+Gpus = Annotated[int, Meta(ge=1, le=10**6)]
+"""GPUs, or a parallel degree."""
+Amount = Annotated[float, Meta(ge=1, le=1e18)]
+"""Tokens or requests of a whole job."""
+Positive = Annotated[float, Meta(gt=0, le=1e24)]
+"""A figure of a data sheet: bytes, FLOP/s, watts, dollars."""
+Moderate = Annotated[float, Meta(ge=1e-6, le=1e9)]
+"""Seconds, hours, epochs, requests a second, dollars an hour."""
+Dollars = Annotated[float, Meta(ge=1e-6, le=1e15)]
+Rate = Annotated[float, Meta(ge=1, le=1e15)]
+"""Bytes a second over a wire."""
+Share = Annotated[float, Meta(ge=0, le=1)]
+"""From none to all."""
+
+Name = Annotated[str, Meta(max_length=200)]
+Title = Annotated[str, Meta(max_length=500)]
+Location = Annotated[str, Meta(max_length=4096)]
+"""A name or a path."""
+Prose = Annotated[str, Meta(max_length=20_000)]

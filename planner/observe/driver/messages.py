@@ -1,0 +1,53 @@
+"""What this program asks the process that talks to NVIDIA's driver, and what that answers; JSON, a line each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from planner.observe.driver.nvml import NvmlState
+from planner.observe.snapshot import CapabilityState, DeviceSnapshot
+
+ListedProcesses = Literal["as before", "list", "none"]
+"""Whether the processes on each GPU are listed anew with a reading, as they were before, or no more."""
+
+
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One request: a reading of every GPU, or with `facts` what does not change while the driver runs."""
+
+    facts: bool = False
+    slow: bool = False
+    """Read the slow counters too."""
+    processes: ListedProcesses = "as before"
+
+
+class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU as the driver describes it."""
+
+    uuid: str
+    """Its identity; indices change between boots."""
+    index: int
+    """NVML's, in PCI order."""
+    nvml_name: str
+    memory_total_bytes: float | None
+    """What the driver reports; None on GPUs that share the system's memory."""
+    compute_capability: str | None = None
+    pci_bus_id: str | None = None
+    cuda_ordinal: int | None = None
+    """N of 'cuda:N' under this process's environment; None: hidden, or not knowable."""
+    mig_profiles: tuple[str, ...] | None = None
+    """Profiles of the present slices: '1g.10gb'; None: not sliced."""
+    gpm_state: CapabilityState = "not supported"
+    """'ok' when SM, tensor and bandwidth counters can be read, else what stands in the way."""
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One answer; the first comes unasked, once the driver is open or has refused."""
+
+    state: NvmlState
+    detail: str
+    devices: tuple[DeviceSnapshot, ...] = ()
+    facts: tuple[GpuFacts, ...] = ()
+    driver_version: str | None = None
+    cuda_version: str | None = None

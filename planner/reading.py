@@ -1,0 +1,141 @@
+"""Files of others, read whole: regular files alone, of a bounded size and depth, each fault one problem that names the file."""
+
+from __future__ import annotations
+
+import codecs
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from planner.errors import Problem, UserError
+
+MOST_BYTES = 16 << 20
+"""Of one file, where its reader does not say; the largest of the catalogue have a hundredth of it."""
+MOST_DEPTH = 64
+"""Tables and lists inside each other."""
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def user_path(text: str | Path) -> Path:
+    """`text` as a path, with the home folder in place of a leading ~; raises `UserError` where there is no such home."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise UserError(Problem(str(text), "", f"cannot be found: {error}")) from None
+
+
+def kind_of(path: Path) -> int:
+    """The `stat.S_IFMT` of what lies at `path`; 0 where nothing does, or for a name that no file can have."""
+    try:
+        return stat.S_IFMT(path.stat().st_mode)
+    except (OSError, ValueError):
+        return 0
+
+
+def open_file(path: Path, key: str = "") -> BinaryIO:
+    """The regular file at `path`, open; raises `UserError` for what is none or cannot be opened."""
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+        if kind == stat.S_IFREG:
+            return path.open("rb")
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, key, error) from None
+    raise UserError(Problem(str(path), key, f"is {_KINDS.get(kind, 'no regular file')}, and a regular file is needed."))
+
+
+def read_file(path: Path, key: str = "", most_bytes: int = MOST_BYTES) -> bytes:
+    """What the regular file at `path` holds; raises `UserError` for one that cannot be read or is larger than `most_bytes`."""
+    with open_file(path, key) as file:
+        try:
+            found = file.read(most_bytes + 1)
+        except OSError as error:
+            raise _unreadable(path, key, error) from None
+    if len(found) > most_bytes:
+        raise UserError(Problem(str(path), key, f"is larger than {most_bytes >> 20} MiB, the most that is read."))
+    return found
+
+
+def read_text(path: Path, key: str = "", most_bytes: int = MOST_BYTES) -> str:
+    """As `read_file`, as text in UTF-8, without a byte order mark."""
+    try:
+        return read_file(path, key, most_bytes).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError(Problem(str(path), key, "is not text in UTF-8.")) from None
+
+
+def read_json(path: Path, key: str = "") -> dict[str, Any]:
+    """The JSON object in a file; raises `UserError` naming the file."""
+    found = parse_json(read_file(path, key), str(path), key)
+    if not isinstance(found, dict):
+        raise UserError(Problem(str(path), key, "is not a JSON object."))
+    return found
+
+
+def parse_json(text: bytes, where: str, key: str = "") -> Any:
+    """What `text` says in JSON; raises `UserError` for `where`."""
+    import msgspec
+
+    try:
+        found = msgspec.json.decode(text.removeprefix(codecs.BOM_UTF8))
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UserError(Problem(where, key, f"is not JSON: {error}.")) from None
+    except RecursionError:
+        raise too_deep(where, key) from None
+    check_depth(found, where, key)
+    return found
+
+
+def toml_files(folder: Path) -> list[Path]:
+    """The TOML files of a folder and the folders in it, by file name."""
+    return sorted((path for path in folder.rglob("*.toml") if path.is_file()), key=lambda path: path.name)
+
+
+def read_toml(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+    """The tables of a TOML file; raises `UserError` naming the file, and the line when the syntax is wrong."""
+    return parse_toml(read_text(path, most_bytes=most_bytes), str(path))
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """The tables that `text` spells; raises `UserError` for `where`."""
+    import tomli
+
+    try:
+        found = tomli.loads(text)
+    except RecursionError:
+        raise too_deep(where) from None
+    except ValueError as error:  # wrong syntax, or a number of thousands of digits
+        raise UserError(Problem(where, "", f"is not valid TOML: {error}.")) from None
+    check_depth(found, where)
+    return found
+
+
+def check_depth(found: object, where: str, key: str = "") -> None:
+    """Raises `UserError` for tables and lists that are nested deeper than `MOST_DEPTH`."""
+    level = [found]
+    for _ in range(MOST_DEPTH):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, (dict, list))
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return
+    raise too_deep(where, key)
+
+
+def too_deep(where: str, key: str = "") -> UserError:
+    """The problem of tables and lists that are nested too deeply."""
+    return UserError(Problem(where, key, f"is nested more than {MOST_DEPTH} tables or lists deep."))
+
+
+def _unreadable(path: Path, key: str, error: OSError | ValueError) -> UserError:
+    reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    return UserError(Problem(str(path), key, f"cannot be read: {reason}."))

@@ -1,0 +1,46 @@
+"""Text that a stranger wrote (a label, a name, an error, a path), made harmless before it reaches a terminal or a file.
+
+A terminal obeys control characters: C0, ESC, DEL, C1. Bidirectional and invisible signs make text read as what it is not, and some
+signs end lines or are forbidden in XML and YAML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+REPLACEMENT = "�"
+"""What stands where a sign was taken out."""
+_LINE_SIGNS = "\t\n"
+_SIGNS = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and line feed, DEL, C1
+    "\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # invisible, bidirectional
+    "\ud800-\udfff\ufffe\uffff"  # halves of a pair, and no characters
+)
+_UNSAFE = re.compile(f"[{_SIGNS}]")
+_UNSAFE_IN_LINE = re.compile(f"[{_LINE_SIGNS}{_SIGNS}]")
+_UNSAFE_BYTES = re.compile(
+    rb"\x7f|\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2(?:\x80[\x8b\x8e\x8f\xa8-\xae]|\x81[\xa0-\xaf])|\xef(?:\xbb\xbf|\xbf[\xb9-\xbb\xbe\xbf])|\xf3\xa0[\x80\x81]."
+)
+"""The same signs in UTF-8."""
+
+
+def clean(text: str) -> str:
+    """`text` without what terminals obey and readers do not see; its lines and tabs stay."""
+    return text if text.isprintable() else _UNSAFE.sub(REPLACEMENT, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, replacement: Callable[[str], str] = lambda sign: " " if sign in _LINE_SIGNS else REPLACEMENT) -> str:
+    """`text`, clean and on one line; `replacement` says what stands for a sign."""
+    return text if text.isprintable() else _UNSAFE_IN_LINE.sub(lambda sign: replacement(sign[0]), text)
+
+
+def escaped_json(document: bytes) -> bytes:
+    """The same JSON, unsafe signs of its strings spelled as escapes: what is read back is what was written."""
+    plain = document.isascii() and b"\x7f" not in document
+    return document if plain else _UNSAFE_BYTES.sub(_escaped, document)
+
+
+def _escaped(sign: re.Match[bytes]) -> bytes:
+    units = sign[0].decode().encode("utf-16-be").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4)).encode()

@@ -1,0 +1,141 @@
+"""Bytes at a URL, with a limit of total time and of size, however slowly or much the server sends. The only module that reads over HTTP."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+    from urllib.request import OpenerDirector
+
+FIRST_WORDS = 300
+"""Bytes shown of what a server says when it refuses."""
+
+
+class NoAnswerError(Exception):
+    """Why a URL gave nothing, in words that follow its name: 'gave no answer within 5 s'; `said` is what a refusing server wrote."""
+
+    def __init__(self, why: str, said: str = "") -> None:
+        super().__init__(why)
+        self.said = said
+
+
+class Answer(NamedTuple):
+    """What a URL gave."""
+
+    body: bytes
+    modified: str | None
+    """Its Last-Modified header."""
+
+
+def read_url(url: str, *, within_s: float, most_bytes: float) -> Answer:
+    """What is at `url`; raises `NoAnswerError` at the latest after `within_s` seconds, and for more than `most_bytes`."""
+    outcome: list[Answer | NoAnswerError | Exception] = []
+    until_s = time.monotonic() + within_s
+
+    def read() -> None:
+        try:
+            outcome.append(_read(url, until_s, most_bytes, within_s))
+        except Exception as error:  # noqa: BLE001  # raised again by the thread that waits
+            outcome.append(error)
+
+    # the reader heeds the limit itself, but a look-up of the host's name knows none
+    reader = threading.Thread(target=read, name="web", daemon=True)
+    reader.start()
+    reader.join(within_s + 0.2)
+    found = outcome[0] if outcome else NoAnswerError(_late(within_s))
+    if isinstance(found, Answer):
+        return found
+    raise found
+
+
+def _late(within_s: float) -> str:
+    return f"gave no answer within {within_s:g} s"
+
+
+def _read(url: str, until_s: float, most_bytes: float, within_s: float) -> Answer:
+    import urllib.error
+    from http.client import HTTPException, InvalidURL
+    from urllib.request import Request
+
+    import planner
+
+    try:
+        request = Request(url, headers={"User-Agent": f"gpu-planner/{planner.__version__}"})  # noqa: S310  # callers check the scheme
+        with _opener(until_s).open(request, timeout=within_s) as answer:
+            return Answer(_whole(answer, most_bytes), answer.headers.get("Last-Modified"))
+    except urllib.error.HTTPError as error:
+        try:
+            said = error.read(FIRST_WORDS).decode(errors="replace").strip()
+        except (OSError, HTTPException):
+            said = ""
+        error.close()
+        raise NoAnswerError(f"was refused with HTTP {error.code} {error.reason}", said) from None
+    except urllib.error.URLError as error:
+        late = isinstance(error.reason, TimeoutError)
+        raise NoAnswerError(_late(within_s) if late else f"cannot be reached: {reason_of(error.reason)}") from None
+    except TimeoutError:
+        raise NoAnswerError(_late(within_s)) from None
+    except (InvalidURL, ValueError) as error:
+        raise NoAnswerError(f"is no address: {error}") from None
+    except (OSError, HTTPException) as error:
+        raise NoAnswerError(f"broke off: {reason_of(error)}") from None
+
+
+def _whole(answer: HTTPResponse, most_bytes: float) -> bytes:
+    parts, promised = bytearray(), answer.headers.get("Content-Length")
+    while part := answer.read(1 << 18):
+        parts += part
+        if len(parts) > most_bytes:
+            raise NoAnswerError(f"is larger than {int(most_bytes) >> 20} MiB")
+    if promised is not None and promised.isdecimal() and len(promised) < 20 and len(parts) < int(promised):
+        raise NoAnswerError(f"broke off after {len(parts):,} of {int(promised):,} bytes")
+    return bytes(parts)
+
+
+def _opener(until_s: float) -> OpenerDirector:
+    """An opener whose answers are read until `until_s`: a time-out of a socket counts anew with every byte."""
+    import http.client
+    import io
+    from urllib.request import HTTPHandler, HTTPSHandler, build_opener
+
+    class Limited(io.RawIOBase):
+        def __init__(self, connection: Any, held: Any) -> None:
+            self._connection, self._held = connection, held
+
+        def readable(self) -> bool:
+            return True
+
+        def close(self) -> None:
+            self._held.close()
+            super().close()
+
+        def readinto(self, buffer: Any) -> int | None:
+            self._connection.settimeout(max(1e-3, until_s - time.monotonic()))
+            got: int = self._connection.recv_into(buffer)
+            return got
+
+    class Response(http.client.HTTPResponse):
+        def __init__(self, sock: Any, *arguments: Any, **options: Any) -> None:
+            super().__init__(sock, *arguments, **options)
+            self.fp = io.BufferedReader(Limited(sock, self.fp))
+
+    def limited(kind: type[http.client.HTTPConnection]) -> type[http.client.HTTPConnection]:
+        return type(kind.__name__, (kind,), {"response_class": Response})
+
+    class Plain(HTTPHandler):
+        def http_open(self, request: Any) -> Any:
+            return self.do_open(limited(http.client.HTTPConnection), request)
+
+    class Secure(HTTPSHandler):
+        def https_open(self, request: Any) -> Any:
+            return self.do_open(limited(http.client.HTTPSConnection), request)
+
+    return build_opener(Plain, Secure)
+
+
+def reason_of(error: object) -> str:
+    """An exception in words, without its number."""
+    return str(getattr(error, "strerror", None) or error or type(error).__name__)

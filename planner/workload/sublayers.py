@@ -1,0 +1,164 @@
+"""Groups of equal layers: how they see earlier tokens, and parts of a layer that are not the architecture's own attention or MLP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+Role = Literal[
+    "q", "k", "v", "qkv", "q_a", "q_b", "kv_a", "kv_b", "o", "gate", "up", "gate_up", "down", "router", "shared_gate",
+    "index", "index_key", "index_weights", "in", "out", "other",
+]  # fmt: skip
+"""What a matrix is for: `in`, `out`: into and out of a recurrence; `index…`: the choice of tokens in sparse attention."""
+Reach = Literal["all", "window", "chosen"]
+"""Tokens that a layer attends to: all before, the last `window` of them (which alone it keeps), or `chosen` ones of all it keeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attending:
+    """How one group of equal layers sees earlier tokens: by scores of each of them, or by a state of constant size."""
+
+    layers: int
+    heads: int = 0
+    kv_heads: int = 1
+    score_dim: int = 0
+    """Elements of a head's query and key."""
+    value_dim: int = 0
+    reach: Reach = "all"
+    cached: float = 0
+    """Elements that a layer keeps of each token; a fraction where one entry stands for several tokens."""
+    read: float = 0
+    """Elements that it reads of each token it attends to: more than `cached` where it reads the cache of another layer."""
+    state: int = 0
+    """Elements kept of a sequence whatever its length, in the dtype of the activations: inputs of convolutions."""
+    wide_state: int = 0
+    """The same in FP32: states of recurrences."""
+    scan_flop: float = 0
+    """FLOP of the recurrence for one token."""
+
+    @property
+    def attended(self) -> int:
+        """Elements of queries and values: half the FLOPs of a token for each token it attends to."""
+        return self.heads * (self.score_dim + self.value_dim)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sublayer:
+    """A part of `layers` layers: instead of the architecture's own attention or MLP, or beside them.
+
+    One without matrices says that these layers have no attention, or no MLP.
+    """
+
+    part: Literal["attention", "mlp"]
+    layers: int
+    first: int = 0
+    stored: int | None = None
+    """How many of the layers have weights of their own; None: all. The others use the same again."""
+    matrices: tuple[tuple[Role, int, int], ...] = ()
+    """(role, inputs, outputs) of each."""
+    convolution: int = 0
+    """Parameters of convolutions over the last tokens, channel by channel."""
+    other: int = 0
+    """Parameters that are neither matrices, norms nor biases: decays, scales."""
+    bias: int = 0
+    norm: int = 0
+    attending: tuple[Attending, ...] = ()
+
+    @property
+    def matrix(self) -> int:
+        """Parameters of one layer's matrices."""
+        return sum(inputs * outputs for _, inputs, outputs in self.matrices)
+
+    @property
+    def kept(self) -> int:
+        """Layers whose weights are stored."""
+        return self.layers if self.stored is None else self.stored
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of all of these layers."""
+        return self.kept * (self.matrix + self.convolution + self.other + self.bias + self.norm)
+
+
+class ReadsContext:
+    """Sums over the layers of what depends on the tokens before: what formulas read of an architecture's `attention`."""
+
+    @property
+    def attention(self) -> tuple[Attending, ...]:
+        """The layers in groups of equal ones."""
+        raise NotImplementedError
+
+    def _sum(self, name: str, reach: Reach | None = None) -> float:
+        return float(sum(one.layers * getattr(one, name) for one in self.attention if reach in {None, one.reach}))
+
+    @cached_property
+    def attended_all(self) -> float:
+        """Elements of queries and values of one token, over the layers that attend to all tokens."""
+        return self._sum("attended", "all")
+
+    @cached_property
+    def attended_window(self) -> float:
+        """The same over the layers that attend to a window."""
+        return self._sum("attended", "window")
+
+    @cached_property
+    def attended_chosen(self) -> float:
+        """The same over the layers that attend to chosen tokens."""
+        return self._sum("attended", "chosen")
+
+    @cached_property
+    def cached_all(self) -> float:
+        """Elements kept of every token, over all layers."""
+        return self._sum("cached", "all") + self._sum("cached", "chosen")
+
+    @cached_property
+    def cached_window(self) -> float:
+        """Elements kept of the tokens of the window."""
+        return self._sum("cached", "window")
+
+    @cached_property
+    def read_all(self) -> float:
+        """Elements of the cache read of every token."""
+        return self._sum("read", "all")
+
+    @cached_property
+    def read_window(self) -> float:
+        """Elements of the cache read of the tokens of the window."""
+        return self._sum("read", "window")
+
+    @cached_property
+    def read_chosen(self) -> float:
+        """Elements of the cache read of chosen tokens."""
+        return self._sum("read", "chosen")
+
+    @cached_property
+    def state(self) -> float:
+        """Elements of a sequence kept whatever its length, in the dtype of the activations."""
+        return self._sum("state")
+
+    @cached_property
+    def wide_state(self) -> float:
+        """The same in FP32."""
+        return self._sum("wide_state")
+
+    @cached_property
+    def scan_flop(self) -> float:
+        """FLOP of all recurrences for one token."""
+        return self._sum("scan_flop")
+
+    @cached_property
+    def window_heads(self) -> int:
+        """Key heads of the layers that attend to a window."""
+        return next((one.kv_heads for one in self.attention if one.reach == "window"), 1)
+
+    @cached_property
+    def cached_heads(self) -> int:
+        """Key heads of the layers that keep every token."""
+        return next((one.kv_heads for one in self.attention if one.cached and one.reach != "window"), self.window_heads)
+
+
+def layers_of(parts: Iterable[Sublayer], part: str) -> int:
+    """Layers that have one of `parts` in the place of their own `part`."""
+    return sum(one.layers for one in parts if one.part == part)

@@ -1,0 +1,55 @@
+"""Write `tests/data/default_configs.json`: the configuration `transformers` takes for each `model_type` of which nothing is said.
+
+Of every family that the library builds, the keys that it reads; those of the rows of `architectures.json` are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from golden import ROOT
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from planner.workload.huggingface.config import read_architecture
+from planner.workload.huggingface.family import FAMILIES
+
+
+class Recorded(Mapping[str, Any]):
+    """A mapping that remembers which of its keys were asked for."""
+
+    def __init__(self, inner: Mapping[str, Any]) -> None:
+        self.inner, self.asked = inner, {"model_type"}
+
+    def __getitem__(self, key: str) -> Any:
+        self.asked.add(key)
+        return self.inner[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.inner)
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __contains__(self, key: object) -> bool:
+        self.asked.add(str(key))
+        return key in self.inner
+
+
+def main() -> None:
+    """Write the file."""
+    rows = json.loads((ROOT / "tests" / "data" / "architectures.json").read_text())["models"]
+    known = {row["config"]["model_type"] for row in rows}
+    found = {}
+    for name in sorted(set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) & set(FAMILIES) - known):
+        config = Recorded(json.loads(json.dumps(CONFIG_MAPPING[name]().to_dict(), default=str)))
+        read_architecture(config)
+        found[name] = {key: config.inner[key] for key in config.inner if key in config.asked}
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(config)}" for name, config in found.items())
+    (ROOT / "tests" / "data" / "default_configs.json").write_text(f"{{\n{lines}\n}}\n")
+
+
+if __name__ == "__main__":
+    main()
