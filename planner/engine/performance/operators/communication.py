@@ -56,7 +56,7 @@ def context_exchange_s(t: Table, rows: Floats, new: Floats, attention_s: Floats)
     outputs back. Of r tokens on each rank the ring sends (cp - 1)·2k·r elements, the other (cp - 1)/cp·2(q + k)·r; of a latent r·latent.
     """
     m, j, s = t.model, t.job, t.layout
-    keys = np.where(m.latent_rank > 0, m.cached_all / m.layers, 2 * m.key / s.tp) * rows * j.activation_bytes
+    keys = np.where(m.latent_rank > 0, (m.cached_all + m.cached_window) / m.layers, 2 * m.key / s.tp) * rows * j.activation_bytes
     heads = 2 * (m.query + m.key) / s.tp * rows * j.activation_bytes / s.cp
     per_node = np.clip(s.gpus_per_node / s.tp, 1, s.cp)
     ring, whole = (collective_s(t, s.cp, (s.cp - 1) * size, per_node=per_node) for size in (keys, heads))
