@@ -24,12 +24,15 @@ class Invocation:
     open_app: OpenApp | None = None
     config: Path | None = None
     state: Path | None = None
+    exact: bool = False
 
     def session(self) -> Session:
         """Open the planner on the folders of this invocation."""
         from planner.session import Session
 
-        return Session.open(config=self.config, state=self.state)
+        session = Session.open(config=self.config, state=self.state)
+        session.exact = self.exact
+        return session
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
@@ -40,6 +43,13 @@ basis_option = click.option(
     default="measured",
     show_default=True,
     help="Use measurements, or vendor figures alone.",
+)
+exact_option = click.option(
+    "--exact",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda ctx, _, on: setattr(ctx.ensure_object(Invocation), "exact", on),
+    help="Trace the model's own code (torch and transformers on the meta device) instead of reading its config by family.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
