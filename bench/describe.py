@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 FORMAT = 1
-LENGTHS, SHORT = (128, 256, 384), (32, 64, 96)
+LENGTHS, SHORT = (256, 512, 768), (32, 64, 96)
 """Tokens of a prompt: multiples of the chunks that recurrences take at once; fewer of a model whose code takes token after token."""
 GROWTH = 1.2
 """Operators of twice the tokens over those of the shortest prompt, above which the code takes token after token."""
@@ -249,7 +249,10 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
         traces[tokens], answer = traced(model, storages, tokens)
         caches[tokens] = cached(answer)
     one = traces[lengths[0]]
-    step, _ = traced(model, storages, 1, answer.get("past_key_values"))
+    try:
+        step = traced(model, storages, 1, answer.get("past_key_values"))[0].total
+    except ValueError:  # a cache of recurrences alone, which some versions cannot go on with
+        step = None
     widths = [
         value.shape[-1] for name, value in tensors.items() if kind_of(name, modules[name.rpartition(".")[0]], value) == "embedding"
     ]
@@ -275,7 +278,7 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
         "scores": {str(tokens): dict(trace.flops) for tokens, trace in traces.items()},
         "score_shapes": dict(one.scores),
         "flops": {str(tokens): trace.total for tokens, trace in traces.items()},
-        "step_flops": step.total,
+        "step_flops": step,
         "caches": {str(tokens): found for tokens, found in caches.items()},
         "saved_bytes": None if one.expert_flops else saved_bytes(model, stack, storages, lengths),
     }

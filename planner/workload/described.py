@@ -24,6 +24,8 @@ _ROLES: tuple[tuple[str, Role], ...] = (
     (r"(down_proj|w2|fc2|c_proj|fc_out|dense_4h_to_h|output_linear)$", "down"),
 )
 """Names that libraries give projections -> their role."""
+_ROUTERS = {"gate", "router", "gating"}
+"""Modules whose product with their weight may be one of a copy in FP32."""
 _MIXING = re.compile(r"attn|attention|mixer|mamba|conv|ssm|temporal|recurrent")
 
 
@@ -168,7 +170,7 @@ def _layers(found: Mapping[str, Any]) -> tuple[list[_Layer], list[list[Any]]]:
             layers[number].products[part, _role(name), inputs, outputs, own] += 1 if own else count
     for tokens, flops in found["scores"].items():
         for where, count in flops.items():
-            if (number := _number(where, stack)) is not None:
+            if (number := _number(where, stack)) is not None and not _ROUTERS & set(where.split(".")):
                 layers[number].flops[int(tokens)] = layers[number].flops.get(int(tokens), 0) + count
     for where, count in found["expert_flops"].items():
         if (number := _number(where, stack)) is not None:

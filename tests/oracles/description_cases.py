@@ -16,12 +16,24 @@ WHOLE = ("glm4_moe", "qwen3_next", "gemma4_text", "olmo3", "glm_moe_dsa", "gemma
 """Families of which the whole description is kept, not its sums alone."""
 
 
+MIXED: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [2]},
+    "granitemoehybrid": {"layer_types": ["linear_attention"] * 5 + ["full_attention"]},
+}
+"""By default these have no attention, and their code cannot ask such a cache for its length."""
+
+
 def shortened(config: dict[str, Any]) -> dict[str, Any]:
     """`config` with few layers, everything else as it is."""
     layers = SHARING if config.get("num_kv_shared_layers") else LAYERS
     all_layers = config.get("num_hidden_layers")
     kept = {key: value[:layers] if isinstance(value, list) and len(value) == all_layers else value for key, value in config.items()}
-    return kept | {"num_hidden_layers": layers} | ({"num_kv_shared_layers": 5} if layers == SHARING else {})
+    return (
+        kept
+        | {"num_hidden_layers": layers}
+        | MIXED.get(config["model_type"], {})
+        | ({"num_kv_shared_layers": 5} if layers == SHARING else {})
+    )
 
 
 CASES = {name: shortened(config) for name, config in DEFAULTS.items()}
@@ -39,9 +51,7 @@ def compute(name: str) -> dict[str, Any]:
     found = describe(CASES[name])
     if name in WHOLE:
         return found
-    sizes = {
-        tokens: sum(product(one["shape"]) * one["bytes"] for one in caches) for tokens, caches in found["caches"].items()
-    }
+    sizes = {tokens: sum(product(one["shape"]) * one["bytes"] for one in caches) for tokens, caches in found["caches"].items()}
     return {"flops": found["flops"], "cache_bytes": sizes}
 
 
