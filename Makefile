@@ -11,9 +11,15 @@ SECOND_VENV := .venv-second-opinion
 AICONFIGURATOR := 0.12.0
 SECOND := $(SECOND_VENV)/.aiconfigurator-$(AICONFIGURATOR)
 
+# versions and hashes of the development environment; LOCK= takes whatever versions there are
+LOCK := requirements-dev.txt
+# what pins, audits and lists lives apart too
+SUPPLY_VENV := .venv-supply
+SUPPLY := $(SUPPLY_VENV)/.installed
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick oracles check format shots samples accuracy second-opinion bench-planner clean
+.PHONY: help run test test-quick fuzz oracles check format shots samples accuracy second-opinion bench-planner lock audit sbom clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +37,9 @@ tests-together: $(DEVELOPMENT)
 
 test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen or PyTorch
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or torch or alone)"
+
+fuzz: $(DEVELOPMENT) ## Try random lines, presets and commands for MINUTES (1), with new seeds each time
+	"$(BIN)/python" tests/fuzz/run.py $(or $(MINUTES),1)
 
 oracles: $(DEVELOPMENT) ## Compute the golden values of the tests anew, which takes a minute; fails where one differs
 	"$(BIN)/python" tests/oracles/recompute.py
@@ -60,8 +69,22 @@ second-opinion: $(DEVELOPMENT) $(SECOND) ## Write docs/second-opinion.md: aiconf
 bench-planner: $(DEVELOPMENT) ## Time the planner itself: start, plan, re-rank, estimate
 	"$(BIN)/python" scripts/bench_planner.py
 
+lock: $(SUPPLY) ## Pin the newest versions of the development environment and their hashes in requirements-dev.txt
+	"$(SUPPLY_VENV)/bin/uv" pip compile pyproject.toml --group dev --universal --python-version 3.11 --upgrade --generate-hashes \
+		--no-config --no-header --no-annotate --quiet --output-file $(LOCK) > /dev/null
+
+audit: $(SUPPLY) ## Ask a public database for known vulnerabilities of what is pinned; needs a network
+	"$(SUPPLY_VENV)/bin/pip-audit" --requirement $(LOCK) --require-hashes --disable-pip --strict
+
+sbom: $(DEVELOPMENT) $(SUPPLY) ## Build the wheel, and list what an installation of it consists of in dist/sbom.json (CycloneDX)
+	"$(BIN)/python" -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .
+	"$(PYTHON)" -m venv --clear build/sbom
+	build/sbom/bin/python -m pip install --quiet --disable-pip-version-check dist/gpu_planner-*.whl
+	build/sbom/bin/python -m pip uninstall --quiet --yes pip setuptools
+	"$(SUPPLY_VENV)/bin/cyclonedx-py" environment --pyproject pyproject.toml --output-reproducible --output-file dist/sbom.json build/sbom
+
 clean: ## Remove the environment, caches and build output
-	rm -rf $(VENV) $(SECOND_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage snapshot_report.html
+	rm -rf $(VENV) $(SECOND_VENV) $(SUPPLY_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage snapshot_report.html
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -73,8 +96,15 @@ $(RUNTIME): pyproject.toml | $(VENV)/bin/python
 	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
-$(DEVELOPMENT): $(RUNTIME) pyproject.toml
-	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --group dev
+# everything by its hash but torch, which is another file for each kind of GPU (docs/decisions/021-locked-but-torch.md)
+$(DEVELOPMENT): pyproject.toml $(LOCK) | $(VENV)/bin/python
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check $(if $(LOCK),--require-hashes --requirement $(LOCK),--upgrade 'pip>=25.1')
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check $(if $(LOCK),--no-build-isolation,--group dev) --editable '.[bench]'
+	@touch $(RUNTIME) $@
+
+$(SUPPLY):
+	"$(PYTHON)" -m venv --clear $(SUPPLY_VENV)
+	"$(SUPPLY_VENV)/bin/python" -m pip install --quiet --disable-pip-version-check 'uv==0.13.9' 'cyclonedx-bom==7.5.0' 'pip-audit==2.10.1'
 	@touch $@
 
 $(SECOND):

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import threading
+from typing import BinaryIO
 
 from bench.protocol import Bye, Heartbeat, Message, Progress, Result, encode
 
@@ -15,7 +16,7 @@ class Channel:
 
     def __init__(self, descriptor: int, journal: str | None) -> None:
         self._descriptor: int | None = descriptor
-        self._journal = open(journal, "ab") if journal else None  # noqa: SIM115, PTH123  # open as long as the process
+        self._journal = _opened(journal) if journal else None
         self._lock = threading.Lock()
 
     @property
@@ -50,3 +51,21 @@ class Channel:
             with contextlib.suppress(OSError):
                 self._journal.close()
             self._journal = None
+
+
+def _opened(path: str) -> BinaryIO | None:
+    """The journal, open as long as the process; None, with the reason on stderr, where it cannot be written."""
+    try:
+        journal = open(path, "ab")  # noqa: SIM115, PTH123
+        if journal.tell() and not _ends_whole(path):
+            journal.write(b"\n")  # a worker was killed in the middle of a line
+    except OSError as refused:
+        sys.stderr.write(f"there is no journal: {refused.strerror}\n")
+        return None
+    return journal
+
+
+def _ends_whole(path: str) -> bool:
+    with open(path, "rb") as journal:  # noqa: PTH123
+        journal.seek(-1, os.SEEK_END)
+        return journal.read(1) == b"\n"

@@ -9,6 +9,7 @@ from bench.kinds import (
     attention,
     bandwidth,
     collective,
+    faults,
     inference,
     launch,
     matmul,
@@ -51,10 +52,19 @@ def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0,
     return Job(point, lambda bench: matmul.measure_gemm(bench, point, dtype, m, n, k, fast=fast))
 
 
-def gemv(device: Device, dtype: str, rows: int, columns: int) -> Job:
-    """One token through a linear layer."""
-    point = _point(f"gemv/{dtype}/{rows}x{columns}", "gemv", f"GEMV {dtype} {rows:,}×{columns:,}", device, 1.0, expected_s=1.5)
-    return Job(point, lambda bench: bandwidth.measure_gemv(bench, point, dtype, rows, columns))
+def gemv(device: Device, dtype: str, rows: int, columns: int, flush: str = "read") -> Job:
+    """One token through a linear layer; `flush`: how the cache is emptied on a GPU."""
+    name, label = f"gemv/{dtype}/{rows}x{columns}", f"GEMV {dtype} {rows:,}×{columns:,}"
+    other = flush != "read"
+    point = _point(
+        f"{name}/flush-{flush}" if other else name,
+        "gemv",
+        f"{label}, flush {flush}" if other else label,
+        device,
+        1.0,
+        expected_s=1.5,
+    )
+    return Job(point, lambda bench: bandwidth.measure_gemv(bench, point, dtype, rows, columns, flush))
 
 
 def copy(device: Device, total_bytes: int, cap_s: float = 1.0) -> Job:
@@ -198,6 +208,12 @@ def together_across(device: Device, op: str, ranks: int, nodes: int) -> Job:
         grace_s=JOIN_S,
     )
     return Job(point, lambda bench: collective.measure_joined(bench, point, op, nodes, sizes))
+
+
+def fault(device: Device, name: str) -> Job:
+    """A fault made on purpose."""
+    point = _point(f"fault/{name}", "fault", f"fault: {name.replace('-', ' ')}", device, 30.0, expected_s=5.0)
+    return Job(point, lambda bench: faults.measure_fault(bench, point, name))
 
 
 def context(device: Device) -> Job:

@@ -18,9 +18,10 @@ SCHEMA = 1
 """Version of these messages; raised when a field changes its meaning."""
 METHOD = 2
 """Version of the way of measuring; raised when numbers before and after are not comparable."""
-SUITES = ("quick", "standard", "study", "collectives", "smoke")
+SUITES = ("quick", "standard", "study", "collectives", "prove", "smoke")
 """`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training
-steps over model or batch sizes; `collectives` what ranks do together, also those torchrun started over several nodes; `smoke` is the self-test: three tiny points, not used for planning."""
+steps over model or batch sizes; `collectives` what ranks do together, also those torchrun started over several nodes; `prove` what a first run on a new kind of device has to show,
+beside what is expected of it; `smoke` is the self-test: three tiny points, not used for planning."""
 PROMISED_S = {"quick": 90.0, "standard": 600.0, "study": 900.0}
 """The longest time of each suite on a GPU. On a CPU `quick` takes a minute."""
 RELIABLE = ("ok", "noisy")
@@ -214,7 +215,9 @@ _Record = TypeVar("_Record", bound="Point | Message")
 def encode(message: Message) -> bytes:
     """One line, newline included. A number that is not finite becomes null."""
     body = {"type": message.type, **_finite(dataclasses.asdict(message))}
-    return json.dumps(body, separators=(",", ":"), allow_nan=False, default=str).encode() + b"\n"
+    return (
+        json.dumps(body, separators=(",", ":"), allow_nan=False, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
+    )
 
 
 def decode(line: bytes) -> Message | None:

@@ -17,6 +17,7 @@ from bench.jobs import (
     copy,
     decode,
     eager,
+    fault,
     gemm,
     gemv,
     kernel,
@@ -32,14 +33,22 @@ from bench.jobs import (
     triad,
 )
 from bench.kinds import bandwidth, matmul
+from bench.kinds.faults import FAULTS
 from bench.kinds.ranks import OPERATIONS, World
 from bench.kinds.transformer import CPU_SHAPE, GPU_SHAPE, QWEN3_06B, QWEN3_8B, SMOKE_SHAPE
 from bench.machine.environment import Device
 from bench.protocol import PROMISED_S
 
-WALL_CAP_S = {"quick": 300.0, "standard": PROMISED_S["standard"], "study": PROMISED_S["study"], "collectives": 300.0, "smoke": 60.0}
+WALL_CAP_S = {
+    "quick": 300.0,
+    "standard": PROMISED_S["standard"],
+    "study": PROMISED_S["study"],
+    "collectives": 300.0,
+    "prove": 600.0,
+    "smoke": 60.0,
+}
 """A run ends after this long whatever happens: no unbounded job is left behind on a rented box."""
-SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "collectives": 0.0, "smoke": 0.0}
+SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "collectives": 0.0, "prove": 20.0, "smoke": 0.0}
 """Seconds of steady work on a GPU before the first sample."""
 ROUNDS = 3
 """Rounds of the points that decide the ceilings in the standard suite, with other points in between to show a drift."""
@@ -80,6 +89,8 @@ def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # froze
         if wish.world is not None:
             return [together_across(device, op, wish.world.ranks, wish.world.nodes) for op in OPERATIONS]
         return [together(device, op, wish.ranks) for op in OPERATIONS if wish.ranks > 1]
+    if suite == "prove":
+        return _prove(device)
     if suite == "smoke":
         return [
             gemm(device, "fp32", 128, 128, 128, cap_s=0.3),
@@ -218,6 +229,18 @@ def _more_gpu(device: Device) -> list[Job]:
             train(device, QWEN3_06B, main, 4, 1024),
         ]
     return found
+
+
+def _prove(device: Device) -> list[Job]:
+    """Every kind of point once, the ways of flushing a cache side by side, and each fault."""
+    whole = bandwidth.working_set_bytes(device)
+    steps = [
+        job for job in (_more_cpu if device.is_cpu else _more_gpu)(device) if job.point.kind in {"prefill", "decode", "transfer"}
+    ]
+    quick = _quick_cpu(device) if device.is_cpu else _quick_gpu(device)
+    ways = [] if device.is_cpu else [gemv(device, half(device), 28672, 8192, flush=way) for way in bandwidth.OTHER_FLUSHES]
+    faulty = [fault(device, name) for name in FAULTS]
+    return [context(device), *quick, triad(device, whole), read(device, whole), *ways, *steps, *faulty]
 
 
 def _study_step(device: Device, step: study.Step) -> Job:

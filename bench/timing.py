@@ -42,6 +42,9 @@ class Stopped(Exception):  # noqa: N818  # an order, not an error
 class Timer(Protocol):
     """Measures the seconds of a call on one kind of device."""
 
+    flushing: str
+    """How a cache is emptied between two calls: 'read', 'write', or 'none'."""
+
     def settle(self, call: Callable[[], Any]) -> float:
         """Warm up; returns the rough seconds of one call."""
         ...
@@ -217,6 +220,7 @@ def _machine_s() -> tuple[float, float] | None:
 class CpuTimer:
     """Wall clock around the call; very short calls are repeated within a sample."""
 
+    flushing = "none"
     warm_s = 0.05
     sample_s = 0.002
     """A sample is at least this long: the clock and the loop cost well under 1 %."""

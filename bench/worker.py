@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.dup2(2, 1)
     channel = Channel(descriptor, options.journal)
     run = Run(channel, options.wall_cap_s or float("inf"), options.die_with_ui, options.elapsed_s)
+    run.end_by_kernel()
     signal.signal(signal.SIGTERM, run.on_signal)
     signal.signal(signal.SIGINT, run.on_signal)
     if hasattr(signal, "SIGHUP"):
@@ -88,6 +89,7 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         return Error(name="NoSuite", message=f"there is no suite '{suite_name}': use {' or '.join(SUITES)}")
     if options.wall_cap_s is None:
         run.wall_cap_s = suite.WALL_CAP_S[suite_name]
+        run.end_by_kernel()
     try:
         device = environment.find_device(options.device)
     except environment.NoDeviceError as missing:

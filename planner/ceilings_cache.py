@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from planner.engine.estimate.calibration_check import CalibrationCheck
     from planner.engine.performance.operators.chip import Chip, FindChip
     from planner.hardware.catalogue.gpus import Gpu
     from planner.hardware.ceilings.ceilings import Ceilings
@@ -43,8 +44,24 @@ class CeilingsCache:
         """What `gpu` reaches."""
         key = (gpu.name, basis)
         if key not in self._ceilings:
-            self._ceilings[key] = self.ceilings_by(gpu, self._all_measured() if basis == "measured" else ())
+            self._ceilings[key] = self._calibrated(gpu) if basis == "measured" else self.ceilings_by(gpu, ())
         return self._ceilings[key]
+
+    def check(self, gpu: Gpu) -> CalibrationCheck:
+        """How well measured and published ceilings of `gpu` predict what they were not fitted to."""
+        from planner.engine.estimate.calibration_check import check_calibration
+
+        measured = self.ceilings_by(gpu, self._all_measured())
+        return check_calibration(gpu, self.ceilings(gpu, "spec"), measured, self._all_measured(), self._architecture)
+
+    def _calibrated(self, gpu: Gpu) -> Ceilings:
+        """The measured ceilings, with published rates where measured ones predict whole steps worse."""
+        found = self.ceilings_by(gpu, self._all_measured())
+        if not any(one.device == gpu.name for one in self._all_measured()) or self.check(gpu).accepted:
+            return found
+        from planner.hardware.ceilings.calibration import with_rates_of
+
+        return with_rates_of(found, self.ceilings(gpu, "spec"))
 
     def ceilings_by(self, gpu: Gpu, measurements: Sequence[Measurement]) -> Ceilings:
         """What `gpu` reaches by these measurements alone; not kept."""

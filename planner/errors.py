@@ -9,6 +9,9 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+LONGEST_NAME = 200
+"""Characters of a name that are compared."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -54,12 +57,18 @@ class Problems:
             raise UserError(self.found)
 
 
+def shown(value: object) -> str:
+    """`value` as it is told in a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
 def nearest_names(given: str, accepted: Iterable[str], most: int = 3) -> tuple[str, ...]:
     """The accepted names closest in spelling to `given`, best first; case is ignored."""
     by_folded: dict[str, str] = {}
     for name in accepted:
         by_folded.setdefault(name.casefold(), name)
-    folded = given.casefold()
+    folded = given[:LONGEST_NAME].casefold()  # comparing takes the product of both lengths
     close = difflib.get_close_matches(folded, by_folded, n=most, cutoff=0.5)
     containing = [name for name in by_folded if folded and folded in name and name not in close]
     return tuple(by_folded[name] for name in [*close, *containing][:most])

@@ -1,4 +1,4 @@
-"""Folders of the shipped presets and of the user's config and state, the default preset, and writing a file whole."""
+"""Folders of the shipped presets and of the user's config and state, and the default preset."""
 
 from __future__ import annotations
 
@@ -27,21 +27,3 @@ def state_folder() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_state_dir("gpu-planner", appauthor=False))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write the file whole or not at all, its folder made when needed; raises `OSError` with the file as it was."""
-    import os
-    import tempfile
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise

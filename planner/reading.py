@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -68,17 +69,25 @@ def read_text(path: Path, key: str = "", most_bytes: int = MOST_BYTES) -> str:
         raise UserError(Problem(str(path), key, "is not text in UTF-8.")) from None
 
 
-def read_json(path: Path, key: str = "", most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+def read_json(path: Path, key: str = "") -> dict[str, Any]:
     """The JSON object in a file; raises `UserError` naming the file."""
+    found = parse_json(read_file(path, key), str(path), key)
+    if not isinstance(found, dict):
+        raise UserError(Problem(str(path), key, "is not a JSON object."))
+    return found
+
+
+def parse_json(text: bytes, where: str, key: str = "") -> Any:
+    """What `text` says in JSON; raises `UserError` for `where`."""
     import msgspec
 
     try:
-        found = msgspec.json.decode(read_text(path, key, most_bytes), type=dict[str, Any])
+        found = msgspec.json.decode(text.removeprefix(codecs.BOM_UTF8))
     except (msgspec.DecodeError, ValueError) as error:
-        raise UserError(Problem(str(path), key, f"is not a JSON object: {error}.")) from None
+        raise UserError(Problem(where, key, f"is not JSON: {error}.")) from None
     except RecursionError:
-        raise too_deep(str(path), key) from None
-    check_depth(found, str(path), key)
+        raise too_deep(where, key) from None
+    check_depth(found, where, key)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from planner.errors import Problem, UserError, nearest_names
+from planner.errors import Problem, UserError, nearest_names, shown
 
 S = TypeVar("S", bound=msgspec.Struct)
 MOST_FAULTS = 50
@@ -42,7 +42,7 @@ def faults(kind: type[msgspec.Struct], given: object, where: str, key: str = "")
     `key` stands before the dotted names.
     """
     if not isinstance(given, Mapping):
-        return [Problem(where, key, f"{_shown(given)} is not a table.")]
+        return [Problem(where, key, f"{shown(given)} is not a table.")]
     return list(itertools.islice(_faults_of_table(kind, given, where, key), MOST_FAULTS))
 
 
@@ -71,12 +71,12 @@ def _faults_of_value(kind: Any, value: object, where: str, key: str) -> Iterator
             yield Problem(where, key, f"{error.__cause__}.")
         else:
             near = nearest_names(value, _choices(kind)) if isinstance(value, str) else ()
-            yield Problem(where, key, f"{_shown(value)} is not accepted; it has to be {_accepted(kind)}.", near)
+            yield Problem(where, key, f"{shown(value)} is not accepted; it has to be {_accepted(kind)}.", near)
 
 
 def _faults_within(kind: Any, value: object, where: str, key: str) -> Iterator[Problem]:
     """Faults of the parts of `value`, where it is a table or a list as `kind` asks for."""
-    for part, _ in _alternatives(kind):
+    for part, _ in alternatives(kind):
         origin, of = get_origin(part), get_args(part)
         if isinstance(part, type) and issubclass(part, msgspec.Struct) and isinstance(value, Mapping):
             yield from _faults_of_table(part, value, where, key)
@@ -88,23 +88,23 @@ def _faults_within(kind: Any, value: object, where: str, key: str) -> Iterator[P
                 yield from _faults_of_value(of[1], item, where, _join(key, str(name)))
 
 
-def _alternatives(kind: Any, bounds: msgspec.Meta | None = None) -> tuple[tuple[Any, msgspec.Meta | None], ...]:
+def alternatives(kind: Any, bounds: msgspec.Meta | None = None) -> tuple[tuple[Any, msgspec.Meta | None], ...]:
     """The members of a union without None, each with its bounds."""
     if get_origin(kind) is Annotated:
-        return _alternatives(get_args(kind)[0], get_args(kind)[1])
+        return alternatives(get_args(kind)[0], get_args(kind)[1])
     if get_origin(kind) in {Union, types.UnionType}:
-        return tuple(part for member in get_args(kind) if member is not type(None) for part in _alternatives(member))
+        return tuple(part for member in get_args(kind) if member is not type(None) for part in alternatives(member))
     return ((kind, bounds),)
 
 
 def _choices(kind: Any) -> tuple[str, ...]:
-    parts = (part for part, _ in _alternatives(kind))
+    parts = (part for part, _ in alternatives(kind))
     return tuple(str(choice) for part in parts if get_origin(part) is Literal for choice in get_args(part))
 
 
 def _accepted(kind: Any) -> str:
     words: list[str] = []
-    for part, bounds in _alternatives(kind):
+    for part, bounds in alternatives(kind):
         if get_origin(part) is Literal:
             words += [repr(choice) for choice in get_args(part)]
         elif get_origin(part) in {list, tuple}:
@@ -125,11 +125,6 @@ def _range(bounds: msgspec.Meta | None) -> str:
     ends = (("from", bounds.ge), ("above", bounds.gt), ("to", bounds.le), ("below", bounds.lt))
     said = [f"{word} {end:,}" if isinstance(end, int) else f"{word} {end:g}" for word, end in ends if end is not None]
     return f" {' '.join(said)}{' on' if bounds.ge is not None and len(said) == 1 else ''}"
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def _join(key: str, name: str) -> str:

@@ -7,6 +7,7 @@ signs end lines or are forbidden in XML and YAML.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 REPLACEMENT = "�"
 """What stands where a sign was taken out."""
@@ -24,14 +25,14 @@ _UNSAFE_BYTES = re.compile(
 """The same signs in UTF-8."""
 
 
-def clean(text: str, replacement: str = REPLACEMENT) -> str:
+def clean(text: str) -> str:
     """`text` without what terminals obey and readers do not see; its lines and tabs stay."""
-    return text if text.isprintable() else _UNSAFE.sub(replacement, text.replace("\r\n", "\n"))
+    return text if text.isprintable() else _UNSAFE.sub(REPLACEMENT, text.replace("\r\n", "\n"))
 
 
-def one_line(text: str, replacement: str = REPLACEMENT) -> str:
-    """`text`, clean and on one line."""
-    return text if text.isprintable() else _UNSAFE_IN_LINE.sub(lambda sign: " " if sign[0] in _LINE_SIGNS else replacement, text)
+def one_line(text: str, replacement: Callable[[str], str] = lambda sign: " " if sign in _LINE_SIGNS else REPLACEMENT) -> str:
+    """`text`, clean and on one line; `replacement` says what stands for a sign."""
+    return text if text.isprintable() else _UNSAFE_IN_LINE.sub(lambda sign: replacement(sign[0]), text)
 
 
 def escaped_json(document: bytes) -> bytes:

@@ -62,8 +62,8 @@ def _read(url: str, until_s: float, most_bytes: float, within_s: float) -> Answe
 
     import planner
 
-    request = Request(url, headers={"User-Agent": f"gpu-planner/{planner.__version__}"})  # noqa: S310  # callers check the scheme
     try:
+        request = Request(url, headers={"User-Agent": f"gpu-planner/{planner.__version__}"})  # noqa: S310  # callers check the scheme
         with _opener(until_s).open(request, timeout=within_s) as answer:
             return Answer(_whole(answer, most_bytes), answer.headers.get("Last-Modified"))
     except urllib.error.HTTPError as error:

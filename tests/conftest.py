@@ -129,7 +129,9 @@ def run_planner(tmp_path: Path) -> RunPlanner:
                 patch.setenv(variable, value)
             for name, stream in streams.items():
                 patch.setattr(sys, name, stream)
+            interrupt = signal.getsignal(signal.SIGINT)
             code = main(argv=arguments)
+            signal.signal(signal.SIGINT, interrupt)
         said = [written(streams[name]) for name in ("stdout", "stderr")]
         return subprocess.CompletedProcess(arguments, int(code), *said)
 

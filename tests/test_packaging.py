@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
 
 import pytest
 import tomli
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from repository import ROOT
 
 import planner
@@ -68,3 +71,19 @@ def test_torch_is_pinned_and_optional() -> None:
     (torch,) = (need for need in project["optional-dependencies"]["bench"] if need.startswith("torch"))
     assert torch.startswith("torch==")
     assert not any(need.startswith("torch") for need in project["dependencies"])
+
+
+def test_the_development_environment_is_pinned_by_hash() -> None:
+    """Every dependency has one version that its bounds allow, and hashes; torch alone is left to the machine. No registry is named."""
+    document = tomli.loads((ROOT / "pyproject.toml").read_text())
+    wanted = [Requirement(one) for one in [*document["project"]["dependencies"], *document["dependency-groups"]["dev"]]]
+    text = (ROOT / "requirements-dev.txt").read_text()
+    entries = re.findall(r"^([\w.-]+)==([^ ;\\]+)[^\n]*\\\n((?:    --hash=sha256:[0-9a-f]{64}[ \\]*\n)+)", text, re.MULTILINE)
+    pinned = {(name, version) for name, version, _ in entries}
+    assert len(entries) == len(re.findall("==", re.sub(r" ;.*", "", text)))
+    for one in wanted:
+        versions = [version for name, version in pinned if name == canonicalize_name(one.name)]
+        assert versions, one
+        assert all(one.specifier.contains(version) for version in versions), one
+    assert "torch" not in {name for name, _ in pinned}
+    assert "/" not in text

@@ -10,7 +10,15 @@ import pytest
 from repository import ROOT
 from samples import PAGES, SAMPLE, with_samples
 
-PAPERS = ["README.md", "CONTRIBUTING.md", "docs/usage.md", "docs/serving.md", "docs/measuring.md", "docs/troubleshooting.md"]
+PAPERS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/reliability.md",
+    "docs/usage.md",
+    "docs/serving.md",
+    "docs/measuring.md",
+    "docs/troubleshooting.md",
+]
 
 
 def code_lines(paper: str) -> list[str]:

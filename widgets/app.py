@@ -125,7 +125,7 @@ class PlannerApp(BaseApp):
                 name = f"go to {action.label}" if action.id.startswith("pane-") else state.label
                 yield SystemCommand(name.capitalize(), escape(words), partial(self.action_act, action.id))
         for item in self.panes.form.presets if self.panes is not None else ():
-            yield SystemCommand(f"Preset: {item.value}", escape(item.detail), partial(open_named, self, item.value))
+            yield SystemCommand(escape(f"Preset: {item.value}"), escape(item.detail), partial(open_named, self, item.value))
         for name in theme.NAMES:
             yield SystemCommand(f"Theme: {name}", "Change the colours", partial(use_theme, self, name))
 
@@ -162,6 +162,10 @@ class PlannerApp(BaseApp):
                 self.benchmark.compare(event.plan)
             self.refresh_headline()
             self.refresh_keys()
+        for warning in event.warnings:
+            if warning not in self.warned:
+                self.warned.add(warning)
+                self.notify(warning, title="Measurements", severity="warning", timeout=10, markup=False)
 
     @on(PlanRefused)
     def _plan_refused(self, event: PlanRefused) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from textual.app import App
 from textual.screen import Screen
 
 from widgets import state_files
@@ -20,9 +18,10 @@ from widgets.options import AppOptions
 from widgets.panes.headline import Headline, headline_parts
 from widgets.panes.key_line import KeyLine
 from widgets.panes.tabs import Tabs
+from widgets.plain_output import filter_output
+from widgets.textual_quirks import MendedApp
 
 if TYPE_CHECKING:
-    from textual.driver import Driver
     from textual.notifications import SeverityLevel
 
     from planner.ceilings_cache import BasisChoice
@@ -40,7 +39,7 @@ FOCUS = {"ranking": "#table", "memory": "#memory-view", "machine": "#machine-vie
 """What has the focus in a pane; the form remembers its own field."""
 
 
-class BaseApp(App[None]):
+class BaseApp(MendedApp):
     """The state of the program, and what actions and screens may ask of it."""
 
     ACTION_GROUPS: ClassVar[Mapping[str, Sequence[Action]]] = {}
@@ -60,6 +59,8 @@ class BaseApp(App[None]):
         self.preset: Preset | None = None
         self.preset_fields: dict[str, Any] = {}
         self.basis: BasisChoice = "measured"
+        self.warned: set[str] = set()
+        """What the user was told of the measurements."""
         self.here = ""
         """The devices of this machine, in words."""
         self.active_pane = "ranking"
@@ -71,10 +72,7 @@ class BaseApp(App[None]):
         self.benchmark: BenchmarkRunner | None = None
         self.panes: Panes | None = None
         """There once their content is on the screen."""
-        if self.options.ascii_only:
-            from widgets.plain_output import write_ascii_only
-
-            write_ascii_only(self)
+        filter_output(self, ascii_only=self.options.ascii_only)
         theme.register(self)
         self.choices = state_files.load_choices(self.options.state)
         self.theme = theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour)
@@ -127,15 +125,6 @@ class BaseApp(App[None]):
     def benchmark_runs(self) -> bool:
         """Whether a benchmark runs."""
         return self.benchmark is not None and self.benchmark.running
-
-    def get_driver_class(self) -> type[Driver]:
-        """Textual's driver, on Unix with an input that ends at once."""
-        driver = super().get_driver_class()
-        if sys.platform == "win32" or driver.__module__ != "textual.drivers.linux_driver":
-            return driver
-        from widgets.terminal import PromptDriver
-
-        return PromptDriver
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own colour names for themes that do not set them."""

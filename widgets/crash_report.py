@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import traceback
+from pathlib import Path
 
 from textual.content import Content
 from textual.widgets import Static
@@ -12,17 +12,24 @@ from widgets.base_app import BaseApp
 from widgets.state_files import LAST_FAULT, state_folder
 
 
+def told(fault: BaseException, state: Path | None) -> str:
+    """What is said after a fault that ended the program."""
+    return f"{''.join(traceback.format_exception(fault))}gpu-planner broke, which is a fault of its own{_kept(fault, state)}\n"
+
+
+def _kept(fault: BaseException, state: Path | None) -> str:
+    """Write the trace into the state folder; where it is, for the end of a message."""
+    from planner.durable import write_whole
+
+    result = write_whole(state_folder(state) / LAST_FAULT, "".join(traceback.format_exception(fault)))
+    return f"\nDetails: {result.path}" if result.kept else ""
+
+
 def report(app: BaseApp, fault: BaseException | None) -> None:
     """Tell the user and write the trace into the state folder."""
     if fault is None:
         return
-    from planner.paths import write_whole
-
-    where = ""
-    with contextlib.suppress(OSError):
-        path = state_folder(app.options.state) / LAST_FAULT
-        write_whole(path, "".join(traceback.format_exception(fault)))
-        where = f"\nDetails: {path}"
+    where = _kept(fault, app.options.state)
     if app.plan is None:
         for reason in app.main.query("#reason").results(Static):
             reason.update(Content.styled(f"No plan: {type(fault).__name__}: {fault}", "$text-error"))

@@ -5,11 +5,14 @@ Nothing but the standard library is imported until it is known which of the two 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from planner.startup import prepare
 
 if TYPE_CHECKING:
     from widgets.options import AppOptions
@@ -19,6 +22,7 @@ ENCODINGS_WITH_GLYPHS = ("utf", "cp65001")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `gpu-planner` and return its exit code."""
+    prepare()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments and _on_a_terminal():
         from widgets.options import AppOptions
@@ -44,14 +48,32 @@ def open_app(options: AppOptions) -> int:
     options = replace(
         options, colour=options.colour and not os.environ.get("NO_COLOR"), ascii_only=options.ascii_only or _plain_terminal()
     )
-    from widgets.app import PlannerApp
-    from widgets.drawing import theme
+    from widgets.signals import watched
 
-    theme.require(options.theme)
-    app = PlannerApp(options)
-    app.run()
+    with watched() as watch:
+        from widgets.app import PlannerApp
+        from widgets.drawing import theme
+
+        theme.require(options.theme)
+        watch.app = app = PlannerApp(options)
+        try:
+            app.run()
+        except Exception as fault:  # noqa: BLE001  # told below, once the terminal is given back
+            watch.give_back()
+            app.fault = app.fault or fault
     gc.freeze()  # all of it ends with the process; looking through it for cycles once more takes a twentieth of a second
-    return app.return_code or 0
+    code = app.return_code or 0
+    if app.fault is not None:
+        from widgets.crash_report import told
+        from widgets.textual_quirks import CRASHED
+
+        sys.stderr.write(told(app.fault, options.state))
+        code = CRASHED
+    if app.session_thread.busy:  # with an answer that nobody waits for any more, but Python's own end would
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def prepare_environment() -> None:

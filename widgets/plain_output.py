@@ -8,6 +8,8 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.filter import LineFilter
 
+from planner.text import REPLACEMENT, one_line
+
 if TYPE_CHECKING:
     from textual.app import App
     from textual.color import Color
@@ -50,6 +52,19 @@ _PLAIN = str.maketrans(
 )
 
 
+class CleanText(LineFilter):
+    """No sign that a terminal obeys, whoever wrote it; what took no cell leaves none."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The same segments, their text clean and as wide as before."""
+        del background
+        return [segment if segment.text.isprintable() else segment._replace(text=_cleaned(segment.text)) for segment in segments]
+
+
+def _cleaned(text: str) -> str:
+    return one_line(text, lambda sign: REPLACEMENT * cell_len(sign))
+
+
 class PlainText(LineFilter):
     """Every cell in ASCII, borders included: with another encoding Textual would write replacement marks."""
 
@@ -64,6 +79,6 @@ def plain(text: str) -> str:
     return "".join(char if char.isascii() else "?" * cell_len(char) for char in text.translate(_PLAIN))
 
 
-def write_ascii_only(app: App[Any]) -> None:
-    """Filter all output of the app."""
-    app._filters.append(PlainText())  # noqa: SLF001  (the list of filters has no public way to add to it)
+def filter_output(app: App[Any], *, ascii_only: bool) -> None:
+    """Clean all output of the app, and put it into ASCII where nothing else can be shown."""
+    app._filters += [CleanText(), *([PlainText()] if ascii_only else [])]  # noqa: SLF001  (there is no public way to add to it)

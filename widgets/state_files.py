@@ -5,6 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
+from typing import Any
+
+from planner.durable import WriteResult, write_whole
+from planner.errors import UserError
+from planner.reading import read_json
 
 VERSION = 1
 CHOICES = "choices.json"
@@ -23,16 +28,24 @@ def state_folder(given: Path | None) -> Path:
 
 def load_choices(state: Path | None) -> dict[str, str]:
     """Remembered choices; empty when there are none that can be read."""
-    with contextlib.suppress(OSError, ValueError):
-        found = json.loads((state_folder(state) / CHOICES).read_text(encoding="utf-8"))
-        if isinstance(found, dict) and found.get("version") == VERSION:
-            return {str(key): value for key, value in found.items() if isinstance(value, str)}
+    return {name: value for name, value in _document(state).items() if isinstance(value, str)}
+
+
+def save_choices(state: Path | None, choices: dict[str, str]) -> WriteResult:
+    """Remember these; a file of a later version is left alone."""
+    path = state_folder(state) / CHOICES
+    if _version(_document(state)) > VERSION:
+        return WriteResult(path, "was written by a later version")
+    return write_whole(path, json.dumps({"version": VERSION, **choices}, indent=1))
+
+
+def _document(state: Path | None) -> dict[str, Any]:
+    """The file, whatever it holds; empty when it cannot be read."""
+    with contextlib.suppress(UserError):
+        return read_json(state_folder(state) / CHOICES)
     return {}
 
 
-def save_choices(state: Path | None, choices: dict[str, str]) -> None:
-    """Remember these; a folder that cannot be written is no reason to stop."""
-    from planner.paths import write_whole
-
-    with contextlib.suppress(OSError):
-        write_whole(state_folder(state) / CHOICES, json.dumps({"version": VERSION, **choices}, indent=1))
+def _version(document: dict[str, Any]) -> int:
+    version = document.get("version")
+    return version if isinstance(version, int) else VERSION

@@ -15,6 +15,8 @@ from bench.machine.environment import Device
 from bench.points import Bench, rate_result
 from bench.protocol import Point, Result
 
+OTHER_FLUSHES = ("write", "none")
+"""Ways of emptying a cache that show a vector product too slow, and too fast."""
 MOST_ON_CPU = 2**30
 """Touching fresh pages costs about half a second per GiB: more would make the run longer, not better."""
 
@@ -55,16 +57,23 @@ def measure_read(bench: Bench, point: Point, total_bytes: int) -> Result:
     return rate_result(point, timed, 4.0 * source.numel(), "B/s", None, parameters, bytes=4.0 * source.numel())
 
 
-def measure_gemv(bench: Bench, point: Point, dtype: str, rows: int, columns: int) -> Result:
-    """Weight bytes read per second by a linear layer with one token. Raises `UnsupportedError`."""
+def measure_gemv(bench: Bench, point: Point, dtype: str, rows: int, columns: int, flush: str = "read") -> Result:
+    """Weight bytes read per second by a linear layer with one token. Raises `UnsupportedError`.
+
+    `flush`, on a GPU: how the cache is emptied between two calls; only "read" leaves nothing for the call that follows.
+    """
     refuse_unsupported(bench.device, dtype)
     one_bytes = rows * columns * operand_bytes(dtype)
-    copies = max(1, round(working_set_bytes(bench.device) / one_bytes))
+    copies = 1 if flush == "none" else max(1, round(working_set_bytes(bench.device) / one_bytes))
     kind, place = FLOAT_TYPES[dtype], bench.device.torch_name
     weights = [torch.full((rows, columns), 0.5, dtype=kind, device=place) for _ in range(copies)]
     token = torch.randn(1, columns, device=place).to(kind)
+    bench.timer.flushing = flush
     timed = bench.time(Rotating([functools.partial(F.linear, token, one) for one in weights]), point.cap_s)
     parameters = {"rows": rows, "columns": columns, "bytes": one_bytes, "cache": cache_state(bench, one_bytes * copies)}
+    if not bench.device.is_cpu:
+        parameters["flush"] = flush
+    bench.timer.flushing = "read"
     return rate_result(point, timed, float(one_bytes), "B/s", dtype, parameters, bytes=float(one_bytes), flop=2.0 * rows * columns)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ GPU_SIZES = tuple(2**power for power in (15, 18, 20, 22, 24, 26, 28, 30))
 GPU_SHARE = 16
 """No buffer is larger than this part of a GPU's memory."""
 CPU_SIZES = tuple(2**power for power in (15, 20, 24))
+LOOPBACK = dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), "lo") if Path("/sys/class/net/lo").exists() else {}
+"""Ranks of one machine meet in a file and listen on no other interface."""
 LOOK_S = 0.01
 """Seconds between two checks of the ranks."""
 
@@ -93,7 +96,8 @@ def _result(bench: Bench, point: Point, op: str, nodes: int, told: dict[str, Any
 def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float) -> dict[str, Any]:
     """Start the ranks, read the answer of the first one, end all of them."""
     arguments = ["ranks", "--op", op, "--device", "cpu" if bench.device.is_cpu else "cuda", "--sizes", *map(str, sizes)]
-    port = _free_port()
+    meeting = tempfile.mkdtemp(prefix="gpu-planner-ranks-")  # readable by this user alone
+    arguments += ["--store", f"{meeting}/store"]
     started = []
     try:
         for rank in range(ranks):
@@ -101,8 +105,7 @@ def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float
                 **os.environ,
                 **dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)),
                 **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(ranks)),
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
+                **LOOPBACK,
                 **({"OMP_NUM_THREADS": "1"} if bench.device.is_cpu else {}),
             }
             command = [sys.executable, "-u", str(Path(protocol.__file__).parent), *arguments]
@@ -132,15 +135,10 @@ def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float
             if one.poll() is None:
                 one.kill()
             one.communicate()
+        shutil.rmtree(meeting, ignore_errors=True)
 
 
 def _last_words(one: subprocess.Popen[str]) -> str:
     text = one.stderr.read() if one.stderr else ""
     lines = [line for line in text.splitlines() if line.strip()]
     return f"torch.distributed refuses it here: {lines[-1][:200] if lines else f'exit status {one.returncode}'}"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -42,6 +42,8 @@ class CudaTimer:
         self._graph: Any = None
         self._repeats = 1
         self._cold = True
+        self.flushing = "read"
+        """How the cache is emptied: 'read', 'write', or 'none'."""
 
     def settle(self, call: Callable[[], Any]) -> float:
         """Warm up with at least three calls and 50 ms after the first; returns the seconds of one call on the device."""
@@ -82,7 +84,10 @@ class CudaTimer:
         for start, end in pairs:
             if refresh is not None:
                 refresh()
-            self._flush.sum()
+            if self.flushing == "read":
+                self._flush.sum()
+            elif self.flushing == "write":
+                self._flush.zero_()
             start.record()
             call()
             end.record()

@@ -19,6 +19,9 @@ def main(open_app: OpenApp | None = None, argv: Sequence[str] | None = None) -> 
 
     `open_app` opens the terminal program; without it, or without a terminal, the default plan is printed instead.
     """
+    from planner import startup
+
+    startup.prepare()
     from planner.cli.exits import guarded
     from planner.cli.root import run
     from planner.cli.terminal.streams import clean_streams

@@ -34,5 +34,6 @@ COMMANDS = {
     "validate": LazyCommand(
         "planner.cli.validate.command", "validate", "Compare predictions with published measurements and your own."
     ),
+    "completion": LazyCommand("planner.cli.completion", "completion", "Print what makes a shell complete the command line."),
     "doctor": LazyCommand("planner.cli.doctor", "doctor", "Show what there is: driver, torch, folders, prices."),
 }

@@ -168,7 +168,8 @@ def _prices(subject: Subject) -> Facts:
 
 def _measurements(subject: Subject) -> Facts:
     store = subject.session.store
-    return {"count": len(store), "file": str(store.path) if store.path else None, "warnings": list(store.warnings)}
+    count = len(store)
+    return {"count": count, "file": str(store.path) if store.result.kept else None, "warnings": list(store.warnings)}
 
 
 def _print_topic(topic: str, facts: Facts) -> None:
@@ -234,7 +235,7 @@ def _price_lines(facts: Facts) -> list[str]:
 
 def _measurement_lines(facts: Facts) -> list[str]:
     where = f" in {facts['file']}" if facts["file"] else ", kept in memory"
-    return [f"{facts['count']}{where}", *facts["warnings"]]
+    return [f"{facts['count']}{where}"]
 
 
 TOPICS: Mapping[str, Topic] = {

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import enum
-import os
+import errno
 import sys
 import traceback
 from collections.abc import Callable
 
 import click
 
-from planner.cli.terminal.streams import say
+from planner import startup
+from planner.cli.terminal.streams import StdoutLostError, say
+from planner.durable import NotKeptError
 from planner.errors import UserError
 
 
@@ -25,7 +27,9 @@ class ExitCode(enum.IntEnum):
     """Wrong usage or input; every problem is on stderr."""
     BUG = 70
     """The program failed; the traceback is on stderr (EX_SOFTWARE of sysexits.h)."""
-    INTERRUPTED = 130
+    OUTPUT_LOST = 74
+    """What was to be written or kept is not there, for want of room for one; the reason is on stderr (EX_IOERR of sysexits.h)."""
+    INTERRUPTED = startup.INTERRUPTED
     """Ctrl+C (128 + SIGINT)."""
     PIPE_CLOSED = 141
     """The reader of stdout went away (128 + SIGPIPE); nothing is said, as for any tool in a pipe."""
@@ -34,36 +38,64 @@ class ExitCode(enum.IntEnum):
 def guarded(run: Callable[[], int]) -> int:
     """Call `run` and turn every way it can end into an exit code and, where something is wrong, words on stderr."""
     try:
-        code = run()
+        startup.raise_at_interrupt()
+        code = _ended(run)
+    except KeyboardInterrupt:  # a second one, while the first was told
+        code = ExitCode.INTERRUPTED
+    startup.end_at_interrupt()
+    try:
         sys.stdout.flush()
+    except OSError as refused:
+        code = _lost(refused)
+    return code
+
+
+def _ended(run: Callable[[], int]) -> int:
+    try:
+        return run()
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as wrong:
-        wrong.show(sys.stderr)
+        with startup.stderr_may_fail():
+            wrong.show(sys.stderr)
         return ExitCode.WRONG_INPUT
     except UserError as wrong:
         print_problems(wrong)
-        return ExitCode.WRONG_INPUT
-    except BrokenPipeError:
-        _silence_stdout()
-        return ExitCode.PIPE_CLOSED
+        return ExitCode.OUTPUT_LOST if isinstance(wrong, NotKeptError) else ExitCode.WRONG_INPUT
+    except StdoutLostError as refused:
+        return _lost(refused)
     except (KeyboardInterrupt, click.Abort):
-        say("interrupted")
-        return ExitCode.INTERRUPTED
-    except Exception:  # noqa: BLE001  # Python's own status for a crash is 1, which here means "nothing fits"
-        traceback.print_exc()
+        return _interrupted()
+    except Exception as failure:  # noqa: BLE001  # Python's own status for a crash is 1, which here means "nothing fits"
+        if _from_interrupt(failure):
+            return _interrupted()
+        with startup.stderr_may_fail():
+            traceback.print_exc()
         return ExitCode.BUG
-    return code
+
+
+def _interrupted() -> int:
+    say("interrupted")
+    return ExitCode.INTERRUPTED
+
+
+def _from_interrupt(failure: BaseException | None) -> bool:
+    """Whether Ctrl+C is behind it: a class that is being made says RuntimeError instead."""
+    while failure is not None and not isinstance(failure, KeyboardInterrupt):
+        failure = failure.__cause__ or failure.__context__
+    return failure is not None
+
+
+def _lost(refused: OSError) -> int:
+    """What was written to stdout did not arrive: quietly where its reader went away, else with the reason."""
+    startup.forget(sys.stdout)
+    if refused.errno in {errno.EPIPE, errno.ESHUTDOWN}:
+        return ExitCode.PIPE_CLOSED
+    say(f"error: stdout cannot be written: {refused.strerror}")
+    return ExitCode.OUTPUT_LOST
 
 
 def print_problems(wrong: UserError) -> None:
     """Write every problem to stderr, one line each."""
     for problem in wrong.problems:
         say(f"error: {problem}")
-
-
-def _silence_stdout() -> None:
-    """Keep the interpreter's own flush at exit from complaining about the closed pipe."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,14 +26,20 @@ class Invocation:
     config: Path | None = None
     state: Path | None = None
     exact: bool = False
+    opened: list[Session] = field(default_factory=list)
 
     def session(self) -> Session:
         """Open the planner on the folders of this invocation."""
         from planner.session import Session
 
-        session = Session.open(config=self.config, state=self.state)
-        session.exact = self.exact
-        return session
+        self.opened.append(Session.open(config=self.config, state=self.state))
+        self.opened[-1].exact = self.exact
+        return self.opened[-1]
+
+    def warnings(self) -> Iterator[str]:
+        """What went wrong with the measurements that the command rests on."""
+        for session in self.opened:
+            yield from session.warnings
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
@@ -51,6 +58,22 @@ exact_option = click.option(
     callback=lambda ctx, _, on: setattr(ctx.ensure_object(Invocation), "exact", on),
     help="Trace the model's own code (torch and transformers on the meta device) instead of reading its config by family.",
 )
+
+
+class Number(click.FloatRange):
+    """A finite number in a range of which both ends are told."""
+
+    def __init__(self, least: float, most: float, *, above: bool = False) -> None:
+        super().__init__(least, most, min_open=above)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """`value` as a number; fails for one beyond the range, or none."""
+        found = float(super().convert(value, param, ctx))
+        if math.isnan(found):
+            self.fail(f"{value!r} is not in the range {self._describe_range()}.", param, ctx)
+        return found
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.invocation import Invocation, Number, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
 from planner.cli.terminal.streams import say
+from planner.durable import write_out
 from planner.errors import Problem, UserError
 from planner.text import escaped_json
 
@@ -33,11 +34,9 @@ ROWS = 30
 )
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--html", "form", flag_value="html", help="Print HTML.")
-@click.option(
-    "--kwh", type=click.FloatRange(min=0), default=0.15, show_default=True, metavar="USD", help="Electricity, to own GPUs."
-)
-@click.option("--years", type=click.FloatRange(min=0.1), default=3.0, show_default=True, metavar="N", help="Life of GPUs one owns.")
-@click.option("--hosting", type=click.FloatRange(min=0), default=0.0, metavar="USD", help="A month, of each GPU one owns.")
+@click.option("--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Electricity, to own GPUs.")
+@click.option("--years", type=Number(0.1, 100), default=3.0, show_default=True, metavar="N", help="Life of GPUs one owns.")
+@click.option("--hosting", type=Number(0, 1e9), default=0.0, metavar="USD", help="A month, of each GPU one owns.")
 @pass_invocation
 def report(
     invocation: Invocation, /, out: Path | None, form: str | None, kwh: float, years: float, hosting: float, **given: Any
@@ -87,10 +86,5 @@ def _write(text: str, out: Path | None) -> None:
     if out is None or str(out) == "-":
         sys.stdout.write(text)
         return
-    part = out.with_name(f".{out.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(out)
-    except OSError as error:
-        raise UserError(Problem(str(out), "", f"cannot be written: {error.strerror}.")) from error
+    write_out(out, text)
     say(f"written to {out}")

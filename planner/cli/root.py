@@ -12,9 +12,10 @@ import click
 
 import planner
 from planner.cli.commands import COMMANDS
+from planner.cli.completion import VARIABLE, completed, first_words
 from planner.cli.groups import DefaultGroup, did_you_mean
 from planner.cli.invocation import Invocation, OpenApp, folder_options, pass_invocation
-from planner.cli.terminal.streams import plain_streams
+from planner.cli.terminal.streams import plain_streams, say
 from planner.errors import Problem, UserError, nearest_names
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -42,7 +43,7 @@ def app_options(command: Decorated) -> Decorated:
     takes_argument=True,
     subcommand_metavar="[PRESET | COMMAND ...]",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 130 interrupted.",
+    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 70 a fault of the program, 74 what was to be written or kept could not be, 130 interrupted; the terminal program ended by signal N: 128 + N.",
 )
 @click.version_option(planner.__version__, prog_name="gpu-planner")
 @app_options
@@ -75,7 +76,7 @@ class OpenCommand(click.Command):
 
 
 @root.command("open", hidden=True, cls=OpenCommand)
-@click.argument("preset", required=False)
+@click.argument("preset", required=False, shell_complete=first_words)
 @app_options
 @folder_options
 @pass_invocation
@@ -125,7 +126,13 @@ def _on_a_terminal() -> bool:
 
 def run(open_app: OpenApp | None, argv: Sequence[str] | None) -> int:
     """Parse `argv` (the process's own when None), run the command, return its exit code."""
+    if instruction := os.environ.get(VARIABLE):
+        return completed(root, instruction)
     arguments = list(sys.argv[1:] if argv is None else argv)
-    with root.make_context("gpu-planner", arguments, obj=Invocation(open_app)) as ctx:
-        code = root.invoke(ctx)
-    return int(code or 0)
+    invocation = Invocation(open_app)
+    try:
+        with root.make_context("gpu-planner", arguments, obj=invocation) as ctx:
+            return int(root.invoke(ctx) or 0)
+    finally:
+        for warning in invocation.warnings():
+            say(f"warning: {warning}")

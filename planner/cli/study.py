@@ -11,6 +11,7 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, basis_option, pass_invocation
 from planner.cli.terminal.streams import say, write_json
+from planner.durable import write_out
 from planner.errors import Problem, UserError
 
 PUBLISHED_LAW = "log2"
@@ -49,10 +50,10 @@ OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is 
     is_flag=True,
     help="As the published study that this is held against: its prices, and its depth law read as log2(depth).",
 )
-@click.option("--vocabulary", type=click.IntRange(min=1), metavar="N", help="Entries (default: Qwen3's 151936).")
-@click.option("--width", type=click.IntRange(min=256), metavar="N", help="Of the model along the axis of batch (default: 1024).")
-@click.option("--sequences", type=click.IntRange(min=1), metavar="N", help="Of a step along the axis of width (default: 4).")
-@click.option("--sequence", type=click.IntRange(min=1), metavar="TOKENS", help="Tokens of a sequence (default: 256).")
+@click.option("--vocabulary", type=click.IntRange(1, 10**7), metavar="N", help="Entries (default: Qwen3's 151936).")
+@click.option("--width", type=click.IntRange(256, 2**17), metavar="N", help="Of the model along the axis of batch (default: 1024).")
+@click.option("--sequences", type=click.IntRange(1, 10**6), metavar="N", help="Of a step along the axis of width (default: 4).")
+@click.option("--sequence", type=click.IntRange(1, 10**7), metavar="TOKENS", help="Tokens of a sequence (default: 256).")
 @basis_option
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
@@ -103,10 +104,7 @@ def study(
     if svg is not None:
         from planner.present.files.study_svg import study_svg
 
-        try:
-            svg.write_text(study_svg(found), encoding="utf-8")
-        except OSError as refused:
-            raise UserError(Problem("--svg", "", f"{svg} cannot be written: {refused.strerror}.")) from refused
+        write_out(svg, study_svg(found))
         say(f"charts: {svg}")
     if form == "json":
         import msgspec
@@ -138,7 +136,7 @@ def _prices(given: tuple[str, ...]) -> dict[str, float]:
             found[name.strip()] = float(price)
         except ValueError:
             equals = ""
-        if not equals or not name.strip() or not 0 < found.get(name.strip(), 0.0) < float("inf"):
+        if not equals or not name.strip() or not 0 < found.get(name.strip(), 0.0) <= 1e6:
             problems.append(Problem("--price", "", f"{text!r} is not accepted; write GPU=USD, as in L4=0.44."))
     if problems:
         raise UserError(problems)

@@ -34,6 +34,9 @@ FLAGS = {"row_remap_pending": REMAP_PENDING, "row_remap_failed": REMAP_FAILED, "
 """Fields of a snapshot that hold whole numbers, and those that hold yes or no, with the warning a yes is."""
 
 
+_WARNED_OF = frozenset((*COUNTS_OF_UNCORRECTED, *FLAGS))
+
+
 def typed(field: str, value: float) -> float | bool:
     """`value`, read from a source that has only floating point, in the type of the snapshot's field."""
     if field in FLAGS:
@@ -43,6 +46,8 @@ def typed(field: str, value: float) -> float | bool:
 
 def health_warnings(values: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the faults, given fields of a device's snapshot; absent fields and None count as no fault."""
+    if values.keys().isdisjoint(_WARNED_OF):
+        return ()
     found = [UNCORRECTED] if any(values.get(name) for name in COUNTS_OF_UNCORRECTED) else []
     return (*found, *(name for field, name in FLAGS.items() if values.get(field)))
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import tomli
+
+from planner.errors import UserError
+from planner.reading import parse_toml
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 def value_of(text: str) -> Any:
     """`text` as the TOML value it spells; anything else is a string, so that quotes are not needed."""
     try:
-        return tomli.loads(f"value = {text}")["value"]
-    except tomli.TOMLDecodeError:
+        return parse_toml(f"value = {text}", "")["value"]
+    except UserError:
         return text
 
 

@@ -87,11 +87,12 @@ class Inventory:
         source: str | None = None,
         today: dt.date,
         dry_run: bool = False,
+        fewer: bool = False,
         timeout_s: float = 60.0,
     ) -> Iterator[Refreshed]:
         """Fetch the prices of `providers` (none: all that are regenerated) into the user's own offers, one result each as it comes.
 
-        `source`: another copy of the catalogue, a URL or a folder. Raises `UserError` for either of them unknown.
+        `source`: another copy of the catalogue, a URL or a folder. `fewer`: take files that leave out most parts too. Raises `UserError` for either of them unknown.
         """
         from planner.hardware.prices.catalogue import load_price_catalogue
         from planner.hardware.prices.refresh import OfferFolder, base_url, chosen_providers, refresh
@@ -101,7 +102,7 @@ class Inventory:
             current = self.offers
         except UserError:  # own files that cannot be used: they may be what is to be replaced
             current = self.shipped_offers
-        destination = OfferFolder(self.shipped_offers, current, self.offers_folder, self.gpus)
+        destination = OfferFolder(self.shipped_offers, current, self.offers_folder, self.gpus, fewer)
         base = base_url(source, catalogue)
         chosen = chosen_providers(catalogue, providers)
         return refresh(chosen, catalogue, base, destination, today=today, dry_run=dry_run, timeout_s=timeout_s)
@@ -136,6 +137,11 @@ class Inventory:
         store = Store.open(self.state)
         recover_journals(self.state, store, self.canonical_name)
         return store
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What went wrong with the store so far; empty while nothing has asked for it."""
+        return self.store.warnings if "store" in self.__dict__ else ()
 
     def canonical_name(self, driver_name: str) -> str | None:
         """The catalogue's name of the GPU that its driver calls `driver_name`; None when it has none."""
@@ -202,7 +208,7 @@ class Inventory:
 
         A family that is not known is as its own code was described, where that was done (`gpu-planner models describe`).
         """
-        key = model if isinstance(model, str) else json.dumps(model, sort_keys=True)
+        key = model if isinstance(model, str) else json.dumps(model, sort_keys=True, default=str)
         if key not in self._architectures:
             config = self.models.config(model) if isinstance(model, str) else model
             self._architectures[key] = self._architecture(config, where)

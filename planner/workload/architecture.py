@@ -95,6 +95,8 @@ class Architecture(ReadsContext):
 
     experts: int = 0
     experts_per_token: int = 0
+    routed_share: float = 1.0
+    """Share of the experts among which those of a token are chosen, where groups of them are chosen first."""
     expert_ffn: int = 0
     shared_ffn: int = 0
     """Summed inner width of the experts every token passes."""

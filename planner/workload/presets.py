@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from planner.durable import write_whole
 from planner.errors import Problem, UserError, nearest_names
-from planner.paths import write_whole
 from planner.reading import kind_of, read_text, read_toml, toml_files, user_path
 from planner.schema import read_struct
 from planner.workload.models import is_path
@@ -69,10 +69,7 @@ class PresetShelf:
         if path.exists() and not overwrite:
             raise UserError(Problem(str(path), "", "exists already; choose another name or overwrite it."))
         text = _as_toml(workload, path)
-        try:
-            write_whole(path, text)
-        except OSError as error:
-            raise UserError(Problem(str(path), "", f"cannot be written: {error.strerror}.")) from None
+        write_whole(path, text).require()
         return path
 
     def _locate(self, name: str | Path) -> tuple[Path, Origin]:

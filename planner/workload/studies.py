@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 
+from planner.numbers import Positive
 from planner.reading import read_toml
 from planner.schema import read_struct
-
-Size = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class PublishedLead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,8 +19,8 @@ class PublishedLead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The study's name for it."""
     parts: tuple[str, ...]
     """Names in the catalogue that it may be."""
-    from_parameters: Size | None = None
-    to_parameters: Size | None = None
+    from_parameters: Positive | None = None
+    to_parameters: Positive | None = None
 
 
 class PublishedPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,7 +35,7 @@ class PublishedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     gpu: str
     """Canonical name."""
-    usd_per_gpu_h: Size
+    usd_per_gpu_h: Positive
     as_of: str
     source: str
 

@@ -44,7 +44,7 @@ LORA_TARGETS: tuple[LoraTarget, ...] = get_args(LoraTarget)
 
 def trains(task: object) -> bool:
     """The task changes weights: 'train' and 'finetune'."""
-    return task in {"train", "finetune"}
+    return isinstance(task, str) and task in {"train", "finetune"}
 
 
 class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -209,6 +209,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     engine: Name | None = None
     """'vllm', 'transformers', …, with an optional '@version'."""
     memory_fraction: Annotated[float, Meta(ge=0.01, le=1)] | None = None
+    expert_imbalance: Annotated[float, Meta(ge=1, le=1e4)] | None = None
+    """Tokens of the busiest expert-parallel rank over their mean; absent: 1 in training, else the fourth root of the ranks."""
     price_usd_per_gpu_h: Moderate | None = None
 
     targets: Targets = msgspec.field(default_factory=Targets)

@@ -192,12 +192,16 @@ async def test_a_full_disk_costs_neither_the_run_nor_what_was_there(small_disk: 
     heard = [event async for event in run.events()]
     last = heard[-1]
     assert isinstance(last, Finished), last
-    assert (last.state, last.kept) == ("finished", 3)
+    assert (last.state, last.kept, last.waiting) == ("finished", 0, 3)
+    assert "0 results kept, 3 in memory only: " in last.message
+    assert "No space left on device" in last.message
     assert sum(isinstance(event, PointDone) for event in heard) == 3
     assert len(store) == 6
     assert any("memory only" in warning for warning in store.warnings)
     (small_disk / "filler").unlink()
     assert {one.run for one in Store.open(small_disk).all()} == {"earlier"}
+    assert store.end_run(run.run, "finished").kept  # what waited goes along once there is room
+    assert len(Store.open(small_disk)) == 6
 
 
 def test_a_journal_that_cannot_be_written_ends_and_the_listener_hears_all() -> None:
@@ -233,7 +237,16 @@ def test_a_damaged_journal_gives_what_is_whole_in_it(tmp_path: Path) -> None:
 
     def result(point: Point) -> bytes:
         told = Result(
-            point=point.id, kind="gemm", dtype="bf16", parameters={}, value=1.0, low=1.0, high=1.0, unit="FLOP/s", status="ok"
+            point=point.id,
+            kind="gemm",
+            dtype="bf16",
+            parameters={},
+            value=1.0,
+            low=1.0,
+            high=1.0,
+            unit="FLOP/s",
+            status="ok",
+            taken_at="2026-01-01T00:00:00Z",
         )
         return encode(told)
 
@@ -250,6 +263,8 @@ def test_a_damaged_journal_gives_what_is_whole_in_it(tmp_path: Path) -> None:
     assert {one.point for one in store.all()} == {"gemm/a", "gemm/c"}
     assert store.runs()[0].state == "failed"
     assert not list((tmp_path / "runs").glob("*.part.jsonl"))
+    assert [warning.count(".damaged.jsonl") for warning in store.warnings] == [1, 1]
+    assert not Store.open(tmp_path).warnings
     assert encode(Bye(reason="finished")).endswith(b"\n")
 
 

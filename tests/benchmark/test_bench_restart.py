@@ -284,7 +284,17 @@ POINTS = tuple(Point(id=name, kind="gemm", label=name, device="cpu", expected_s=
 
 
 def result(point: str, **changes: object) -> Result:
-    told = {"value": 1.0, "low": 1.0, "high": 1.0, "unit": "FLOP/s", "status": "ok", "dtype": None, "parameters": {}, **changes}
+    told = {
+        "value": 1.0,
+        "low": 1.0,
+        "high": 1.0,
+        "unit": "FLOP/s",
+        "status": "ok",
+        "dtype": None,
+        "parameters": {},
+        "taken_at": "2026-01-01",
+        **changes,
+    }
     return Result(point=point, kind="gemm", **told)  # type: ignore[arg-type]  # test helper
 
 

@@ -340,7 +340,7 @@ def test_what_a_cut_off_planner_left_is_adopted(tmp_path: Path, store: Store) ->
         high=1.0,
         unit="FLOP/s",
         status="ok",
-        taken_at="t",
+        taken_at="2026-01-01T00:00:00Z",
     )
     newer = Result(point="q", kind="hologram", dtype=None, parameters={}, value=1.0, low=1.0, high=1.0, unit="", status="ok")
     journal = journal_path(tmp_path, "20260101T000000Z-abcdef")

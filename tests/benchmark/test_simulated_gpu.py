@@ -104,6 +104,17 @@ def test_the_truth_comes_out_within_five_per_cent(monkeypatch: pytest.MonkeyPatc
     assert found.knee == pytest.approx(truth.knee, rel=0.1)
 
 
+def test_only_a_flush_that_reads_shows_the_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = Truth()
+    with simulated(truth, monkeypatch) as bench:
+        rates = {
+            way: bandwidth.measure_gemv(bench, point(f"gemv/{way}"), "bf16", 8192, 8192, way).value or 0.0
+            for way in ("read", *bandwidth.OTHER_FLUSHES)
+        }
+    assert rates["write"] < 0.8 * rates["read"]
+    assert rates["read"] == pytest.approx(2 * 8192**2 / (truth.product_s + 2 * 8192**2 / truth.bandwidth_bytes_per_s), rel=0.05)
+
+
 def test_an_operator_of_training_costs_its_host_what_training_costs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bare addition takes a third of an operator under autocast: the step that waits for its host times the latter."""
     truth = Truth()

@@ -89,9 +89,10 @@ def plan_of(run_planner: RunPlanner, provider: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.process
 def test_plans_use_the_new_price_and_its_date(run_planner: RunPlanner, catalogue: Catalogue, folder: Path) -> None:
     catalogue.serve("nebius", NEBIUS, Last_Modified=MODIFIED)
-    done = run_planner("offers", "refresh", "--provider", "nebius", "--source", catalogue.url)
+    done = run_planner("offers", "refresh", "--fewer", "--provider", "nebius", "--source", catalogue.url)
     assert done.returncode == 0, done.stderr
     assert "nebius: left out, the part is not known for certain: X900 (1)" in done.stderr
     assert catalogue.asked == ["/nebius/vms.csv"]
@@ -128,7 +129,7 @@ def test_a_provider_that_fails_leaves_its_offers_and_the_others_alone(
     catalogue.serve("aws", NEBIUS, Content_Length="99999")
     catalogue.hang("runpod")
     names = [word for name in ("lambda", "verda", "vast-ai", "aws", "runpod", "nebius") for word in ("--provider", name)]
-    done = run_planner("offers", "refresh", *names, "--source", catalogue.url, "--timeout", "3", "--json")
+    done = run_planner("offers", "refresh", "--fewer", *names, "--source", catalogue.url, "--timeout", "3", "--json")
     assert done.returncode == 0, done.stderr
     found = {one["provider"]: one for one in json.loads(done.stdout)}
     assert {name: one["state"] for name, one in found.items()} == dict.fromkeys(found, "failed") | {"nebius": "written"}
@@ -153,7 +154,7 @@ def test_nothing_reached_ends_with_one_and_writes_nothing(run_planner: RunPlanne
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: refused
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        done = run_planner("offers", "refresh", "--source", url, no_proxy="127.0.0.1")
+        done = run_planner("offers", "refresh", "--fewer", "--source", url, no_proxy="127.0.0.1")
     assert done.returncode == 1
     assert done.stdout == ""
     lines = done.stderr.splitlines()
@@ -164,7 +165,7 @@ def test_nothing_reached_ends_with_one_and_writes_nothing(run_planner: RunPlanne
 
 def test_a_dry_run_says_what_would_change_and_writes_nothing(run_planner: RunPlanner, catalogue: Catalogue, isolated: Path) -> None:
     catalogue.serve("nebius", NEBIUS)
-    done = run_planner("offers", "refresh", "--provider", "nebius", "--source", catalogue.url, "--dry-run")
+    done = run_planner("offers", "refresh", "--fewer", "--provider", "nebius", "--source", catalogue.url, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "would be written" in done.stdout
     lines = {line.split()[2]: line.split()[1] for line in done.stdout.splitlines() if len(line.split()) > 2}
@@ -172,7 +173,7 @@ def test_a_dry_run_says_what_would_change_and_writes_nothing(run_planner: RunPla
     assert lines["gpu-b200-sxm_8gpu-160vcpu-1792gb"] == "gone"
     assert "-93.2%" in done.stdout  # 23.60 -> 1.60
     told = json.loads(
-        run_planner("offers", "refresh", "--provider", "nebius", "--source", catalogue.url, "--dry-run", "--json").stdout
+        run_planner("offers", "refresh", "--fewer", "--provider", "nebius", "--source", catalogue.url, "--dry-run", "--json").stdout
     )
     repriced = next(change for change in told[0]["changes"] if change["kind"] == "changed")
     assert (repriced["on_demand_before_usd_per_h"], repriced["on_demand_usd_per_h"]) == (23.6, 1.6)
@@ -181,7 +182,7 @@ def test_a_dry_run_says_what_would_change_and_writes_nothing(run_planner: RunPla
 
 def test_the_file_before_is_kept_and_ones_own_is_never_touched(run_planner: RunPlanner, catalogue: Catalogue, folder: Path) -> None:
     def refresh() -> tuple[int, str]:
-        done = run_planner("offers", "refresh", "--provider", "lambda", "--source", catalogue.url)
+        done = run_planner("offers", "refresh", "--fewer", "--provider", "lambda", "--source", catalogue.url)
         return done.returncode, done.stderr
 
     catalogue.serve("lambda", LAMBDA)
@@ -208,8 +209,8 @@ def test_a_folder_that_cannot_be_written_is_said(run_planner: RunPlanner, catalo
     catalogue.serve("lambda", LAMBDA)
     folder.parent.mkdir(parents=True)
     folder.write_text("a file where the folder should be")
-    done = run_planner("offers", "refresh", "--provider", "lambda", "--source", catalogue.url)
-    assert done.returncode == 1
+    done = run_planner("offers", "refresh", "--fewer", "--provider", "lambda", "--source", catalogue.url)
+    assert done.returncode == 74
     assert "cannot be written" in done.stderr
     assert "its 23 offers of 2026-05-07 stay" in done.stderr
     assert folder.read_text() == "a file where the folder should be"
@@ -225,13 +226,13 @@ def test_a_broken_file_of_ones_own_is_named_and_a_broken_refreshed_one_can_be_re
     assert done.returncode == 2
     assert str(broken) in done.stderr
     catalogue.serve("lambda", LAMBDA)
-    assert run_planner("offers", "refresh", "--provider", "lambda", "--source", catalogue.url).returncode == 0
+    assert run_planner("offers", "refresh", "--fewer", "--provider", "lambda", "--source", catalogue.url).returncode == 0
     assert run_planner("offers", "list", "--provider", "lambda").returncode == 0
 
 
 def test_offers_of_a_tier_the_catalogue_does_not_list_stay(run_planner: RunPlanner, catalogue: Catalogue) -> None:
     catalogue.serve("runpod", HEAD + "1x_L40S_SECURE,L40S,1,16,94,0.86,US,,0.86\n")
-    assert run_planner("offers", "refresh", "--provider", "runpod", "--source", catalogue.url).returncode == 0
+    assert run_planner("offers", "refresh", "--fewer", "--provider", "runpod", "--source", catalogue.url).returncode == 0
     listed = json.loads(run_planner("offers", "list", "--provider", "runpod", "--json").stdout)
     assert [offer["instance"] for offer in listed if offer["tier"] == "secure"] == ["1x_L40S_SECURE"]
     community = [offer for offer in listed if offer["tier"] == "community"]
@@ -243,11 +244,31 @@ def test_a_folder_serves_as_source_and_wrong_names_are_said(run_planner: RunPlan
     (tmp_path / "copy" / "nebius").mkdir(parents=True)
     (tmp_path / "copy" / "nebius" / "vms.csv").write_text(NEBIUS)
     for source in ("copy", (tmp_path / "copy").as_uri()):
-        assert run_planner("offers", "refresh", "--provider", "Nebius", "--source", source).returncode == 0
+        assert run_planner("offers", "refresh", "--fewer", "--provider", "Nebius", "--source", source).returncode == 0
     assert (folder / "nebius.toml").exists()
-    done = run_planner("offers", "refresh", "--provider", "nebbius", "--source", "copy")
+    done = run_planner("offers", "refresh", "--fewer", "--provider", "nebbius", "--source", "copy")
     assert (done.returncode, done.stdout) == (2, "")
     assert "Did you mean 'nebius'" in done.stderr
-    done = run_planner("offers", "refresh", "--source", "ftp://somewhere")
+    done = run_planner("offers", "refresh", "--fewer", "--source", "ftp://somewhere")
     assert done.returncode == 2
     assert "neither a folder nor an http://" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (LAMBDA, "has offers of 1 of the "),
+        (HEAD + "".join(f"i{number},H100,8,1,1,1,here,,\n" for number in range(300_000)), "has more than 200,000 lines"),
+        (HEAD + f"gpu_1x_h100_pcie,H100,1,26,200,2.22,{'x' * 2**25},,\n", "is larger than 32 MiB"),
+    ],
+    ids=["one row", "300,000 rows", "32 MiB"],
+)
+def test_what_is_no_market_replaces_none(
+    text: str, reason: str, run_planner: RunPlanner, catalogue: Catalogue, folder: Path
+) -> None:
+    catalogue.serve("lambda", text)
+    done = run_planner("offers", "refresh", "--provider", "lambda", "--source", catalogue.url)
+    assert done.returncode == 1
+    assert reason in done.stderr
+    assert "its 23 offers of " in done.stderr
+    assert not folder.exists()

@@ -85,10 +85,12 @@ def test_every_form_of_file_tells_the_same_decision(run_planner: RunPlanner, tmp
     assert f"**{told['decision']}**" in (tmp_path / "r.md").read_text()
 
 
-@pytest.mark.parametrize(("out", "words"), [("r.txt", "has to end in .md, .html or .json"), ("no/such/r.md", "cannot be written")])
-def test_a_file_that_cannot_be_written_is_told(run_planner: RunPlanner, tmp_path: Path, out: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("out", "words", "code"), [("r.txt", "has to end in .md, .html or .json", 2), ("no/such/r.md", "cannot be written", 74)]
+)
+def test_a_file_that_cannot_be_written_is_told(run_planner: RunPlanner, tmp_path: Path, out: str, words: str, code: int) -> None:
     done = run_planner("report", "llama-3.1-8b-lora", "--gpu", "L40S", "--out", str(tmp_path / out))
-    assert done.returncode == 2
+    assert done.returncode == code
     assert words in done.stderr
     assert not list(tmp_path.rglob("*.part"))
 

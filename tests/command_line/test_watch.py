@@ -112,7 +112,7 @@ def test_watch_records_what_it_prints(library: Path, control: ControlFile, tmp_p
     recording = tmp_path / "run.jsonl"
     done = watch(library, control, "--once", "--json", "--record", str(recording))
     assert recording.read_text() == done.stdout
-    assert watch(library, control, "--once", "--json", "--record", str(tmp_path / "absent" / "run.jsonl")).returncode == 2
+    assert watch(library, control, "--once", "--json", "--record", str(tmp_path / "absent" / "run.jsonl")).returncode == 74
 
 
 def test_watch_ends_with_130_when_interrupted_and_closes_nvml_in_order(library: Path, control: ControlFile) -> None:

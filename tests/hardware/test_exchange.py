@@ -119,7 +119,7 @@ def test_every_faulty_row_is_named_and_nothing_is_taken() -> None:
         assert words in str(wrong.value)
 
 
-@pytest.mark.parametrize(("text", "words"), [(b"{", "is no JSON"), (b"[]", "no 'schema'"), (b'{"schema": 9}', "of schema 9")])
+@pytest.mark.parametrize(("text", "words"), [(b"{", "is not JSON"), (b"[]", "no 'schema'"), (b'{"schema": 9}', "of schema 9")])
 def test_a_file_of_another_kind_is_refused(text: bytes, words: str) -> None:
     with pytest.raises(UserError, match=words):
         read_document(text, "f", "imported", lambda _: None)
@@ -174,8 +174,8 @@ def test_quarantined_results_are_seen_and_never_used(gpus: GpuCatalogue, tmp_pat
     assert "2.02 times" in row.quarantine
     assert not row.reliable
     store = Store.open(tmp_path)
-    assert store.add_all([row], [RUN]) == 1
-    assert store.add_all([row], [RUN]) == 0
+    assert store.add_all([row], [RUN])[0] == 1
+    assert store.add_all([row], [RUN])[0] == 0
     assert store.all() == (row,)
     assert store.latest() == ()
     h100 = gpus.find("H100 SXM5 80GB")

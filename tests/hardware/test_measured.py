@@ -75,6 +75,15 @@ def test_reading_alone_beats_a_copy_by_half_at_most(prior: Ceilings) -> None:
     assert found.bandwidth_bytes_per_s.spread == pytest.approx(math.hypot(0.05, 0.25 * math.log(1.5)))
 
 
+def test_a_disturbed_copy_sets_no_limit_to_an_undisturbed_product(prior: Ceilings) -> None:
+    copy = point("copy", 6e9, parameters={"cache": "cold"}, status="shared")
+    gemv = point("gemv", 31.4e9, dtype="bf16", bytes=1e12, parameters={"cache": "cold"})
+    found = figures_of([copy, gemv], prior, on_cpu=True)
+    assert found.bandwidth_bytes_per_s is not None
+    assert found.bandwidth_bytes_per_s.value == pytest.approx(31.4e9, rel=0.01)
+    assert found.bandwidth_bytes_per_s.spread < 0.2
+
+
 def test_memory_that_is_no_tensor_is_bytes_and_a_share(prior: Ceilings) -> None:
     context = point("memory", 500e6, "memory/context")
     slack = point("memory", 50e6, "memory/slack", parameters={"allocated_bytes": 1e9})

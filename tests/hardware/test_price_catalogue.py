@@ -257,7 +257,7 @@ def test_the_date_is_todays_where_the_server_states_none_and_older_prices_are_no
     source.parent.mkdir(parents=True)
     source.write_text(f"{HEAD}\ngpu_1x_h100_pcie,H100,1,26,200,2.49,us-east-1,,,\n")
     old = dt.datetime(2026, 5, 1, tzinfo=dt.UTC).timestamp()
-    destination = OfferFolder(shipped, shipped, tmp_path / "offers", gpus)
+    destination = OfferFolder(shipped, shipped, tmp_path / "offers", gpus, fewer=True)
 
     def refreshed(today: dt.date) -> tuple[str, str | None]:
         base = base_url(str(tmp_path / "copy"), catalogue)

@@ -166,7 +166,7 @@ def test_a_replay_prints_what_was_recorded_and_records_it_again(run_planner: Run
     ("options", "said"),
     [
         (("--replay", "a", "--demo"), "--replay and --demo exclude each other"),
-        (("--replay", "absent.jsonl"), "absent.jsonl cannot be read"),
+        (("--replay", "absent.jsonl"), "absent.jsonl: cannot be read"),
         (("--json", "--prometheus"), "--json and --prometheus exclude each other"),
         (("--replay", "run.jsonl", "--record", "./run.jsonl"), "is being replayed"),
         (("--source", "host:9400"), "has to begin with http"),

@@ -18,6 +18,7 @@ from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip
 from planner.errors import UserError
+from planner.schema import read_struct
 from planner.session import Session
 from planner.workload.architecture import Architecture, Models
 from planner.workload.presets import read_workload
@@ -38,7 +39,15 @@ def architecture(model: str) -> Architecture:
 
 
 def ask_all(*requests: dict[str, Any]) -> list[Answer | UserError]:
-    return session().estimate([Request(**fields) for fields in requests], basis="spec")
+    """Answers to candidates as a line of `estimate` states them, from the vendor's figures."""
+    read: list[Request | UserError] = []
+    for fields in requests:
+        try:
+            read.append(read_struct(Request, msgspec.to_builtins(fields), ""))
+        except UserError as error:
+            read.append(error)
+    found = iter(session().estimate([one for one in read if isinstance(one, Request)], basis="spec"))
+    return [one if isinstance(one, UserError) else next(found) for one in read]
 
 
 def ask(**fields: Any) -> Answer:

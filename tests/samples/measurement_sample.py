@@ -25,4 +25,5 @@ def measurement(point: str = "gemm/bf16/1024x1024x1024", **changes: object) -> M
         flop=2.0 * 1024**3,
         samples=20,
     )
-    return msgspec.structs.replace(base, **changes)
+    around = {"low": None, "high": None} if "value" in changes else {}
+    return msgspec.structs.replace(base, **(around | changes))

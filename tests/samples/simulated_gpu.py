@@ -125,8 +125,8 @@ class SimulatedGpu(TorchDispatchMode):  # type: ignore[misc]  # torch is not fol
         stored = 0.0
         self._kept -= self._cache.pop(key, (0.0, False))[0]
         if size > self.truth.cache_bytes:
-            stored = size if dirty else 0.0
-            size, dirty = self.truth.cache_bytes, False
+            stored = size - self.truth.cache_bytes if dirty else 0.0
+            size = self.truth.cache_bytes
         while self._kept + size > self.truth.cache_bytes:
             _, (old, was_dirty) = self._cache.popitem(last=False)
             self._kept -= old

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -274,9 +274,13 @@ class SampleSession:
         self.presets = PresetShelf(shipped, folder / "config")
         self.models = SampleModels()
         self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),), nvml_state="ready")
-        self.store = Store(None)
+        self.store = Store.open(folder / "measured")
         self.refreshed = False
         self.planned: list[Workload] = []
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self.store.warnings
 
     def workload(self, fields: Mapping[str, Any], where: str) -> Workload:
         workload = read_workload(fields, where)

@@ -6,7 +6,8 @@ import datetime as dt
 from functools import partial
 from typing import TYPE_CHECKING
 
-from planner.paths import write_whole
+from planner.durable import write_whole
+from planner.text import clean
 from widgets.actions.plan_files import FORMATS, REPORTS, FileFormat, plan_command, plan_text, report_text, row_text, write_export
 from widgets.base_app import BaseApp
 from widgets.state_files import LAST_COPY, state_folder
@@ -18,14 +19,10 @@ if TYPE_CHECKING:
 
 def copy(app: BaseApp, text: str, what: str) -> None:
     """Send text to the terminal's clipboard, and keep it in a file for terminals that take none."""
+    text = clean(text)
     app.copy_to_clipboard(text)
-    path = state_folder(app.options.state) / LAST_COPY
-    try:
-        write_whole(path, text + "\n")
-    except OSError:
-        app.notify(f"{what}: sent to the terminal's clipboard.", timeout=3)
-    else:
-        app.notify(f"{what}: sent to the terminal's clipboard, and in {path}.", timeout=3)
+    result = write_whole(state_folder(app.options.state) / LAST_COPY, text + "\n")
+    app.notify(f"{what}: sent to the terminal's clipboard{f', and in {result.path}' if result.kept else ''}.", timeout=3)
 
 
 def copy_row(app: BaseApp) -> None:
@@ -69,9 +66,8 @@ async def _report(app: BaseApp, plan: Plan, preset: Preset, form: FileFormat) ->
 
 def write_file(app: BaseApp, name: str, suffix: str, text: str) -> None:
     """Write an export, and tell where it is, or why it could not be written."""
-    try:
-        path = write_export(text, name, suffix, app.options.state, dt.datetime.now(tz=dt.UTC))
-    except OSError as error:
-        app.notify(f"{error.filename}: {error.strerror}.", title="Not exported", severity="error", timeout=8)
+    result = write_export(text, name, suffix, app.options.state, dt.datetime.now(tz=dt.UTC))
+    if result.kept:
+        app.notify(str(result.path), title="Exported", timeout=5)
     else:
-        app.notify(str(path), title="Exported", timeout=5)
+        app.notify(f"{result.path} {result.reason}.", title="Not exported", severity="error", timeout=8)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from planner.paths import write_whole
+from planner.durable import WriteResult, write_whole
 from planner.text import escaped_json
 from widgets.state_files import state_folder
 
@@ -92,13 +92,11 @@ def row_text(row: PlanRow, task: Mapping[str, Any]) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def write_export(text: str, name: str, suffix: str, state: Path | None, when: dt.datetime) -> Path:
-    """Write into the working directory, or the state folder when that is not writable; raises OSError."""
+def write_export(text: str, name: str, suffix: str, state: Path | None, when: dt.datetime) -> WriteResult:
+    """Write into the working directory, or the state folder when that is not writable."""
     here = Path.cwd()
     target = here if os.access(here, os.W_OK) else state_folder(state)
-    path = target / f"{name}-{when:%Y%m%d-%H%M%S}.{suffix}"
-    write_whole(path, text)
-    return path
+    return write_whole(target / f"{name}-{when:%Y%m%d-%H%M%S}.{suffix}", text)
 
 
 def plan_command(preset: Preset, as_loaded: Mapping[str, Any], now: Mapping[str, Any], basis: BasisChoice) -> PlanCommand:

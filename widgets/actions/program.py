@@ -11,7 +11,9 @@ from widgets.drawing import theme
 def use_theme(app: BaseApp, name: str) -> None:
     """Show these colours, now and at the next start."""
     app.theme = app.choices["theme"] = name
-    state_files.save_choices(app.options.state, app.choices)
+    result = state_files.save_choices(app.options.state, app.choices)
+    if not result.kept:
+        app.notify(f"{result.path} {result.reason}.", title="Not remembered for the next start", severity="warning", timeout=5)
 
 
 def choose_theme(app: BaseApp) -> None:

@@ -145,6 +145,11 @@ class BenchmarkRunner:
         if self._task is not None:
             self._task.cancel()
 
+    def kill_worker(self) -> None:
+        """End the worker at once, from any thread; what it measured so far is in its journal."""
+        if self._process is not None:
+            self._process.kill_now()
+
     def compare(self, plan: Plan) -> None:
         """Note what the results so far changed in the answer for this machine."""
         if self.run.state == "idle":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +28,7 @@ class SessionThread:
     def __init__(self, open_session: Callable[[], Session]) -> None:
         self._open = open_session
         self._session: Session | None = None
+        self._answering = False
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
 
     async def ask(self, question: Callable[[Session], Answer]) -> Answer:
@@ -41,14 +42,23 @@ class SessionThread:
     def _forget(self) -> None:
         self._session = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether it is answering."""
+        return self._answering
+
     def close(self) -> None:
         """Take no more questions; the one being answered ends by itself."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, question: Callable[[Session], Answer]) -> Answer:
-        if self._session is None:
-            self._session = self._open()
-        return question(self._session)
+        self._answering = True
+        try:
+            if self._session is None:
+                self._session = self._open()
+            return question(self._session)
+        finally:
+            self._answering = False
 
 
 @dataclass
@@ -58,6 +68,8 @@ class PlanReady(Message):
     plan: Plan
     workload: Mapping[str, Any]
     basis: BasisChoice
+    warnings: Sequence[str] = ()
+    """What went wrong with the measurements that it rests on."""
 
 
 @dataclass
@@ -96,18 +108,18 @@ class PlanLoop:
     async def _plan(self, workload: dict[str, Any], where: str, basis: BasisChoice) -> None:
         """The ranking at once; what would help the losers when nothing newer is asked for in the meantime."""
 
-        def ranking(session: Session) -> Plan:
-            return session.plan(session.workload(workload, where), basis=basis, levers=False)
+        def ranking(session: Session) -> tuple[Plan, Sequence[str]]:
+            return session.plan(session.workload(workload, where), basis=basis, levers=False), tuple(session.warnings)
 
         def advice(session: Session) -> Plan:
             return session.plan(session.workload(workload, where), basis=basis, hints=True)
 
         try:
-            plan: Plan = await self._thread.ask(ranking)
+            plan, warnings = await self._thread.ask(ranking)
         except UserError as wrong:
             self._post(PlanRefused(wrong.problems))
             return
-        self._post(PlanReady(plan, workload, basis))
+        self._post(PlanReady(plan, workload, basis, warnings))
         if all(row.rank or row.here for row in plan.rows):
             return
         await asyncio.sleep(SETTLED_S)

@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from planner.text import one_line
 from widgets.drawing.text_field import Entry
 from widgets.screens.overlay import Overlay
 
@@ -71,7 +72,10 @@ class PickerScreen(Overlay[str | None]):
             item for item in self._items if all(term in f"{item.value} {item.label} {item.detail}".casefold() for term in terms)
         ]
         listing.set_options(
-            Option(Content.assemble((item.label or item.value).ljust(wide + 2), (item.detail, "$quiet")), id=item.value)
+            Option(
+                Content.assemble(one_line(item.label or item.value).ljust(wide + 2), (one_line(item.detail), "$quiet")),
+                id=item.value,
+            )
             for item in kept
         )
         current = next((index for index, item in enumerate(kept) if item.value == self._current), 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,16 +15,21 @@ from bench.protocol import SUITES
 from planner.cli.bench.elsewhere import suite_elsewhere, write_job
 from planner.cli.emit.measuring import FORMS, Form
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.streams import say
 
 if TYPE_CHECKING:
     from planner.cli.bench.narrator import Narrator
+    from planner.hardware.catalogue.gpus import Gpu
+    from planner.hardware.measurements.measurement import Measurement
     from planner.hardware.measurements.store import Store
     from planner.observe.benchmark.events import BenchRequest, Failed, Finished
     from planner.observe.benchmark.process import BenchRun
     from planner.session import Session
 
+CALIBRATING = ("quick", "standard")
+"""Suites after which plans rest on other ceilings."""
+PROVING = "prove"
 GPUS_A_NODE = 8
 """GPUs of a node that is measured together with others, unless --ranks says."""
 WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "no-peers"}
@@ -38,7 +43,8 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     default="quick",
     show_default=True,
     help="quick: under a minute; standard: everything, in rounds, ten minutes at most; study: training steps over model sizes; "
-    "collectives: what several GPUs do together, over nodes too where torchrun starts it; smoke: a self-test, not used by plans.",
+    "collectives: what several GPUs do together, over nodes too where torchrun starts it; prove: what a first run on a new kind of device has to show, beside what is expected of it; "
+    "smoke: a self-test, not used by plans.",
 )
 @click.option(
     "--device", default="auto", show_default=True, metavar="NAME", help="cpu, cuda:0, cuda:1, …; auto: the first GPU, else the CPU."
@@ -52,14 +58,14 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 @click.option("--model", metavar="NAME", help="Measure the matrix products of this model besides (quick and standard).")
 @click.option(
     "--ranks",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 4096),
     metavar="N",
     help="GPUs (or CPU processes) of the standard suite's collectives; all GPUs otherwise, or two processes.",
 )
 @click.option("--axis", type=click.Choice(["width", "batch"]), help="Of the study: what grows, the model (default) or the batch.")
 @click.option("--depth-law", metavar="LAW", help="Of the study: printed (default), log2, or a number of layers.")
-@click.option("--vocabulary", type=click.IntRange(min=1), metavar="N", help="Of the study's models.")
-@click.option("--cap", "cap_s", type=click.FloatRange(min=1), metavar="SECONDS", help="End after this time with what there is.")
+@click.option("--vocabulary", type=click.IntRange(1, 10**7), metavar="N", help="Of the study's models.")
+@click.option("--cap", "cap_s", type=Number(1, 1e9), metavar="SECONDS", help="End after this time with what there is.")
 @click.option(
     "--resume", is_flag=True, help="Leave out what the last run of this suite measured with the same machine and software."
 )
@@ -73,7 +79,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 )
 @click.option(
     "--nodes",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 4096),
     metavar="N",
     help="With --emit: what N nodes do together (the suite collectives), of 8 GPUs each or as --ranks says.",
 )
@@ -187,9 +193,32 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
 
     narrator = Narrator(as_json=as_json, measured=session.log_prediction)
     last = asyncio.run(_follow(BenchRun(request, session.store, session.canonical_name), narrator))
-    for warning in session.store.warnings:
-        say(f"warning: {warning}")
-    return _exit_code(last)
+    part = session.part_named(narrator.device)
+    if part is not None and not as_json and request.suite in CALIBRATING:
+        from planner.cli.terminal.sections import console, print_sections
+        from planner.present.calibration import change_sections
+        from planner.session.before_after import change_of
+
+        session.refresh()
+        print_sections(change_sections(change_of(session, part)), console())
+    proven = request.suite != PROVING or part is None or _proven(session, part, narrator.measurements, as_json=as_json)
+    return _exit_code(last) or (ExitCode.ANSWERED if proven else ExitCode.NOTHING_FOUND)
+
+
+def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_json: bool) -> bool:
+    """Print the verdict on each point; returns whether none is outside of what was expected."""
+    from planner.cli.terminal.sections import console, print_json, print_sections
+    from planner.engine.estimate.proof import load_expected, prove
+    from planner.paths import presets_folder
+    from planner.present.proof import proof_section
+
+    expected = load_expected(presets_folder() / "expected").get(part.name)
+    lines = list(prove(points, part, session.ceilings(part, basis="spec"), expected, session.architecture))
+    if as_json:
+        print_json(lines)
+    else:
+        print_sections([proof_section(part.name, lines)], console())
+    return not any(one.verdict == "outside" for one in lines)
 
 
 def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | None]:
@@ -236,4 +265,6 @@ def _exit_code(last: Finished | Failed) -> int:
         return ExitCode.INTERRUPTED
     if last.state in WRONG_INPUT:
         return ExitCode.WRONG_INPUT
+    if last.waiting:
+        return ExitCode.OUTPUT_LOST
     return ExitCode.ANSWERED if last.state == "finished" and last.kept else ExitCode.NOTHING_FOUND

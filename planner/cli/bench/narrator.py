@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from planner.cli.terminal.streams import say, say_passing, write_json
+from planner.cli.terminal.streams import print_line, say, say_passing, write_json
 from planner.present.measurement import value_text
 from planner.units import UNKNOWN, duration_text
 
@@ -25,6 +25,13 @@ class Narrator:
         self._measured = measured
         self._redraws = sys.stderr.isatty()
         """Whether a line of progress can be written over."""
+        self.measurements: list[Measurement] = []
+        """What was measured so far."""
+
+    @property
+    def device(self) -> str:
+        """What was measured, by the name that plans know it by; empty as long as nothing was."""
+        return self.measurements[-1].device if self.measurements else ""
 
     def report(self, event: Event) -> None:
         """Print one event."""
@@ -54,6 +61,7 @@ class Narrator:
 
     def _result(self, label: str, measurement: Measurement) -> None:
         self._passing("")
+        self.measurements.append(measurement)
         predicted = self._measured(measurement)
         if self._as_json:
             import msgspec
@@ -63,7 +71,7 @@ class Narrator:
             value = value_text(measurement) if measurement.value is not None else UNKNOWN
             oddity = "" if measurement.status == "ok" else f"  {measurement.status} {measurement.detail}".rstrip()
             said = f"  predicted {predicted.error:+.0%}" if predicted is not None else ""
-            print(f"{label:<32}{value:>16}{said}{oddity}")
+            print_line(f"{label:<32}{value:>16}{said}{oddity}")
         sys.stdout.flush()
 
     def _progress(self, event: PointProgress) -> None:

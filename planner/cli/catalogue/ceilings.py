@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, basis_option, json_option, pass_invocation
-from planner.cli.terminal.sections import print_columns, print_json
-from planner.cli.terminal.streams import say
+from planner.cli.terminal.sections import console, print_columns, print_json, print_sections
+from planner.cli.terminal.streams import print_line, say
 from planner.units import UNKNOWN, bytes_text, digits, percent_text, si_text
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ MOST_SOURCE = 100
 
 
 @click.command()
-@click.argument("gpu", required=False)
+@click.argument("gpu", required=False, shell_complete=gpu_names)
 @basis_option
 @json_option
 @pass_invocation
@@ -47,6 +48,10 @@ def ceilings(invocation: Invocation, gpu: str | None, basis: Literal["measured",
         print_json(found)
     else:
         _print_report(found)
+        if found.measurements and basis == "measured":
+            from planner.present.calibration import check_section
+
+            print_sections([check_section(session.ceilings_cache.check(part or session.gpus.find(gpu)))], console())
     return ExitCode.ANSWERED
 
 
@@ -76,7 +81,7 @@ def _print_summary(reports: list[CeilingReport]) -> None:
 
 
 def _print_report(found: CeilingReport) -> None:
-    print(found.gpu)
+    print_line(found.gpu)
     heads = ("figure", "data sheet", "in use", "±", "basis", "without measuring", "source")
     rows = [
         (
@@ -93,7 +98,7 @@ def _print_report(found: CeilingReport) -> None:
     print_columns(heads, rows, numeric=heads[1:4])
     for line in found.lines:
         if line.before is not None and line.basis in {"measured", "public"}:
-            print(f"{line.name}: {change_text(line)}")
+            print_line(f"{line.name}: {change_text(line)}")
     if found.residuals:
         print()
         _print_residuals(found.residuals)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
@@ -82,7 +83,7 @@ def _print_value(known: Sequence[Gpu]) -> int:
 
 
 @gpus.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=gpu_names)
 @json_option
 @pass_invocation
 def show_gpu(invocation: Invocation, name: str, as_json: bool) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from planner.cli.completion import model_names
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
@@ -42,7 +43,7 @@ def list_models(invocation: Invocation, as_json: bool) -> int:
 
 
 @models.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=model_names)
 @json_option
 @pass_invocation
 def show_model(invocation: Invocation, name: str, as_json: bool) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup, LazyCommand
 from planner.cli.invocation import Invocation, json_option, pass_invocation
@@ -35,7 +36,7 @@ def list_offers(invocation: Invocation, provider: str | None, as_json: bool) -> 
 
 
 @offers.command("show")
-@click.argument("gpu")
+@click.argument("gpu", shell_complete=gpu_names)
 @json_option
 @pass_invocation
 def show_offers(invocation: Invocation, gpu: str, as_json: bool) -> int:

@@ -7,11 +7,13 @@ from typing import Any
 
 import click
 
+from planner.cli.completion import preset_names
 from planner.cli.exits import ExitCode, print_problems
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.errors import Problem, UserError
+from planner.reading import read_text
 from planner.workload.presets import Preset
 
 
@@ -49,7 +51,7 @@ def _as_object(preset: Preset) -> dict[str, Any]:
 
 
 @presets.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=preset_names)
 @json_option
 @pass_invocation
 def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:
@@ -58,5 +60,5 @@ def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:
     if as_json:
         print_json(_as_object(preset))
     else:
-        sys.stdout.write(preset.path.read_text(encoding="utf-8"))
+        sys.stdout.write(read_text(preset.path))
     return ExitCode.ANSWERED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.cli.terminal.streams import say
 from planner.units import UNKNOWN, usd_text
@@ -28,25 +28,32 @@ NAMED = 6
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0.1),
+    type=Number(0.1, 3600),
     default=60.0,
     show_default=True,
     help="Seconds that one file may take.",
 )
+@click.option("--fewer", is_flag=True, help="Take prices that leave out most of the GPUs there were.")
 @click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
 @json_option
 @pass_invocation
 def refresh(
-    invocation: Invocation, providers: Sequence[str], source: str | None, timeout_s: float, dry_run: bool, as_json: bool
+    invocation: Invocation,
+    providers: Sequence[str],
+    source: str | None,
+    timeout_s: float,
+    fewer: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> int:
     """Fetch today's prices from the SkyPilot catalogue.
 
     They go to offers/ of your config folder, a file a provider, and replace its shipped offers until you remove the file. A provider that cannot
-    be read keeps the offers it has. Exit code 1: none could be read.
+    be read keeps the offers it has. Exit code 1: none could be read; 74: prices that were read could not be written.
     """
     found = []
     for one in invocation.session().refresh_offers(
-        providers, source=source, today=dt.datetime.now(dt.UTC).date(), dry_run=dry_run, timeout_s=timeout_s
+        providers, source=source, today=dt.datetime.now(dt.UTC).date(), dry_run=dry_run, fewer=fewer, timeout_s=timeout_s
     ):
         found.append(one)
         for line in _narrated(one):
@@ -57,11 +64,13 @@ def refresh(
         _print_summary(found)
         if dry_run:
             _print_changes(found)
+    if any(one.state == "not kept" for one in found):
+        return ExitCode.OUTPUT_LOST
     return ExitCode.NOTHING_FOUND if all(one.state in {"failed", "own file"} for one in found) else ExitCode.ANSWERED
 
 
 def _narrated(one: Refreshed) -> Iterator[str]:
-    if one.state == "failed":
+    if one.state in {"failed", "not kept"}:
         yield f"error: {one.provider}: {one.url}: {one.detail}"
     elif one.detail:
         yield f"{one.provider}: {one.url}: {one.detail}"

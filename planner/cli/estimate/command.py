@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import gc
+import math
 import os
 import select
 import sys
@@ -14,20 +16,27 @@ import click
 import msgspec
 
 from planner.cli.estimate.forks import Shared, spare_processors
+from planner.cli.estimate.time_limit import TimeUpError, time_limit
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, exact_option, pass_invocation
 from planner.errors import Problem, UserError
+from planner.reading import check_depth, open_file, parse_json
 from planner.schema import faults
 from planner.text import escaped_json
 from planner.workload.tasks import Request
 
 if TYPE_CHECKING:
+    from planner.engine.answers.answer import Answer
     from planner.session import Session
 
 CHUNK_LINES = 2048
 """Lines evaluated together in one process: enough to spread the cost of a call, few enough to keep answers coming."""
-READ_BYTES, BULK_BYTES = 1 << 18, 1 << 15
-"""Read at once; and what comes in faster than anyone writes line by line."""
+READ_BYTES, BULK_BYTES, MOST_BULK_BYTES = 1 << 18, 1 << 15, 1 << 25
+"""Read at once; what comes in faster than anyone writes line by line; and the most that is gathered of it."""
+LONGEST_LINE = 1 << 20
+"""Bytes of a line, a hundred times those of one with a whole config."""
+LONGEST_S, USUAL_S = 5.0, 0.005
+"""Processor time that one line may take, and that each of many together may take besides."""
 YOUNG_OBJECTS = 200_000
 """Made before it is looked for cycles among them: of answers, which have none, with Python's own 700 that takes a twentieth of the time."""
 PAUSE_S = 0.005
@@ -60,11 +69,7 @@ def estimate(invocation: Invocation, file: Path) -> int:
     if str(file) == "-":
         _answer_all(session, sys.stdin.buffer, out)
     else:
-        try:
-            source = file.open("rb")
-        except OSError as error:
-            raise UserError(Problem(str(file), "", f"{error.strerror or error}.")) from error
-        with source:
+        with open_file(file) as source:
             _answer_all(session, source, out)
     return ExitCode.ANSWERED
 
@@ -87,9 +92,10 @@ def _answer_all(session: Session, source: BinaryIO, out: BinaryIO) -> None:
 
 def arriving_lines(descriptor: int, most: int) -> Iterator[list[bytes]]:
     """Lists of the whole lines that have arrived: one line from a slow writer, about `most` from a file."""
-    begun = b""
+    begun, mark = b"", codecs.BOM_UTF8
     while block := _arrived(descriptor, most):
-        *lines, begun = (begun + block).split(b"\n")
+        *lines, begun = (begun + block.removeprefix(mark)).split(b"\n")
+        begun, mark = begun[: LONGEST_LINE + 1], b""  # of a line that is too long no more is kept
         if lines:
             yield lines
     if begun:
@@ -100,7 +106,7 @@ def _arrived(descriptor: int, most: int) -> bytes:
     """What one read returns; where that is a bulk, what is written without a pause, up to about `most` lines."""
     blocks = [os.read(descriptor, READ_BYTES)]
     size, lines = len(blocks[0]), blocks[0].count(b"\n")
-    while size >= BULK_BYTES and lines < most and select.select([descriptor], [], [], PAUSE_S)[0]:
+    while BULK_BYTES <= size < MOST_BULK_BYTES and lines < most and select.select([descriptor], [], [], PAUSE_S)[0]:
         block = os.read(descriptor, READ_BYTES)
         if not block:
             break
@@ -110,30 +116,65 @@ def _arrived(descriptor: int, most: int) -> bytes:
 
 
 def answer_lines(session: Session, lines: list[bytes]) -> list[Any]:
-    """One answer or `Refusal` per line that is not blank, in order."""
+    """One answer or `Refusal` per line that is not blank, in order, whatever the lines hold."""
     read = [_request(line) for line in lines if line.strip()]
-    requests = [item for item in read if isinstance(item, Request)]
-    evaluated = iter(session.estimate(requests))
-    answers: list[Any] = []
-    for item in read:
-        if isinstance(item, Request):
-            answer = next(evaluated)
-            answers.append(Refusal(item.id, _words(answer.problems)) if isinstance(answer, UserError) else answer)
-        else:
-            answers.append(item)
-    return answers
+    evaluated = iter(_evaluated(session, [item for item in read if isinstance(item, Request)]))
+    return [_presentable(item, next(evaluated)) if isinstance(item, Request) else item for item in read]
+
+
+def _evaluated(session: Session, requests: list[Request]) -> list[Answer | UserError]:
+    """One answer a request; where that fails, of each half, and where it takes too long of each alone: only those at fault are refused."""
+    try:
+        with time_limit(LONGEST_S + USUAL_S * len(requests)):
+            return session.estimate(requests)
+    except Exception as error:  # noqa: BLE001  # whatever is wrong with one line, the others are answered
+        if len(requests) == 1:
+            reason = (
+                f"took more than {LONGEST_S:g} s of the processor"
+                if isinstance(error, TimeUpError)
+                else f"{type(error).__name__}: {error}"
+            )
+            return [UserError(Problem("", "", f"cannot be evaluated ({reason})."))]
+        each = 1 if isinstance(error, TimeUpError) else len(requests) // 2
+    parts = (requests[begin : begin + each] for begin in range(0, len(requests), each))
+    return [answer for part in parts for answer in _evaluated(session, part)]
+
+
+def _presentable(request: Request, answer: Answer | UserError) -> Answer | Refusal:
+    """`answer` as it is written: a number that JSON has no word for would read as unknown, and is refused."""
+    if isinstance(answer, UserError):
+        return Refusal(request.id, _words(answer.problems))
+    absent = (answer.reason, answer.bottleneck).count(None)
+    if _encoder.encode(answer).count(b":null") > absent and (place := _not_finite(msgspec.to_builtins(answer))):
+        return Refusal(request.id, f"cannot be evaluated ({place} is beyond all numbers).")
+    return answer
+
+
+def _not_finite(found: object) -> str:
+    """The key of a number in `found` that is infinite or none; '' without one."""
+    if isinstance(found, float):
+        return "" if math.isfinite(found) else "it"
+    inner = found.items() if isinstance(found, dict) else ()
+    return next((name if place == "it" else f"{name}.{place}" for name, value in inner if (place := _not_finite(value))), "")
 
 
 def _request(line: bytes) -> Request | Refusal:
     try:
-        return _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as unusable:
+        if len(line) > LONGEST_LINE:
+            return Refusal(None, f"is longer than {LONGEST_LINE >> 10} KiB, the most that is read of a line.")
+        request = _decoder.decode(line)
+        for nested in (request.id, request.model):
+            check_depth(nested, "")
+    except UserError as error:
+        return Refusal(None, _words(error.problems))
+    except (msgspec.DecodeError, ValueError, RecursionError) as unusable:
         try:
-            given = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return Refusal(None, f"not JSON: {error}")
+            given = parse_json(line, "")
+        except UserError as error:
+            return Refusal(None, _words(error.problems))
         found = faults(Request, given, "") or [Problem("", "", str(unusable))]
         return Refusal(given.get("id") if isinstance(given, dict) else None, _words(found))
+    return request
 
 
 def _words(problems: Iterable[Problem]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -14,14 +14,14 @@ from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.measurements.selection import chosen, chosen_by, fits, named
 from planner.cli.terminal.sections import print_card, print_columns, print_json
-from planner.cli.terminal.streams import say
+from planner.cli.terminal.streams import print_line, say
+from planner.durable import NotKeptError, write_out
 from planner.errors import Problem, UserError
 from planner.hardware.measurements.measurement import UNITS, Measurement
 from planner.present.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
+from planner.reading import read_file
 
-if TYPE_CHECKING:
-    from planner.session import Session
-
+MOST_IMPORT_BYTES = 1 << 28
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -50,7 +50,6 @@ def list_measurements(invocation: Invocation, /, as_json: bool, **wanted: Any) -
         print_columns(heads, rows, numeric=("value",))
     else:
         say("nothing measured yet: gpu-planner bench" if not any(wanted.values()) else "no such measurement")
-    _warn(session)
     return ExitCode.ANSWERED if found else ExitCode.NOTHING_FOUND
 
 
@@ -98,10 +97,7 @@ def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: A
     if out is None:
         sys.stdout.write(text.decode())
     else:
-        try:
-            out.write_bytes(text)
-        except OSError as refused:
-            raise UserError(Problem(str(out), "", f"cannot be written: {refused.strerror}.")) from None
+        write_out(out, text)
         say(f"{counted(len(found))} written to {out}")
     return ExitCode.ANSWERED
 
@@ -119,24 +115,23 @@ def import_measurements(invocation: Invocation, files: tuple[Path, ...]) -> int:
     read = []
     for path in files:
         try:
-            text = path.read_bytes()
+            text = read_file(path, most_bytes=MOST_IMPORT_BYTES)
             read.append((path, read_document(text, str(path), "imported", session.part_named, cpu_key(session.machine.cpu))))
-        except OSError as refused:
-            problems.append(Problem(str(path), "", f"cannot be read: {refused.strerror}."))
         except UserError as wrong:
             problems += wrong.problems
     if problems:
         raise UserError(problems)
     for path, (runs, rows) in read:
-        new = session.store.add_all(rows, runs)
-        print(f"{path}: {counted(new)} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else ""))
+        new, result = session.store.add_all(rows, runs)
+        if not result.kept:
+            raise NotKeptError(Problem(str(path), "", f"{counted(new)} not taken in: {result.path} {result.reason}."))
+        print_line(f"{path}: {counted(new)} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else ""))
         for one in rows:
             if one.quarantine:
                 say(f"quarantined {one.id} {one.point} of {one.device}: {one.quarantine}")
         for device in dict.fromkeys(one.device for one in rows):
             if session.part_named(device) is None:
                 say(f"note: {device} is not in the catalogue; its rows could not be held against vendor figures")
-    _warn(session)
     return ExitCode.ANSWERED
 
 
@@ -166,7 +161,9 @@ def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: 
         if not sys.stdin.isatty():
             raise click.UsageError(f"{counted(len(found))} would be removed; say so with --yes.")
         click.confirm(f"Remove {counted(len(found))}?", abort=True, err=True)
-    print(f"{counted(session.store.remove(found))} removed")
+    removed, result = session.store.remove(found)
+    result.require()
+    print(f"{counted(removed)} removed")
     return ExitCode.ANSWERED
 
 
@@ -194,8 +191,3 @@ def private_words() -> Sequence[str]:
     except (KeyError, OSError):  # a user id without a name
         user = ""
     return [host, host.partition(".")[0], os.uname().nodename if hasattr(os, "uname") else "", user, str(Path.home())]
-
-
-def _warn(session: Session) -> None:
-    for warning in session.store.warnings:
-        say(f"warning: {warning}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 import click
 
+from planner.cli.completion import gpu_names, preset_names
 from planner.cli.invocation import Invocation, basis_option
 from planner.cli.plan.settings import fields_of, name_sources, parse_settings
 from planner.errors import UserError
@@ -34,7 +35,7 @@ class Ranked(NamedTuple):
 def workload_options(command: Decorated) -> Decorated:
     """Add the argument PRESET and the options that change it; `plan_command` takes them by name."""
     options = (
-        click.argument("preset", required=False),
+        click.argument("preset", required=False, shell_complete=preset_names),
         click.option(
             "--set",
             "settings",
@@ -42,7 +43,14 @@ def workload_options(command: Decorated) -> Decorated:
             metavar="KEY=VALUE",
             help="Change one key of the workload (targets.p95_request_s=3); no value: choose for me.",
         ),
-        click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Consider this GPU only (repeat for more)."),
+        click.option(
+            "--gpu",
+            "gpus",
+            multiple=True,
+            metavar="NAME",
+            shell_complete=gpu_names,
+            help="Consider this GPU only (repeat for more).",
+        ),
         click.option("--objective", type=click.Choice(get_args(Objective)), help="What the ranking is by."),
         basis_option,
     )

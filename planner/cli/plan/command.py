@@ -17,6 +17,7 @@ from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.present.command_line import PlanCommand
+from planner.text import one_line
 from planner.workload.tasks import Workload
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ DEFAULT_ROWS = 20
 @click.command()
 @workload_options
 @exact_option
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="At most this many rows.")
+@click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
 @click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
 @click.option("--time", "operators", is_flag=True, help="Itemise the time, operator by operator: of the same rows.")
 @click.option(
@@ -131,7 +132,7 @@ def _print_for_people(found: Plan, command: PlanCommand) -> None:
     from planner.present.time import time_section
 
     out = listing.console()
-    out.print(Text(" · ".join(heading(found)), style="bold"))
+    out.print(Text(one_line(" · ".join(heading(found))), style="bold"))
     print_plan(found, out)
     for row in found.rows:
         if row.memory_detail is not None:

@@ -10,6 +10,7 @@ from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
 from planner.cli.terminal.text_table import TextTable, fitted
 from planner.present.cells import Table
 from planner.present.plan import legend, plan_table, reason, reasons
+from planner.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +37,7 @@ def print_plan(plan: Plan, out: Console) -> None:
     if "why" in left_out:
         out.print(Text("\nWhy", style="bold"))
         for line in reasons(plan, limit_shown="limit" not in left_out):
-            out.print(Text(f"  {line}"))
+            out.print(Text(f"  {one_line(line)}"))
 
 
 def _fitted(table: Table[PlanRow], width: int) -> TextTable:

@@ -76,7 +76,7 @@ def _print_part(part: Part, out: Console) -> None:
             for item in items:
                 out.print(Text("\n    ".join(folded(f"  {item}", out.width))))
         case Code(text):
-            out.print(Text(f"    {text}", style="dim"), soft_wrap=True)
+            out.print(Text(f"    {one_line(text)}", style="dim"), soft_wrap=True)
 
 
 def fact_lines(facts: Sequence[Fact], width: int) -> Iterator[str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from planner.startup import stderr_may_fail
 from planner.text import clean, escaped_json, one_line
 
 
@@ -25,8 +26,49 @@ class CleanStream:
         self.beneath.write(clean(text))
         return len(text)
 
+    def writelines(self, texts: Iterable[str]) -> None:
+        """Write all of `texts`, clean."""
+        self.write("".join(texts))
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.beneath, name)
+
+
+class StdoutLostError(OSError):
+    """What was written to stdout did not arrive."""
+
+
+class Stdout:
+    """stdout, whose errors are told apart from those of other files."""
+
+    def __init__(self, beneath: Any) -> None:
+        self._beneath = beneath
+
+    def write(self, data: Any) -> int:
+        """Write `data`; raises `StdoutLostError`."""
+        with _told_apart():
+            return int(self._beneath.write(data))
+
+    def flush(self) -> None:
+        """Write what is held back; raises `StdoutLostError`."""
+        with _told_apart():
+            self._beneath.flush()
+
+    @property
+    def buffer(self) -> Stdout:
+        """The same for bytes."""
+        return Stdout(self._beneath.buffer)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._beneath, name)
+
+
+@contextlib.contextmanager
+def _told_apart() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StdoutLostError(error.errno, error.strerror) from None
 
 
 @contextlib.contextmanager
@@ -36,7 +78,7 @@ def clean_streams() -> Iterator[None]:
     for stream in before:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    sys.stdout, sys.stderr = CleanStream(sys.stdout), CleanStream(sys.stderr)
+    sys.stdout, sys.stderr = CleanStream(Stdout(sys.stdout)), CleanStream(sys.stderr)
     try:
         yield
     finally:
@@ -59,9 +101,15 @@ def beneath(stream: Any) -> Any:
     return stream.beneath if isinstance(stream, CleanStream) else stream
 
 
+def print_line(text: str) -> None:
+    """Write one line of data to stdout."""
+    print(one_line(text))
+
+
 def say(text: str) -> None:
     """Write one line of narration to stderr."""
-    print(one_line(text), file=sys.stderr, flush=True)
+    with stderr_may_fail():
+        print(one_line(text), file=sys.stderr)
 
 
 def say_passing(text: str) -> None:

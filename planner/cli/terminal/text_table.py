@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.present.cells import Column, Table
+from planner.text import one_line
 
 GAP = "  "
 """Between two columns."""
@@ -39,7 +40,7 @@ class TextTable:
 
     def head(self) -> str:
         """The line of titles."""
-        return self._line([column.column.title for column in self.columns])
+        return self._line([one_line(column.column.title) for column in self.columns])
 
     def rows(self) -> list[list[str]]:
         """The lines of every row: one, or more where a text was folded."""
@@ -84,7 +85,7 @@ def _measured(column: Column[Any], items: Sequence[Any]) -> TextColumn:
     from rich.cells import cell_len
 
     cells = [column.text(item) for item in items]
-    return TextColumn(column, cells, max(map(cell_len, (column.title, *cells))))
+    return TextColumn(column, cells, max(map(cell_len, (one_line(column.title), *cells))))
 
 
 def _total(widths: Sequence[int]) -> int:

@@ -13,7 +13,8 @@ import msgspec
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.terminal.streams import say, write_json
-from planner.errors import Problem, UserError
+from planner.durable import write_out
+from planner.errors import UserError
 
 if TYPE_CHECKING:
     from planner.engine.validation import Comparison
@@ -91,12 +92,7 @@ def _known_gpus(session: Session) -> frozenset[str]:
 
 
 def write_rows(comparisons: list[Comparison], path: Path) -> None:
-    """Every comparison as a line of CSV, values in SI; raises `UserError` where the file cannot be written."""
+    """Every comparison as a line of CSV, values in SI. Raises `NotKeptError`."""
     from planner.present.files.csv_text import csv_text
 
-    try:
-        path.write_text(
-            csv_text(ROW_COLUMNS, [[getattr(one, name) for name in ROW_COLUMNS] for one in comparisons]), encoding="utf-8"
-        )
-    except OSError as error:
-        raise UserError(Problem(str(path), "", f"cannot be written: {error.strerror or error}.")) from None
+    write_out(path, csv_text(ROW_COLUMNS, [[getattr(one, name) for name in ROW_COLUMNS] for one in comparisons]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import json_option
+from planner.cli.invocation import Number, json_option
 from planner.cli.terminal.streams import write_json
 from planner.cli.watch.readings import Readings
 from planner.cli.watch.source import Origin, origin_options
@@ -28,9 +28,7 @@ UNBOUNDED_WIDTH = 200
 
 @click.command()
 @click.option("--once", is_flag=True, help="Read once and end.")
-@click.option(
-    "--interval", "interval_s", type=click.FloatRange(min=0.1, max=60), default=1.0, show_default=True, metavar="S", help="Seconds."
-)
+@click.option("--interval", "interval_s", type=Number(0.1, 60), default=1.0, show_default=True, metavar="S", help="Seconds.")
 @json_option
 @click.option("--processes", is_flag=True, help="Tell who uses each GPU too.")
 @click.option("--prometheus", is_flag=True, help="Print one reading in the text format of Prometheus, and end.")
@@ -41,7 +39,7 @@ UNBOUNDED_WIDTH = 200
 @click.option(
     "--record-limit",
     "limit_mib",
-    type=click.FloatRange(min=1),
+    type=Number(1, 1e9),
     default=256.0,
     show_default=True,
     metavar="MIB",

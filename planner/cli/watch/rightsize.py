@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, folder_options, json_option, pass_invocation
-from planner.cli.terminal.streams import say
+from planner.cli.invocation import Invocation, Number, folder_options, json_option, pass_invocation
+from planner.cli.terminal.streams import print_line, say
 from planner.cli.watch.readings import Readings
 from planner.cli.watch.source import Origin
 from planner.errors import Problem, UserError
@@ -31,7 +31,7 @@ GRACE_S = 15.0
 @click.command()
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=1, max=31 * 86400),
+    type=Number(1, 31 * 86400),
     metavar="S",
     help="How long to watch, or of a recording its last S. [default: 30; all of a recording; 3600 with --prometheus]",
 )
@@ -43,18 +43,14 @@ GRACE_S = 15.0
 @click.option("--prometheus", "server", metavar="URL", help="Ask a Prometheus server what it has kept of a fleet.")
 @click.option("--match", default="", metavar="LABELS", help='With --prometheus: label matchers, as \'cluster="a",job=~"dcgm.*"\'.')
 @click.option("--preset", metavar="NAME", help="What runs on each GPU: the engine then checks cheaper ones, batches and formats.")
-@click.option(
-    "--tokens-per-s", type=click.FloatRange(min=0, min_open=True), metavar="N", help="What it was measured to do, of one GPU."
-)
-@click.option("--price", "usd_per_h", type=click.FloatRange(min=0), metavar="USD", help="What one GPU costs you an hour.")
+@click.option("--tokens-per-s", type=Number(0, 1e12, above=True), metavar="N", help="What it was measured to do, of one GPU.")
+@click.option("--price", "usd_per_h", type=Number(0, 1e6), metavar="USD", help="What one GPU costs you an hour.")
 @click.option(
     "--provider", "providers", multiple=True, metavar="NAME", help="Compare with offers of this provider alone; repeatable."
 )
+@click.option("--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Electricity, to own one.")
 @click.option(
-    "--kwh", type=click.FloatRange(min=0), default=0.15, show_default=True, metavar="USD", help="Electricity, to own one."
-)
-@click.option(
-    "--hosting", type=click.FloatRange(min=0), default=0.0, metavar="USD", help="Server and rack a month, to own one. [default: 0]"
+    "--hosting", type=Number(0, 1e9), default=0.0, metavar="USD", help="Server and rack a month, to own one. [default: 0]"
 )
 @json_option
 @folder_options
@@ -113,7 +109,7 @@ def rightsize(
     from planner.present.advice import advice_sections
 
     if badge:
-        print(f"[{badge}]")
+        print_line(f"[{badge}]")
     print_sections(advice_sections(advice), console())
     return ExitCode.ANSWERED
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from planner.cli.invocation import Number
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
 
@@ -116,6 +117,6 @@ def origin_options(command: Decorated) -> Decorated:
         "--source", metavar="URL", help="Read an exporter: dcgm-exporter's, or one in the format of --prometheus."
     )
     speed = click.option(
-        "--speed", type=click.FloatRange(min=0), default=1.0, metavar="X", help="Of a recording; 0: without waiting. [default: 1]"
+        "--speed", type=Number(0, 1e6), default=1.0, metavar="X", help="Of a recording; 0: without waiting. [default: 1]"
     )
     return replay(demo(source(speed(command))))

@@ -47,6 +47,7 @@ class ModelColumns(Columns):
     cached_window: Floats
     cached_heads: Floats
     window_heads: Floats
+    latent_rank: Floats
     expanded: Floats
     state: Floats
     wide_state: Floats
@@ -60,6 +61,7 @@ class ModelColumns(Columns):
     chosen: Floats
     experts: Floats
     experts_per_token: Floats
+    routed_share: Floats
     expert_ffn: Floats
     shared_ffn: Floats
     moe_layers: Floats

@@ -13,11 +13,6 @@ FABRICS = ("infiniband", "ethernet")
 def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: int) -> None:
     """Raises `UserError` naming every degree or batch that contradicts the others or the model."""
     problems = Problems()
-    given = {name: getattr(request, name) for name in ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages")}
-    for name, value in given.items():
-        if value is not None and value < 1:
-            problems.add(name, f"{value} is not accepted; it has to be at least 1.")
-    problems.raise_if_any()
     a, gpus = job.architecture, tp * pp * dp * cp
     if request.gpus is not None and gpus != request.gpus:
         problems.add("gpus", f"{request.gpus} is not tp·pp·dp·cp = {tp}·{pp}·{dp}·{cp} = {gpus}.")
@@ -56,6 +51,4 @@ def check_links(link: str | float | None, fabric: str | float | None) -> None:
             problems.add(
                 key, f"{value!r} is not accepted; it has to be {' or '.join(names)}, or bytes/s.", nearest_names(value, names)
             )
-        elif isinstance(value, (int, float)) and value <= 0:
-            problems.add(key, f"{value} is not accepted; bytes/s have to be above 0.")
     problems.raise_if_any()

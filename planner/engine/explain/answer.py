@@ -15,6 +15,7 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.explain.figures import serve_figures, train_figures
 from planner.engine.explain.row import Row
 from planner.engine.performance.operators.chip import measured_between
+from planner.engine.performance.operators.experts import imbalance
 from planner.units import bytes_text
 
 DEGREES = ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages")
@@ -37,11 +38,17 @@ def answer_of(e: Evaluated, number: int) -> Answer:
             embedding=job.architecture.embedding,
             trainable=trainable if job.train else 0,
         ),
-        assumed=job.assumed | _method_of_percentiles(row) | measured_between(row.chip, layout.nodes),
+        assumed=job.assumed | _balance(row) | _method_of_percentiles(row) | measured_between(row.chip, layout.nodes),
         layout=layout,
         version=planner.__version__,
         **(train_figures(row, e.step, layout) if e.step else serve_figures(row, e.serve, layout) if e.serve else {}),
     )
+
+
+def _balance(row: Row) -> dict[str, float]:
+    """Imbalance of experts that the workload does not state, where ranks share them."""
+    t = row.e.table
+    return {"expert_imbalance": round(row(imbalance(t)), 2)} if row(t.layout.ep) > 1 and not row.job.expert_imbalance else {}
 
 
 def _method_of_percentiles(row: Row) -> dict[str, str]:

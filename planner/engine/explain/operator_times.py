@@ -70,7 +70,7 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
     """The operators of one optimizer step; the table has one row."""
     factor, count = number(t.chip.train_factor), number(step.count)
     parts = list(_parts(t, job, step.one))
-    busy = {name: number(getattr(step.one, name)) * factor * count for name in DEVICE_CLASSES}
+    busy = {name: number(step.seen[name]) * count for name in DEVICE_CLASSES}
     exposed = number(step.by_class["launch"])
     factors = {name: {of: number(value) for of, value in by.items()} for name, by in phase_factors(t).items()}
     launches = sum(by["launch"] for by in factors.values())

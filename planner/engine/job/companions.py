@@ -52,8 +52,6 @@ def _adapter_bytes(workload: Workload, architecture: Architecture, problems: Pro
             problems.add("adapters", "counts adapters loaded while generating or serving; `lora` alone says what is trained.")
         elif workload.lora is None:
             problems.add("adapters", f"{workload.adapters} adapters of which size? `lora` has to say rank and targets.")
-        elif workload.adapters < 1:
-            problems.add("adapters", f"{workload.adapters} is not accepted; it has to be at least 1.")
     if workload.lora is None or trains(workload.task):
         return 0.0
     one = adapter_parameters(architecture, workload.lora.rank, workload.lora.adapted)

@@ -24,10 +24,10 @@ def inference_numbers(
     return weights | {"unpacked_bytes": UNPACKED_BYTES, "kv_bytes": DTYPE_BYTES[kv_dtype]}
 
 
-def request_numbers(workload: Workload, defaults: Defaults, problems: Problems) -> dict[str, float]:
+def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
     """Tokens, batch, concurrency and rate of requests."""
-    input_tokens = _mean(workload.input_tokens, "input_tokens", problems)
-    output_tokens = _mean(workload.output_tokens, "output_tokens", problems)
+    input_tokens = _mean(workload.input_tokens)
+    output_tokens = _mean(workload.output_tokens)
     if input_tokens is None:
         input_tokens = defaults.assumed["input_tokens"] = 512.0
     if workload.task == "prefill":
@@ -37,7 +37,7 @@ def request_numbers(workload: Workload, defaults: Defaults, problems: Problems) 
     numbers = {
         "input_tokens": input_tokens,
         "output_tokens": output_tokens,
-        "prefix_tokens": float(min(workload.prefix_tokens or 0, input_tokens - 1)),
+        "prefix_tokens": max(0.0, min(workload.prefix_tokens or 0, input_tokens - 1)),
         "request_rate_per_s": float(workload.request_rate_per_s or 0.0),
     }
     if workload.task != "serve":
@@ -51,11 +51,6 @@ def request_numbers(workload: Workload, defaults: Defaults, problems: Problems) 
     return numbers | {"concurrency": concurrency, "uniform_loop": float(uniform)}
 
 
-def _mean(tokens: int | Lengths | None, key: str, problems: Problems) -> float | None:
+def _mean(tokens: int | Lengths | None) -> float | None:
     """Mean of a length; None where it is absent."""
-    if tokens is None:
-        return None
-    mean = tokens.mean if isinstance(tokens, Lengths) else float(tokens)
-    if mean <= 0:
-        problems.add(key, f"{mean} is not accepted; it has to be above 0.")
-    return mean
+    return tokens.mean if isinstance(tokens, Lengths) else None if tokens is None else float(tokens)

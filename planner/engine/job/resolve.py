@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from planner.engine.job.bounds import check_ranges
+from planner.engine.job.bounds import check_consistency
 from planner.engine.job.companions import companion_numbers
 from planner.engine.job.context_length import positions_assumed
 from planner.engine.job.defaults import Defaults
@@ -33,7 +33,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     """
     problems, defaults, architecture = Problems(where), Defaults(workload), models.main
     train = trains(workload.task)
-    check_ranges(workload, problems)
+    check_consistency(workload, problems)
     if architecture.encoder and workload.task in {"generate", "serve"}:
         message = f"{workload.task!r} is not possible: {architecture.family} is an encoder and generates nothing; use train, finetune or prefill."
         problems.add("task", message)
@@ -45,7 +45,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         numbers = training_numbers(workload, architecture, defaults, problems)
     else:
         numbers = inference_numbers(architecture, defaults, problems, dtype, fp8_cache=engine.fp8_cache)
-        numbers |= request_numbers(workload, defaults, problems)
+        numbers |= request_numbers(workload, defaults)
     numbers |= companion_numbers(workload, models, problems)
     draft = draft_of(workload, models.companions, defaults, problems)
     problems.raise_if_any()
@@ -64,6 +64,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         narrow_bytes=DTYPE_BYTES[dtype] if dtype in {"fp8", "int8", "fp4"} else 0.0,
         eager_attention=float(eager),
         compiled=float(bool(compiled)),
+        expert_imbalance=workload.expert_imbalance or 0.0,
         memory_fraction=memory_fraction,
         headroom=headroom if given_headroom is None else given_headroom,
         engine=engine,

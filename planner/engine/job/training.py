@@ -36,8 +36,6 @@ def training_numbers(workload: Workload, architecture: Architecture, defaults: D
     }
     state_bytes = recipe.state_bytes
     if lora is not None:
-        if lora.rank <= 0:
-            problems.add("lora.rank", f"{lora.rank} is not accepted; it has to be above 0.")
         gradient_bytes = 4.0 if lora.base in UNPACK_HOST_S else recipe.gradient_bytes
         state_bytes = 4.0
         numbers |= weight_numbers(lora.base, "lora.base", architecture, problems)

@@ -12,7 +12,7 @@ import numpy as np
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.stages import Stage, experts_held, micro_batches, stage_parameters, zero_ranks
 from planner.engine.performance.operators.attention import attention_flop
-from planner.engine.performance.operators.communication import collective_s, peer_bytes_per_s
+from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 
 BACKWARD_LAUNCHES = 113 / 64
@@ -43,6 +43,8 @@ class StepColumns:
     """6·N·tokens + causal attention, N the parameters of the products (`matrix_products.flop_per_token`); nothing recomputed counts."""
     one: Pass
     """Forward pass of one micro batch."""
+    seen: dict[str, Floats]
+    """Seconds of its operator classes on the fullest stage, without what is hidden."""
     count: Floats
     """Micro batches."""
     exposed: dict[str, Floats]
@@ -58,16 +60,19 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
     tokens = s.micro_batch * j.sequence / s.cp
+    uneven = _fullest_stage(t)
     half = j.sequence / 2
     one = _pass(t) if alike is None else _pass_once(t, alike)
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
-    device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
-    device["elementwise"] = device["elementwise"] + losses
-    device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
+    seen = {name: getattr(one, name) for name in DEVICE_CLASSES}
+    seen["communication"] = seen["communication"] - _hidden_exchange(t, tokens, one)
+    seen = {name: np.broadcast_to(value * uneven * c.train_factor, (t.rows,)) for name, value in seen.items()}
+    device = {name: value * passes[name] for name, value in seen.items()}
+    device["elementwise"] = device["elementwise"] + losses * c.train_factor
     busy = added(device.values())
-    host = one.host * passes["launch"]
+    host = one.host * passes["launch"] * uneven
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
     per_micro = busy + exposed_host
@@ -96,10 +101,28 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         compute_bound=bound,
         model_flop=total * per_token,
         one=one,
+        seen=seen,
         count=count,
         exposed=exposed,
         update=update,
     )
+
+
+def _hidden_exchange(t: Table, tokens: Floats, one: Pass) -> Floats:
+    """Seconds of a forward pass in which tokens travel to experts in other nodes beside the computation of another micro batch.
+
+    DualPipe (arXiv:2412.19437, 3.2.1) and Megatron's overlap of the exchange do so over the network; over NVLink nothing is hidden.
+    """
+    s = t.layout
+    exchange = t.model.layers / s.pp * t.model.moe_share * expert_exchange_s(t, tokens)
+    hidden = np.minimum(0.9 * exchange, OVERLAP * (one.device - one.communication))
+    return np.where(s.ep > s.gpus_per_node, hidden, 0.0)
+
+
+def _fullest_stage(t: Table) -> Floats:
+    """Layers of the stage that the others wait for, over their mean: whole ones, of virtual stages each."""
+    stages = t.layout.pp * np.maximum(1.0, t.layout.virtual_stages)
+    return np.maximum(1.0, np.ceil(t.model.layers / stages) * stages / t.model.layers)
 
 
 def _pass(t: Table) -> Pass:

@@ -30,6 +30,8 @@ class ChipNumbers(Generic[N]):
     is_hbm: N
     attention_flop_per_s: N
     attention_latency_s: N
+    narrow_attention_gain: N = default(1.0)
+    """Rate of latent attention on an 8-bit cache over that in 16 bit."""
     bandwidth_bytes_per_s: N
     bandwidth_spread: N
     weight_bandwidth_bytes_per_s: N

@@ -49,6 +49,8 @@ class JobNumbers(StoredWeights[N]):
     """Probability that a proposed token is accepted where those before it were."""
     kv_bytes: N = default(0.0)
     """Bytes of an element of the KV cache."""
+    expert_imbalance: N = default(0.0)
+    """As the workload says; 0: it does not."""
     activation_bytes: N
     narrow_bytes: N
     """Bytes of an element the products compute in when that is below 16 bit; else 0."""

@@ -6,11 +6,12 @@ All compute rates are dense (no structured sparsity) and with FP32 accumulation 
 from __future__ import annotations
 
 import datetime as dt  # msgspec resolves the annotations of a struct at run time
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
+from planner.numbers import Gpus, Positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
 """Keys of `Gpu.compute_flop_per_s`."""
 
-Positive = Annotated[float, msgspec.Meta(gt=0)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
 Confidence = Literal["high", "medium", "low"]
 
 
@@ -29,7 +28,7 @@ class MigProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     name: str
     """'1g.10gb'."""
-    count: Count
+    count: Gpus
     """How many such slices fit on one GPU."""
 
 
@@ -60,7 +59,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     memory_bandwidth_bytes_per_s: Positive
     compute_flop_per_s: dict[str, Positive]
     """Dtype ('fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'int8', 'fp4') -> dense peak; a missing dtype is unsupported or unknown."""
-    sm_count: Count | None = None
+    sm_count: Gpus | None = None
     boost_clock_hz: Positive | None = None
     l2_bytes: Positive | None = None
     tdp_w: Positive | None = None

@@ -108,6 +108,18 @@ def _with_measured(gpu: Gpu, prior: Ceilings, measured: MeasuredFigures) -> Ceil
     )
 
 
+def with_rates_of(found: Ceilings, published: Ceilings) -> Ceilings:
+    """`found` with the rates and latencies of `published`; steps, memory and collectives that were measured stay."""
+    return replace(
+        published,
+        train_points=found.train_points,
+        context_bytes=found.context_bytes,
+        allocator_slack=found.allocator_slack,
+        collectives=found.collectives,
+        node_collectives=found.node_collectives,
+    )
+
+
 def _adjusted_by_related(
     gpu: Gpu, prior: Ceilings, records: CeilingRecords, measurements: Sequence[Measurement], related: Iterable[Gpu]
 ) -> Ceilings:

@@ -88,12 +88,18 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings, *, on_cpu: bool) 
 
 
 def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings) -> tuple[dict[str, Ceiling], Ceiling | None]:
-    """Rate per dtype of matrix-vector products, and the memory's: the best of those within what the copy allows."""
-    copies = undisturbed([one for one in points if one.kind == "copy" and one.parameters.get("cache") != "warm"])
-    copy = max((one for one in copies if one.value), key=lambda one: one.value or 0.0, default=None)
+    """Rate per dtype of matrix-vector products, and the memory's: the best of those within what the copy allows.
+
+    A copy that others disturbed sets no limit to undisturbed products.
+    """
+    cold = [one for one in points if one.parameters.get("cache") != "warm" and one.parameters.get("flush", "read") == "read"]
+    gemvs = undisturbed([one for one in cold if one.kind == "gemv"])
+    copies = undisturbed([one for one in cold if one.kind == "copy"])
+    comparable = [one for one in copies if one.reliable or not any(gemv.reliable for gemv in gemvs)]
+    copy = max((one for one in comparable if one.value), key=lambda one: one.value or 0.0, default=None)
     most = copy.value * COPY_READ_MOST if copy and copy.value else math.inf
     weights: dict[str, Ceiling] = {}
-    for one in undisturbed([one for one in points if one.kind == "gemv" and one.parameters.get("cache") != "warm"]):
+    for one in gemvs:
         if not one.value or not one.bytes or not one.dtype:
             continue
         seconds = max(one.bytes / one.value - latency.value, (1 - LATENCY_MOST) * one.bytes / one.value)

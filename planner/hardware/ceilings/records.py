@@ -11,6 +11,7 @@ from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.catalogue.gpus import DTYPES
 from planner.hardware.catalogue.interconnects import CollectiveOp, Link
 from planner.hardware.ceilings.ceilings import Basis
+from planner.numbers import Positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from planner.hardware.catalogue.gpus import Gpu
 
-Positive = Annotated[float, msgspec.Meta(gt=0)]
 STORED = (*DTYPES, "int4")
 """Keys of `CeilingRecord.weight_bandwidth_efficiency`."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planner.hardware.measurements.lines import Line
+from planner.hardware.measurements.lines import DAMAGE, Line, faults_in
 from planner.hardware.measurements.measurement import Measurement, Prediction, Run
 
 if TYPE_CHECKING:
@@ -41,11 +41,31 @@ def read_database(path: Path) -> tuple[list[Line], list[str]]:
                 if layout > LAYOUT:
                     raise OSError(f"it was written by a later version: layout {layout}, this one knows {LAYOUT}")
                 return list(_lines(connection, problems)), problems
-        except sqlite3.OperationalError as refused:
+        except sqlite3.DatabaseError as refused:
+            if _is_broken(refused):
+                return [], [str(refused)]
             problems.append(str(refused))
-        except sqlite3.DatabaseError as broken:
-            return [], [str(broken)]
+            if _in_use(path, refused):
+                break
     raise OSError(problems[0])
+
+
+def _is_broken(fault: sqlite3.Error) -> bool:
+    """Whether the file itself is at fault, and not what stands in the way of reading it now."""
+    import sqlite3
+
+    code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    return code in {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+
+
+def _in_use(path: Path, fault: sqlite3.Error) -> bool:
+    """Whether another process writes to it, or its latest rows are in a file beside it, without which it must not be read."""
+    import sqlite3
+
+    beside = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
+    return fault.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED} or any(
+        one.exists() and one.stat().st_size for one in beside
+    )
 
 
 def _lines(connection: sqlite3.Connection, problems: list[str]) -> Iterator[Line]:
@@ -57,10 +77,16 @@ def _lines(connection: sqlite3.Connection, problems: list[str]) -> Iterator[Line
         try:
             for row in connection.execute(query):
                 try:
-                    yield _line(dict(row))
-                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError) as fault:
+                    line = _line(dict(row))
+                except DAMAGE as fault:
                     problems.append(f"one row cannot be read: {fault}")
+                    continue
+                problems += (found := list(faults_in(line)))
+                if not found:
+                    yield line
         except sqlite3.Error as broken:
+            if not _is_broken(broken):
+                raise
             if "no such table: predictions" not in str(broken):  # the first layout had none
                 problems.append(str(broken))
 

@@ -7,8 +7,6 @@ quarantine with the reason; a malformed one is refused, and then nothing of the 
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planner.errors import Problem, UserError
-from planner.hardware.measurements.measurement import UNITS, Measurement, Origin, Run
+from planner.hardware.measurements.measurement import UNITS, Measurement, Origin, Run, faults_of
 from planner.hardware.measurements.plausibility import collective_faults, implausibility
+from planner.reading import parse_json, read_file
 from planner.schema import faults
 from planner.text import escaped_json
 
@@ -96,10 +95,7 @@ def read_document(
 
     Raises `UserError` with every fault of every row.
     """
-    try:
-        given = msgspec.json.decode(text)
-    except msgspec.DecodeError as fault:
-        raise UserError(Problem(where, "", f"is no JSON: {fault}.")) from None
+    given = parse_json(text, where)
     schema = given.get("schema") if isinstance(given, dict) else None
     if schema != SCHEMA:
         what = "has no 'schema'" if schema is None else f"is of schema {schema!r}"
@@ -118,7 +114,7 @@ def load_shipped(folder: Path, known: Callable[[str], Gpu | None]) -> tuple[Meas
     problems: list[Problem] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            found += read_document(path.read_bytes(), str(path), "shipped", known)[1]
+            found += read_document(read_file(path), str(path), "shipped", known)[1]
         except UserError as wrong:
             problems += wrong.problems
     if problems:
@@ -148,20 +144,6 @@ def _faults(row: Row, where: str, place: int) -> Iterator[Problem]:
     wanted = UNITS[row.kind]
     if row.unit != wanted:
         yield Problem(where, f"{key}.unit", f"{row.unit!r} is not the unit of {row.kind}: {wanted}.")
-    for name in ("value", "low", "high", "flop", "bytes", "peak_memory_bytes"):
-        figure = getattr(row, name)
-        if figure is not None and not (math.isfinite(figure) and figure > 0):
-            yield Problem(where, f"{key}.{name}", f"{figure:g} is not a positive number.")
-    if row.value is None and row.status in {"ok", "noisy"}:
-        yield Problem(where, f"{key}.value", f"is missing, though the status is {row.status!r}.")
-    if row.value is not None and not (row.low or 0) <= row.value <= (row.high or math.inf):
-        yield Problem(where, f"{key}.value", f"{row.value:g} does not lie between low {row.low:g} and high {row.high:g}.")
+    yield from (Problem(where, f"{key}.{name}", text) for name, text in faults_of(row))
     if row.kind == "collective" and row.value is not None:
         yield from (Problem(where, f"{key}.parameters.{name}", text) for name, text in collective_faults(row.parameters))
-    for name in ("point", "device", "fingerprint", "run", "suite"):
-        if not getattr(row, name).strip():
-            yield Problem(where, f"{key}.{name}", "is empty.")
-    try:
-        dt.datetime.fromisoformat(row.taken_at)
-    except ValueError:
-        yield Problem(where, f"{key}.taken_at", f"{row.taken_at!r} is not a time like 2026-01-31T12:00:00Z.")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import time
 from typing import TYPE_CHECKING
 
+from planner.durable import check_regular, make_folder, sync_folder, write_all, write_whole
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 LOCK_WAIT_S = 5.0
@@ -25,6 +27,8 @@ class LineFile:
         self._header = header
         self._inode: int | None = None
         self._offset = 0
+        self.unfinished = False
+        """Whether its last line lacked its end when it was read."""
 
     def read_new(self) -> tuple[bool, bytes]:
         """(Whether the file is another one than before, the whole lines added since the last call).
@@ -32,78 +36,92 @@ class LineFile:
         A line that lacks its newline is being written, or was cut short, and waits. Raises `OSError`.
         """
         try:
-            status = self.path.stat()
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             replaced, self._inode, self._offset = self._inode is not None, None, 0
             return replaced, b""
-        _check_regular(status)
-        replaced = status.st_ino != self._inode or status.st_size < self._offset
-        if replaced:
-            self._inode, self._offset = status.st_ino, 0
-        if status.st_size == self._offset:
-            return replaced, b""
-        with self.path.open("rb") as file:
+        with open(descriptor, "rb") as file:  # noqa: PTH123  # a descriptor has no path
+            status = os.fstat(descriptor)
+            check_regular(status)
+            replaced = status.st_ino != self._inode or status.st_size < self._offset
+            if replaced:
+                self._inode, self._offset = status.st_ino, 0
             file.seek(self._offset)
-            text = file.read()
+            text = file.read() if status.st_size > self._offset else b""
         whole = text[: text.rfind(b"\n") + 1]
         self._offset += len(whole)
+        self.unfinished = len(whole) < len(text)
         return replaced, whole
 
-    def append(self, lines: bytes) -> None:
-        """Write whole lines at the end; they are on disk when this returns. Raises `OSError` with the file as it was."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        try:
-            _check_regular(os.fstat(descriptor))
-            _lock(descriptor)
-            size = os.fstat(descriptor).st_size
+    def append(self, lines: Callable[[], bytes], wait_s: float = LOCK_WAIT_S) -> None:
+        """Write whole lines at the end; they are on disk when this returns. Raises `OSError` with the file as it was.
+
+        `lines` gives them once no other process can write, and may refuse with `OSError`.
+        """
+        make_folder(self.path.parent)
+        with self._locked(wait_s) as descriptor:
+            text, size = lines(), os.fstat(descriptor).st_size
             cut_short = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
             try:
-                _write_all(descriptor, (b"" if size else self._header) + (b"\n" if cut_short else b"") + lines)
+                write_all(descriptor, (b"" if size else self._header) + (b"\n" if cut_short else b"") + text)
                 os.fsync(descriptor)
+                if not size:
+                    sync_folder(self.path.parent)
             except OSError:
                 with contextlib.suppress(OSError):
                     os.ftruncate(descriptor, size)
                 raise
-        finally:
-            os.close(descriptor)  # gives the lock back
-        if not size:
-            _sync_folder(self.path.parent)
+
+    def set_aside(self, sound: Callable[[bytes], bool], wait_s: float = LOCK_WAIT_S) -> tuple[int, Path]:
+        """Move the lines that are not `sound` into a file beside this one: how many, and its path. Raises `OSError`.
+
+        They are on disk there before they go here.
+        """
+        aside = LineFile(self.path.with_name(f"{self.path.stem}.damaged{self.path.suffix}"), b"")
+        with self._locked(wait_s):
+            lines = self.path.read_bytes().split(b"\n")
+            damaged = [line + b"\n" for line in lines if line and not sound(line)]
+            if damaged:
+                aside.append(lambda: b"".join(damaged))
+                kept = b"".join(line + b"\n" for line in lines if line and sound(line))
+                result = write_whole(self.path, kept if kept.startswith(self._header) else self._header + kept)
+                if not result.kept:
+                    raise OSError(result.reason)
+        return len(damaged), aside.path
+
+    @contextlib.contextmanager
+    def _locked(self, wait_s: float) -> Iterator[int]:
+        """A descriptor of the file, made when needed, while no other process may write."""
+        while True:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+            try:
+                check_regular(os.fstat(descriptor))
+                _lock(descriptor, wait_s)
+                if self._names(descriptor):
+                    yield descriptor
+                    return
+            finally:
+                os.close(descriptor)  # gives the lock back
+
+    def _names(self, descriptor: int) -> bool:
+        """Whether the path still leads to the open file, which another process may have replaced meanwhile."""
+        try:
+            return os.path.samestat(self.path.stat(), os.fstat(descriptor))
+        except FileNotFoundError:
+            return False
 
 
-def _check_regular(status: os.stat_result) -> None:
-    """Raise `OSError` for a folder, a pipe or a device."""
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError("it is no regular file")
-
-
-def _lock(descriptor: int) -> None:
+def _lock(descriptor: int, wait_s: float) -> None:
     """Wait for the lock that every writer takes. Raises `OSError` when another process keeps it."""
     import fcntl
 
-    until_s = time.monotonic() + LOCK_WAIT_S
+    until_s = time.monotonic() + wait_s
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until_s:
-                raise OSError(f"another process has kept it locked for {LOCK_WAIT_S:g} s") from None
+                raise OSError("another process keeps it locked") from None
             time.sleep(RETRY_S)
         else:
             return
-
-
-def _write_all(descriptor: int, text: bytes) -> None:
-    rest = memoryview(text)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the name of a new file outlive a power cut, where the file system can promise it."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from planner.hardware.measurements.measurement import Measurement, Prediction, Run
+from planner.hardware.measurements.measurement import Measurement, Prediction, Run, faults_of
 
 LAYOUT = 1
 """Version of the lines; raised when a field is added or changes its meaning, so that earlier versions leave the file alone."""
@@ -28,7 +29,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _DECODER = msgspec.json.Decoder(Line)
-_FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)
+DAMAGE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
 """What decoding a line that is not one of ours raises."""
 
 
@@ -38,19 +39,27 @@ def encoded(lines: Iterable[Line]) -> bytes:
 
 
 def decoded(text: bytes) -> tuple[list[Line], list[str]]:
-    """The lines of `text` that can be read, and what is wrong with each of the others."""
-    try:
-        return _DECODER.decode_lines(text), []
-    except _FAULTS:
-        pass
-    found: list[Line] = []
+    """The lines of `text` that can be read and be true, and what is wrong with each of the others."""
     problems: list[str] = []
-    for line in filter(None, text.split(b"\n")):
-        try:
-            found.append(_DECODER.decode(line))
-        except _FAULTS as fault:
-            problems.append(str(fault))
-    return found, problems
+    try:
+        found = _DECODER.decode_lines(text)
+    except DAMAGE:
+        found = []
+        for line in filter(None, text.split(b"\n")):
+            try:
+                found.append(_DECODER.decode(line))
+            except DAMAGE as error:
+                problems.append(str(error))
+    wrong = {place: fault for place, one in enumerate(found) if (fault := next(faults_in(one), None))}
+    return [one for place, one in enumerate(found) if place not in wrong], [*problems, *wrong.values()]
+
+
+def faults_in(line: Line) -> Iterator[str]:
+    """What a line says that cannot be true."""
+    if line.measurement is not None:
+        yield from (f"{name}: {text}" for name, text in faults_of(line.measurement))
+    if line.prediction is not None and not all(0 < one < math.inf for one in (line.prediction.predicted, line.prediction.measured)):
+        yield "a prediction without figures."
 
 
 def unreadable_text(problems: Sequence[str]) -> str:

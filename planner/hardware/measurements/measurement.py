@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
+import math
+from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 import msgspec
 
 ComputeKind = Literal["gemm", "attention", "train", "train-compiled", "train-lora", "network", "prefill"]
 BandwidthKind = Literal["copy", "triad", "read", "gemv", "attention-decode", "transfer", "collective"]
-MeasurementKind = Literal[ComputeKind, BandwidthKind, "launch", "decode", "memory"]
+MeasurementKind = Literal[ComputeKind, BandwidthKind, "launch", "decode", "memory", "fault"]
 UNITS: dict[str, str] = {
     **dict.fromkeys(get_args(ComputeKind), "FLOP/s"),
     **dict.fromkeys(get_args(BandwidthKind), "B/s"),
-    "launch": "s",
+    **dict.fromkeys(("launch", "fault"), "s"),
     "decode": "token/s",
     "memory": "B",
 }
@@ -86,6 +89,26 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def id(self) -> str:
         """Eight hexadecimal digits, the same after an export and an import."""
         return hashlib.sha256(f"{self.run}\0{self.point}".encode()).hexdigest()[:8]
+
+
+def faults_of(one: Measurement) -> Iterator[tuple[str, str]]:
+    """(field, what is wrong with it) of a measurement whose fields have the right types: figures no benchmark gives."""
+    for name in ("value", "low", "high", "flop", "bytes", "peak_memory_bytes"):
+        figure = getattr(one, name)
+        if figure is not None and not 0 < figure < math.inf:
+            yield name, f"{figure:g} is not a positive number."
+    if one.value is None and one.status in {"ok", "noisy"}:
+        yield "value", f"is missing, though the status is {one.status!r}."
+    if one.value is not None and not (one.low or 0) <= one.value <= (one.high or math.inf):
+        bounds = " and ".join(f"{name} {bound:g}" for name, bound in (("low", one.low), ("high", one.high)) if bound is not None)
+        yield "value", f"{one.value:g} does not lie between {bounds}." if bounds else f"{one.value:g} is no figure."
+    for name in ("point", "device", "fingerprint", "run", "suite"):
+        if not getattr(one, name).strip():
+            yield name, "is empty."
+    try:
+        dt.datetime.fromisoformat(one.taken_at)
+    except ValueError:
+        yield "taken_at", f"{one.taken_at!r} is not a time like 2026-01-31T12:00:00Z."
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

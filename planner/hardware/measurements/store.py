@@ -1,17 +1,20 @@
 """Measurements on disk: an append-only file of JSON lines that several processes may use, made at the first write.
 
-A line that cannot be read is left out and costs nothing but itself. A file that cannot be written, or was written by a later
-version, leaves the session with what it measured in memory. Both are said in `warnings`, and nothing is raised for them.
+A line that cannot be read is left out and costs nothing but itself. Where the file cannot be written now, what was to be written stays
+in memory and goes with the next write; a file of a later version is neither read nor written. Each is said in `warnings`, every write
+returns whether it was kept, and nothing is raised.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.hardware.measurements.line_file import LineFile
+from planner.durable import WriteResult, refused
+from planner.hardware.measurements.line_file import LOCK_WAIT_S, LineFile
 from planner.hardware.measurements.lines import LAYOUT, Line, decoded, encoded, unreadable_text
 from planner.hardware.measurements.measurement import SELF_TEST, Measurement, Prediction, Run, RunState
 
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE_NAME = "measurements.jsonl"
+NEXT_WAIT_S = 0.2
+"""How long a write waits for the file's lock where the one before was refused."""
+CLOCKS_DIFFER = dt.timedelta(days=1)
+"""How far a time may be ahead of this machine's clock and still be believed."""
 
 
 class Store:
@@ -31,6 +38,13 @@ class Store:
         """What went wrong with the file, one sentence each."""
         self._file = LineFile(path, encoded([Line(layout=LAYOUT)])) if path is not None else None
         self._lock = threading.RLock()
+        self._waiting: list[Line] = []
+        """Lines that are in memory only."""
+        self._damage: list[str] = []
+        """What is wrong with lines of the file."""
+        self._unread = ""
+        """Why the file cannot be read."""
+        self._result = WriteResult(path, "" if path is not None else "has no file")
         self._clear()
 
     @classmethod
@@ -41,48 +55,63 @@ class Store:
     @property
     def path(self) -> Path | None:
         """The file; None when everything is kept in memory."""
-        return self._file.path if self._file is not None else None
+        return self._result.path if self._file is not None else None
 
-    def add(self, measurement: Measurement) -> None:
-        """Keep one point, on disk when this returns. The same point of the same run is kept once: the one of most rounds."""
-        self.add_all([measurement])
+    @property
+    def result(self) -> WriteResult:
+        """Whether everything so far is on disk."""
+        return self._result
 
-    def add_all(self, measurements: Iterable[Measurement], runs: Iterable[Run] = ()) -> int:
-        """Keep the points and runs that are not there yet; how many points were new."""
+    def waiting(self, run: str | None = None) -> int:
+        """How many measurements (of the run) are in memory only."""
+        with self._lock:
+            found = {(one.run, one.point) for line in self._waiting if (one := line.measurement) and run in {None, one.run}}
+        return len(found)
+
+    def warn(self, text: str) -> None:
+        """Note what went wrong, once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def add(self, measurement: Measurement) -> WriteResult:
+        """Keep one point. The same point of the same run is kept once: the one of most rounds."""
+        return self.add_all([measurement])[1]
+
+    def add_all(self, measurements: Iterable[Measurement], runs: Iterable[Run] = ()) -> tuple[int, WriteResult]:
+        """Keep the points that are not there yet, and the runs that are not or have ended since; how many points were new."""
         with self._lock:
             self._read()
             before = len(self._measurements)
-            lines = [Line(run=run) for run in runs if run.id not in self._runs]
+            lines = [Line(run=run) for run in runs if self._runs.get(run.id, _UNKNOWN).state == "running"]
             lines += [Line(measurement=one) for one in measurements if self._is_news(one)]
-            self._write(lines)
-            return len(self._measurements) - before
+            result = self._write(lines)
+            return len(self._measurements) - before, result
 
-    def add_run(self, run: Run) -> None:
+    def add_run(self, run: Run) -> WriteResult:
         """Note that a run began (or replace what was noted of it)."""
-        self._write([Line(run=run)])
+        return self._write([Line(run=run)])
 
-    def end_run(self, run: str, state: RunState) -> None:
+    def end_run(self, run: str, state: RunState) -> WriteResult:
         """Note how a run ended."""
         with self._lock:
             self._read()
-            if run in self._runs:
-                self._write([Line(run=msgspec.structs.replace(self._runs[run], state=state))])
+            return self._write([Line(run=msgspec.structs.replace(self._runs[run], state=state))] if run in self._runs else [])
 
-    def add_prediction(self, prediction: Prediction) -> None:
+    def add_prediction(self, prediction: Prediction) -> WriteResult:
         """Keep what was predicted of a point that is now measured; once per run and point."""
         with self._lock:
             self._read()
-            if (prediction.run, prediction.point) not in self._predictions:
-                self._write([Line(prediction=prediction)])
+            known = (prediction.run, prediction.point) in self._predictions
+            return self._write([] if known else [Line(prediction=prediction)])
 
-    def remove(self, measurements: Iterable[Measurement]) -> int:
+    def remove(self, measurements: Iterable[Measurement]) -> tuple[int, WriteResult]:
         """Forget these points, their predictions, and runs that have no point left; how many points went."""
         with self._lock:
             self._read()
             before = len(self._measurements)
             keys = tuple(key for one in measurements if (key := (one.run, one.point)) in self._measurements)
-            self._write([Line(removed=keys)] if keys else [])
-            return before - len(self._measurements)
+            result = self._write([Line(removed=keys)] if keys else [])
+            return before - len(self._measurements), result
 
     def latest(
         self,
@@ -94,16 +123,20 @@ class Store:
     ) -> tuple[Measurement, ...]:
         """One measurement per device and point: of the latest method, reliable before disturbed, one's own before others, the newest.
 
+        One's own are in the order they were taken, whatever the clock said; a time of others that is yet to come counts as the oldest.
+
         `device` None: all devices. `fingerprint`: a whole one, or its part before the dash (this machine with any torch).
         `suite` None: all but the self-test. `without_run`: as if that run had not been. Quarantined ones are left out.
         """
         best: dict[tuple[str, str], tuple[tuple[int, bool, bool, str, int], Measurement]] = {}
+        now = _now()
         for place, one in enumerate(self.all()):
             if one.quarantine or one.run == without_run or (one.suite != suite if suite else one.suite == SELF_TEST):
                 continue
             if device not in {None, one.device} or not f"{one.fingerprint}-".startswith(f"{fingerprint or one.fingerprint}-"):
                 continue
-            rank = (one.method, one.status in {"ok", "noisy"}, one.origin == "own", one.taken_at, place)
+            taken_at = one.taken_at if one.origin != "own" and one.taken_at <= now else ""
+            rank = (one.method, one.status in {"ok", "noisy"}, one.origin == "own", taken_at, place)
             key = (one.device, one.point)
             if key not in best or rank > best[key][0]:
                 best[key] = (rank, one)
@@ -123,7 +156,8 @@ class Store:
             for run, _ in self._measurements:
                 counts[run] = counts.get(run, 0) + 1
             found = [msgspec.structs.replace(run, measurements=counts[run.id]) for run in reversed(self._runs.values())]
-        return tuple(sorted(found, key=lambda run: run.started_at, reverse=True))
+        now = _now()
+        return tuple(sorted(found, key=lambda run: run.started_at if run.started_at <= now else "", reverse=True))
 
     def predictions(self) -> tuple[Prediction, ...]:
         """Every prediction that was later measured, oldest first."""
@@ -143,6 +177,7 @@ class Store:
         self._measurements: dict[tuple[str, str], Measurement] = {}
         self._predictions: dict[tuple[str, str], Prediction] = {}
         self._imported: set[str] = set()
+        self._layout = LAYOUT
 
     def _is_news(self, one: Measurement) -> bool:
         """Whether the point is not there yet, or with fewer rounds."""
@@ -154,22 +189,34 @@ class Store:
         if self._file is None:
             return
         try:
-            replaced, text = self._file.read_new()
-        except OSError as refused:
-            self._keep_in_memory(f"cannot be read ({refused.strerror or refused})")
-            return
+            self._catch_up(self._file)
+        except OSError as error:
+            self._unread = str(error.strerror or error)
+            self._result = WriteResult(self.path, f"cannot be read: {self._unread}")
+            self.warn(f"{self.path} {self._result.reason}; nothing in it is planned with, and what is measured stays in memory.")
+        else:
+            self._unread = ""
+            self._result = self._result if self._waiting else WriteResult(self.path)
+            if self._damage:
+                self.warn(self._damage_text)
+            self._import_database()
+
+    @property
+    def _damage_text(self) -> str:
+        return f"{self.path}: {unreadable_text(self._damage)}"
+
+    def _catch_up(self, file: LineFile) -> None:
+        """Raises `OSError` for a file that cannot be read now, or is of a later version."""
+        replaced, text = file.read_new()
         if replaced:
             self._clear()
         lines, problems = decoded(text)
-        layout = max((line.layout for line in lines if line.layout is not None), default=LAYOUT)
-        if layout > LAYOUT:
-            self._keep_in_memory(f"was written by a later version: layout {layout}, this one knows {LAYOUT}")
-            return
-        if problems:
-            self.warnings.append(f"{self.path}: {unreadable_text(problems)}")
-        for line in lines:
+        self._layout = max((line.layout for line in lines if line.layout is not None), default=self._layout)
+        if self._layout > LAYOUT:
+            raise OSError(f"it was written by a later version (layout {self._layout}, this one knows {LAYOUT}) and is left alone")
+        self._damage += problems
+        for line in [*lines, *(self._waiting if replaced else ())]:
             self._apply(line)
-        self._import_database()
 
     def _apply(self, line: Line) -> None:
         if line.run is not None:
@@ -188,24 +235,41 @@ class Store:
             for run in {run for run, _ in line.removed} - remaining:
                 self._runs.pop(run, None)
 
-    def _write(self, lines: Sequence[Line]) -> None:
-        """Write the lines all or none, and apply them; where the file refuses, go on in memory."""
+    def _write(self, lines: Sequence[Line]) -> WriteResult:
+        """Write the lines all or none, and apply them; those that the file refuses go with the next write."""
         with self._lock:
-            self._read()
-            if self._file is not None and lines:
-                try:
-                    self._file.append(encoded(lines))
-                except OSError as refused:
-                    self._keep_in_memory(f"cannot be written ({refused.strerror or refused})")
-            if self._file is not None:
-                self._read()
-            else:
-                for line in lines:
-                    self._apply(line)
+            lines = [*self._waiting, *lines]
+            if self._file is None:
+                self._waiting = lines
+            elif lines:
+                self._append(self._file, lines)
+            for line in self._waiting:
+                self._apply(line)
+            return self._result
 
-    def _keep_in_memory(self, reason: str) -> None:
-        self.warnings.append(f"{self.path} {reason}: measurements of this session are kept in memory only.")
-        self._file = None
+    def _append(self, file: LineFile, lines: list[Line]) -> None:
+        def current() -> bytes:
+            self._catch_up(file)
+            return encoded(lines)
+
+        wait_s = NEXT_WAIT_S if self._waiting else LOCK_WAIT_S
+        try:
+            if (self._damage or file.unfinished) and not self._unread:
+                count, aside = file.set_aside(lambda line: bool(decoded(line)[0]), wait_s)
+                if count:
+                    self.warnings = [one for one in self.warnings if one != self._damage_text]
+                    self._damage = self._damage or ["it was cut off"]
+                    self.warn(f"{self._damage_text} Moved to {aside}.")
+                self._damage = []
+            file.append(current, wait_s)
+        except OSError as error:
+            self._waiting, self._result = lines, refused(file.path, error)
+            if str(error.strerror or error) != self._unread:
+                self.warn(f"{file.path} {self._result.reason}; what is to be kept in it is in memory only.")
+        else:
+            self._waiting = []
+            self._read()
+            self._result = WriteResult(file.path)
 
     def _import_database(self) -> None:
         """Take in, once, what earlier versions kept in an SQLite file beside this one; that file stays as it is."""
@@ -223,3 +287,11 @@ class Store:
         if problems:
             self.warnings.append(f"{path} is damaged: {unreadable_text(problems)}")
         self._write([*lines, Line(imported=database.FILE_NAME)])
+
+
+_UNKNOWN = Run(id="", suite="", device="", fingerprint="", started_at="")
+
+
+def _now() -> str:
+    """The latest time that is believed, in the form of measurements."""
+    return (dt.datetime.now(dt.UTC) + CLOCKS_DIFFER).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -11,6 +11,8 @@ from typing import Any
 
 COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "MemoryGiB", "GpuInfo", "Price", "SpotPrice", "Region")
 """Required columns; AvailabilityZone is read where there is one."""
+MOST_ROWS = 200_000
+"""Lines of one file; the largest of the catalogue has 4 MB."""
 
 
 class UnusablePrices(Exception):  # noqa: N818  # an expected outcome, said in words
@@ -43,7 +45,9 @@ def read_rows(text: str, unusable: list[str]) -> Iterator[Row]:
     if lacking:
         raise UnusablePrices(f"is no table of prices: it has no column {', '.join(lacking)}")
     try:
-        for line in reader:
+        for number, line in enumerate(reader):
+            if number == MOST_ROWS:
+                raise UnusablePrices(f"has more than {MOST_ROWS:,} lines, the most that are read")
             try:
                 yield _row(line)
             except ValueError as wrong:

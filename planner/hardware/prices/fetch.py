@@ -11,7 +11,7 @@ from planner.web import NoAnswerError, read_url
 
 TIMEOUT_S = 60.0
 """Limit of fetching one file as a whole."""
-LARGEST_BYTES = 128 * 2**20
+LARGEST_BYTES = 32 * 2**20
 """The largest file of the catalogue has 4 MB."""
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from planner.errors import Problem, UserError
-from planner.hardware.catalogue.gpus import Count, GpuCatalogue, Positive
+from planner.hardware.catalogue.gpus import GpuCatalogue
+from planner.numbers import Gpus, Positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,8 +25,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     instance: str
     gpu: str
     """Canonical GPU name."""
-    gpus: Count
-    gpus_max: Count | None = None
+    gpus: Gpus
+    gpus_max: Gpus | None = None
     """Priced per GPU and scalable up to this many in one host (pods, serverless); None: fixed size."""
     vcpus: Positive | None = None
     memory_bytes: Positive | None = None
@@ -37,7 +38,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tier: str = "on-demand"
     nvlink: bool | None = None
     """Whether the GPUs of one instance are joined by NVLink, or what the vendor has instead; None: not stated."""
-    regions: Count | None = None
+    regions: Gpus | None = None
     """How many regions offer it."""
     on_demand_min_usd_per_h: Price = None
     """Cheapest region."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from planner.durable import NotKeptError, WriteResult, refused, write_whole
 from planner.hardware.prices.offers import Offer, offers_of_file
-from planner.paths import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,17 +29,24 @@ def is_refreshed(path: Path) -> bool:
         return False
 
 
-def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> None:
-    """Replace the file, keeping the previous one as `.bak`. Raises `OSError` or `UserError` with the file as it was."""
-    fresh = path.with_suffix(".fresh")
-    write_whole(fresh, as_toml(offers))
+def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> WriteResult:
+    """Replace the file, keeping the previous one as `.bak`. Raises `UserError`, with the file as it was, for offers it would refuse."""
     try:
-        offers_of_file(fresh, gpus)  # never put a file in place that the next start would refuse
-        if path.exists():
-            write_whole(path.with_suffix(".toml.bak"), path.read_text(encoding="utf-8"))
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+        before = path.read_bytes()
+    except FileNotFoundError:
+        before = b""
+    except OSError as error:
+        return refused(path, error)
+
+    def accept(fresh: Path) -> None:
+        offers_of_file(fresh, gpus)
+        if before:
+            write_whole(path.with_suffix(".toml.bak"), before).require()
+
+    try:
+        return write_whole(path, as_toml(offers), accept)
+    except NotKeptError as lost:
+        return WriteResult(path, lost.problems[0].message.rstrip("."))
 
 
 def as_toml(offers: Sequence[Offer]) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from planner.durable import WriteResult
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.prices.catalogue import CataloguedProvider, PriceCatalogue, catalogued_offers
 from planner.hardware.prices.catalogue_rows import UnusablePrices
@@ -16,6 +19,7 @@ from planner.hardware.prices.changes import Change, changes
 from planner.hardware.prices.fetch import TIMEOUT_S, Fetched, fetch_first
 from planner.hardware.prices.offers import Offer
 from planner.hardware.prices.offers_file import is_refreshed, write_offers
+from planner.reading import kind_of, user_path
 from planner.web import reason_of
 
 if TYPE_CHECKING:
@@ -27,7 +31,10 @@ if TYPE_CHECKING:
 AT_ONCE = 8
 """How many files are fetched at once."""
 
-State = Literal["written", "would be written", "older", "own file", "failed"]
+LEAST_SHARE = 0.5
+"""Of the parts that have prices now, those that new prices have to have: a file cut short is no market."""
+
+State = Literal["written", "would be written", "older", "own file", "failed", "not kept"]
 
 
 class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +68,8 @@ class OfferFolder:
     """The offers in use: shipped ones, or the user's in their place."""
     folder: Path
     gpus: GpuCatalogue
+    fewer: bool = False
+    """Whether prices that leave out most parts are taken all the same."""
 
 
 def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[CataloguedProvider, ...]:
@@ -87,16 +96,15 @@ def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[C
 
 def base_url(source: str | None, catalogue: PriceCatalogue) -> str:
     """`source` (a URL or a local folder) as the URL of the catalogue's folder; None: the catalogue's own. Raises `UserError`."""
-    from pathlib import Path
     from urllib.parse import urlsplit
 
     if source is None:
         return catalogue.base
-    scheme = urlsplit(source).scheme
-    if scheme in {"http", "https", "file"}:
-        return source.rstrip("/")
-    folder = Path(source).expanduser()
-    if folder.is_dir():
+    with contextlib.suppress(ValueError):  # no address: 'http://['
+        if urlsplit(source).scheme in {"http", "https", "file"}:
+            return source.rstrip("/")
+    folder = user_path(source)
+    if kind_of(folder) == stat.S_IFDIR:
         return folder.resolve().as_uri()
     raise UserError(Problem("--source", "", f"{source!r} is neither a folder nor an http://, https:// or file:// URL."))
 
@@ -186,6 +194,8 @@ def _refreshed(
             outcome, state="own file", detail=f"{path} is your own and stays; move it away to use the catalogue's"
         )
     kept = _other_tiers(provider, destination.shipped, read.offers)
+    if not destination.fewer and (missing := _missing(in_use, [*read.offers, *kept])):
+        return msgspec.structs.replace(outcome, detail=f"{missing}; --fewer takes it all the same; {_stays(in_use)}")
     outcome = msgspec.structs.replace(
         outcome,
         state="would be written" if dry_run else "written",
@@ -194,10 +204,11 @@ def _refreshed(
     )
     if not dry_run:
         try:
-            write_offers(path, [*read.offers, *kept], destination.gpus)
-        except (OSError, UserError) as error:
-            detail = f"{path} cannot be written: {reason_of(error)}; {_stays(in_use)}"
-            return msgspec.structs.replace(outcome, state="failed", detail=detail)
+            result = write_offers(path, [*read.offers, *kept], destination.gpus)
+        except UserError as error:
+            result = WriteResult(path, f"cannot be written: {reason_of(error)}")
+        if not result.kept:
+            return msgspec.structs.replace(outcome, state="not kept", detail=f"{path} {result.reason}; {_stays(in_use)}")
     return outcome
 
 
@@ -205,6 +216,14 @@ def _date_text(provider: CataloguedProvider, fetched: Fetched, today: dt.date) -
     if fetched.modified:
         return f"last changed {fetched.modified}, read {today}"
     return f"read {today}" + ("; kept by hand there, its own date is not stated" if provider.kept_by_hand else "")
+
+
+def _missing(in_use: Iterable[Offer], new: Iterable[Offer]) -> str:
+    """What `new` offers lack to stand for the market that `in_use` shows; empty where they do."""
+    before, now = {offer.gpu for offer in in_use}, {offer.gpu for offer in new}
+    if len(before & now) >= LEAST_SHARE * len(before):
+        return ""
+    return f"has offers of {len(before & now)} of the {len(before)} GPUs there are prices of, which looks like part of a file"
 
 
 def _stays(in_use: Sequence[Offer]) -> str:

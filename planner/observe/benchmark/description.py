@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import protocol
+from planner.durable import write_whole
 from planner.errors import Problem, UserError
-from planner.paths import write_whole
 
 FORMAT = 1
 """Of `bench.describe`; a description of another format is made again."""
@@ -33,7 +33,9 @@ def make_description(config: Mapping[str, Any], folder: Path, python: Path | Non
     """Describe `config` under `python` (the running one when None) and keep the result; raises `UserError` with what would help."""
     command = [str(python or sys.executable), "-u", str(Path(protocol.__file__).parent), "describe"]
     try:
-        done = subprocess.run(command, input=json.dumps(config).encode(), capture_output=True, timeout=LONGEST_S, check=False)
+        done = subprocess.run(
+            command, input=json.dumps(config, default=str).encode(), capture_output=True, timeout=LONGEST_S, check=False
+        )
         found = json.loads(done.stdout)
     except OSError as error:
         raise _refused(f"{command[0]} cannot be started: {error.strerror}. Name another with --python PATH.") from None
@@ -55,4 +57,4 @@ def _refused(why: str) -> UserError:
 
 
 def _file(config: Mapping[str, Any], folder: Path) -> Path:
-    return folder / f"{hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:24]}.json"
+    return folder / f"{hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest()[:24]}.json"

@@ -123,12 +123,14 @@ class WorkerRestarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The end of a run that was let to end, or was cancelled; what was measured is in the store."""
+    """The end of a run that was let to end, or was cancelled; what was measured is in the store, or in memory."""
 
     state: EndState
     run: str
     kept: int
-    """Results stored, those without a value included."""
+    """Results on disk, those without a value included."""
+    waiting: int = 0
+    """Results in memory only."""
     elapsed_s: float
     message: str
 
@@ -140,6 +142,7 @@ class Failed:
     state: FailureState
     run: str
     kept: int
+    waiting: int = 0
     message: str
     next_step: str
     stderr: tuple[str, ...] = ()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import shutil
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +17,9 @@ OLDEST = (3, 10)
 """The benchmark's own floor; also that of the torch versions it knows."""
 LOOK_S = 20.0
 """A cold interpreter on a network disk may take this long to say its version."""
+LOOK_AGAIN_S = 0.05
+MOST_SAID = 1 << 20
+"""Bytes kept of what it prints."""
 LOOK = """
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
@@ -75,21 +81,39 @@ async def probe_interpreter_async(python: Path | None = None) -> Interpreter | N
     pipe = asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
-            found, "-c", LOOK, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+            found, "-c", LOOK, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
         )
     except (OSError, ValueError) as refused:
         why = getattr(refused, "strerror", None) or refused
         return NoInterpreter("no-interpreter", f"{found} cannot be started: {why}.", OTHER)
+    said = [bytearray(), bytearray()]
+    reading = [
+        asyncio.ensure_future(_read(stream, into)) for stream, into in zip((process.stdout, process.stderr), said, strict=True)
+    ]
     try:
         async with asyncio.timeout(LOOK_S):
-            output, errors = await process.communicate()
+            while not all(one.done() for one in reading) and _facts(bytes(said[0])) is None and process.returncode is None:
+                await asyncio.wait(reading, timeout=LOOK_AGAIN_S)
+            await asyncio.wait(reading, timeout=LOOK_AGAIN_S)  # a process of its own may hold the pipes for ever
     except TimeoutError:
         return NoInterpreter("not-python", f"{found} did not answer within {LOOK_S:.0f} s.", OTHER)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return _judged(found, output, errors)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        for one in reading:
+            one.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await asyncio.gather(*reading, return_exceptions=True)
+                await process.wait()
+        process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  # nothing public lets go of pipes that others hold
+    return _judged(found, bytes(said[0]), bytes(said[1]))
+
+
+async def _read(stream: asyncio.StreamReader | None, into: bytearray) -> None:
+    """Add what `stream` gives, to its end or to the most that is kept."""
+    while stream is not None and len(into) < MOST_SAID and (chunk := await stream.read(1 << 16)):
+        into += chunk
 
 
 def _judged(found: str, output: bytes, errors: bytes) -> Interpreter | NoInterpreter:

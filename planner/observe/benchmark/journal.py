@@ -5,44 +5,63 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bench.protocol import Lines, Message
+from bench.protocol import Message, decode
+from planner.durable import make_folder, sync_folder
+from planner.errors import UserError
+from planner.hardware.measurements.lines import DAMAGE, unreadable_text
 from planner.observe.benchmark.lock import RunLock
 from planner.observe.benchmark.progress import RunProgress, lost_result
 from planner.observe.benchmark.recorder import Recorder
+from planner.reading import read_file
+from planner.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from planner.durable import WriteResult
+    from planner.hardware.measurements.measurement import Measurement
     from planner.hardware.measurements.store import Store
 
 OPEN_SUFFIX = ".part.jsonl"
 KEPT_JOURNALS = 50
 """Closed journals that are kept to be looked at, the newest."""
+RUN = re.compile(rf"\d{{8}}T\d{{6}}Z-[0-9a-f]{{6}}{re.escape(OPEN_SUFFIX)}")
+"""Names of journals; a file of any other is none of ours."""
+MOST_BYTES = 256 * MIB
+"""Of a journal that is read: a hundred times the largest of a standard suite."""
 CUT_OFF = "the worker ended during this point, with no planner left to start it again"
 
 
 def journal_path(state: Path, run: str) -> Path:
     """Where the worker writes; its folder exists afterwards. Raises `OSError`."""
     folder = state / "runs"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return folder / f"{run}{OPEN_SUFFIX}"
 
 
-def close_journal(path: Path, store: Store) -> None:
-    """Mark a journal as being in the store, and drop the oldest; while the store keeps nothing on disk it stays open."""
-    if store.path is None:
-        return
-    with contextlib.suppress(OSError):
-        path.replace(path.with_name(path.name.removesuffix(OPEN_SUFFIX) + ".jsonl"))
-        closed = sorted(entry for entry in path.parent.glob("*.jsonl") if not entry.name.endswith(OPEN_SUFFIX))
-        for entry in closed[:-KEPT_JOURNALS]:
-            entry.unlink()
+def close_journal(path: Path, result: WriteResult, ending: str = "") -> Path:
+    """Mark a journal whose results are in the store, and drop the oldest; one whose results are not all kept stays open.
+
+    `ending`: what stands in its name besides. Returns where it is now.
+    """
+    closed = path.with_name(f"{path.name.removesuffix(OPEN_SUFFIX)}{ending}.jsonl")
+    try:
+        if result.kept:
+            path.replace(closed)
+            sync_folder(path.parent)
+            for entry in sorted(entry for entry in path.parent.glob("*.jsonl") if not entry.name.endswith(OPEN_SUFFIX))[
+                :-KEPT_JOURNALS
+            ]:
+                entry.unlink()
+    except OSError:
+        return path
+    return closed if result.kept else path
 
 
 def recover_journals(state: Path, store: Store, canonical: Callable[[str], str | None] | None = None) -> int:
@@ -55,34 +74,59 @@ def recover_journals(state: Path, store: Store, canonical: Callable[[str], str |
     lock = RunLock(state)
     try:
         return recover_locked(state, store, canonical) if lock.take() else 0
-    except OSError:
+    except OSError as error:
+        store.warn(f"{state / 'runs'} is left as it is: {error.strerror or error}; what was measured there is not planned with.")
         return 0
     finally:
         lock.drop()
 
 
 def recover_locked(state: Path, store: Store, canonical: Callable[[str], str | None] | None) -> int:
-    """`recover_journals` for a caller that holds the lock. Raises `OSError`."""
+    """`recover_journals` for a caller that holds the lock. What is wrong with a journal goes to the store's warnings."""
     before = len(store)
     for path in sorted(_open_journals(state)):
-        recorder = Recorder(store, path.name.removesuffix(OPEN_SUFFIX), canonical)
-        progress = RunProgress()
-        for message in _messages(path.read_bytes()):
-            progress.follow(message)
-            recorder.record(message)
-        if progress.open_point is not None:
-            recorder.record(lost_result(progress.open_point, CUT_OFF, for_memory=False))
-        recorder.close("failed")
-        close_journal(path, store)
+        try:
+            text = read_file(path, most_bytes=MOST_BYTES)
+        except UserError as wrong:
+            store.warn(f"{wrong} What was measured in that run is not planned with.")
+        else:
+            _recover(path, text, store, canonical)
     return len(store) - before
 
 
+def _recover(path: Path, text: bytes, store: Store, canonical: Callable[[str], str | None] | None) -> None:
+    """Store what is whole in one journal, and put it away: under a name that says so where something is damaged."""
+    recorder = Recorder(store, path.name.removesuffix(OPEN_SUFFIX), canonical)
+    progress = RunProgress()
+    found: list[Measurement | None] = []
+    problems: list[str] = []
+    for line in text[: text.rfind(b"\n") + 1].splitlines():
+        try:
+            message = _message(line)
+            if message is not None:
+                progress.follow(message)
+                found.append(recorder.read(message))
+        except DAMAGE as fault:
+            problems.append(str(fault))
+    if progress.open_point is not None:
+        found.append(recorder.read(lost_result(progress.open_point, CUT_OFF, for_memory=False)))
+    run = recorder.run_in("failed")
+    if run is None and text.strip():
+        problems.append("it does not say what was measured")
+    _, result = store.add_all([one for one in found if one is not None] if run else (), [run] if run else ())
+    now = close_journal(path, result, ".damaged" if problems else "")
+    if problems:
+        store.warn(f"{path} is damaged: {unreadable_text(problems)}. The rest of it was taken in, and it is now {now}.")
+
+
 def _open_journals(state: Path) -> Iterator[Path]:
-    return (path for path in (state / "runs").glob(f"*{OPEN_SUFFIX}") if path.is_file())
+    return (path for path in (state / "runs").glob(f"*{OPEN_SUFFIX}") if RUN.fullmatch(path.name) and path.is_file())
 
 
-def _messages(text: bytes) -> Iterator[Message]:
-    """The messages whose every field has the type it should have: a journal may be damaged, or written by anybody."""
-    for message in Lines().feed(text):
-        with contextlib.suppress(msgspec.ValidationError, RecursionError, TypeError, ValueError):
-            yield msgspec.json.decode(msgspec.json.encode(message), type=type(message))
+def _message(line: bytes) -> Message | None:
+    """The message in `line`; None for a type that only a newer worker knows. Raises one of `DAMAGE` for anything else."""
+    message = decode(line)
+    if message is None:
+        msgspec.json.decode(line, type=dict[str, Any])
+        return None
+    return msgspec.json.decode(msgspec.json.encode(message), type=type(message))

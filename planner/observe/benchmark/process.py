@@ -1,6 +1,6 @@
 """One benchmark run as a stream of events, which both front ends show.
 
-Every result is in the store before its event is sent, so nothing measured is lost however the run ends.
+Every result is in the store before its event is sent, and the last event says how many of them are on disk.
 """
 
 from __future__ import annotations
@@ -112,6 +112,11 @@ class BenchRun:
         if self._worker is not None:
             await self._worker.stop()
 
+    def kill_now(self) -> None:
+        """Kill the worker and all it started, from any thread, without waiting."""
+        if self._worker is not None:
+            self._worker.kill_group()
+
     async def _interpreter(self) -> Interpreter | NoInterpreter | None:
         """The interpreter; None when the run is stopped before it has answered."""
         probe = asyncio.ensure_future(probe_interpreter_async(self.request.python))
@@ -142,14 +147,15 @@ class BenchRun:
     async def _measure(self, interpreter: Interpreter, journal: Path | None) -> AsyncIterator[Event]:
         """The events of the worker, of another for each that breaks, and how it all ended."""
         last: Finished | Failed | None = None
+        how: tuple[FailureState, str] | None = None
         while last is None:
             kills_before = memory_kills()
             try:
                 worker = await Worker.start(interpreter.path, self._arguments(journal), self.request.device, self._lock.descriptor)
             except OSError as refused:
                 why = f"{interpreter.path} cannot be started: {refused.strerror}."
-                last = self._failed("no-interpreter", why, "Name another with --python PATH.")
-                break
+                yield self._failed("no-interpreter", why, "Name another with --python PATH.")
+                return
             self._worker = worker
             self._lock.note(worker.pid)
             try:
@@ -169,13 +175,13 @@ class BenchRun:
             if measurement is not None and result.point in self._progress.points:
                 yield PointDone(self._progress.points[result.point], measurement)
         await asyncio.to_thread(self._close, journal, last.state if isinstance(last, Finished) else "failed")
-        yield last
+        yield self._last_event(how) or last  # how much is kept is known now
 
     def _close(self, journal: Path | None, state: RunState) -> None:
         """Note how the run ended, in the store and by the journal's name."""
         self._recorder.close(state)
         if journal is not None:
-            close_journal(journal, self._recorder.store)
+            close_journal(journal, self._recorder.store.result)
 
     async def _events_from(self, worker: Worker) -> AsyncIterator[Event]:
         """The events of one worker, until it has closed its pipe or hangs."""
@@ -264,7 +270,7 @@ class BenchRun:
         if how is not None and self._restarting:
             self._restarting = False
             return None
-        kept = f"{self._recorder.kept} result{'' if self._recorder.kept == 1 else 's'} kept{self._progress.restarts_text}"
+        kept = f"{self._recorder.kept_text}{self._progress.restarts_text}"
         if self._stopping.is_set() or self._bye == "stopped":
             return self._finished("cancelled", f"Cancelled: {kept}")
         if how is None or self._progress.through:
@@ -277,9 +283,26 @@ class BenchRun:
 
     def _finished(self, state: EndState, message: str) -> Finished:
         return Finished(
-            state=state, run=self.run, kept=self._recorder.kept, elapsed_s=time.monotonic() - self._begun, message=message
+            state=state,
+            run=self.run,
+            kept=self._recorder.kept,
+            waiting=self._waiting,
+            elapsed_s=time.monotonic() - self._begun,
+            message=message,
         )
 
     def _failed(self, state: FailureState, message: str, next_step: str) -> Failed:
         printed = tuple(self._worker.last_lines) if self._worker is not None else ()
-        return Failed(state=state, run=self.run, kept=self._recorder.kept, message=message, next_step=next_step, stderr=printed)
+        return Failed(
+            state=state,
+            run=self.run,
+            kept=self._recorder.kept,
+            waiting=self._waiting,
+            message=message,
+            next_step=next_step,
+            stderr=printed,
+        )
+
+    @property
+    def _waiting(self) -> int:
+        return self._recorder.store.waiting(self.run)

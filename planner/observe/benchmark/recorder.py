@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bench.protocol import Hello, Message, Plan, Result, fingerprint
-from planner.hardware.measurements.measurement import Measurement, Run, RunState
+from planner.hardware.measurements.measurement import UNITS, Measurement, Run, RunState, faults_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,30 +32,60 @@ class Recorder:
 
     @property
     def kept(self) -> int:
-        """Points stored so far."""
-        return len(self._points)
+        """Points on disk so far."""
+        return len(self._points) - self.store.waiting(self.run)
+
+    @property
+    def kept_text(self) -> str:
+        """'3 results kept', and how many are in memory only for which reason."""
+        kept, waiting = self.kept, self.store.waiting(self.run)
+        text = f"{kept} result{'' if kept == 1 else 's'} kept"
+        return f"{text}, {waiting} {self.store.result}" if waiting else text
 
     def record(self, message: Message) -> Measurement | None:
-        """Keep what `message` says; the measurement when it was one."""
+        """Keep what `message` says; the measurement when it was one. One that no benchmark can have taken is left out."""
+        try:
+            measurement = self.read(message)
+        except msgspec.ValidationError:
+            return None
+        if isinstance(message, Plan) and (run := self.run_in("running")):
+            self.store.add_run(run)
+        if measurement is not None:
+            self.store.add(measurement)
+            self._points.add(measurement.point)
+        return measurement
+
+    def read(self, message: Message) -> Measurement | None:
+        """The measurement that `message` is, if any. Raises `msgspec.ValidationError` for one that no benchmark can have taken."""
         if isinstance(message, Hello):
             self._hello = message
             self.device = self._device_name(message)
             self.fingerprint = fingerprint(message.machine, message.software)
-        elif isinstance(message, Plan) and self._hello is not None:
+        elif isinstance(message, Plan):
             self._suite = message.suite
-            self.store.add_run(self._run_of(self._hello))
-        elif isinstance(message, Result) and self._hello is not None:
-            measurement = self._measurement_of(message, self._hello)
-            if measurement is not None:
-                self.store.add(measurement)
-                self._points.add(measurement.point)
-            return measurement
+        elif isinstance(message, Result) and self._hello is not None and message.kind in UNITS:  # a newer worker may know others
+            return self._measurement_of(message, self._hello)
         return None
 
     def close(self, state: RunState) -> None:
         """Note how the run ended."""
         if self._suite:
             self.store.end_run(self.run, state)
+
+    def run_in(self, state: RunState) -> Run | None:
+        """The run as the messages so far describe it; None before they do."""
+        if self._hello is None or not self._suite:
+            return None
+        started = f"{self.run[0:4]}-{self.run[4:6]}-{self.run[6:8]}T{self.run[9:11]}:{self.run[11:13]}:{self.run[13:15]}Z"
+        return Run(
+            id=self.run,
+            suite=self._suite,
+            device=self.device,
+            fingerprint=self.fingerprint,
+            started_at=started,
+            state=state,
+            environment={**self._hello.environment, "device_name": self._hello.device_name},
+        )
 
     def _device_name(self, hello: Hello) -> str:
         """The catalogue's name of a GPU; of the CPU the name the planner itself reads."""
@@ -65,19 +95,8 @@ class Recorder:
             return cpu_name()
         return (self._canonical(hello.device_name) if self._canonical else None) or hello.device_name
 
-    def _run_of(self, hello: Hello) -> Run:
-        started = f"{self.run[0:4]}-{self.run[4:6]}-{self.run[6:8]}T{self.run[9:11]}:{self.run[11:13]}:{self.run[13:15]}Z"
-        return Run(
-            id=self.run,
-            suite=self._suite,
-            device=self.device,
-            fingerprint=self.fingerprint,
-            started_at=started,
-            environment={**hello.environment, "device_name": hello.device_name},
-        )
-
-    def _measurement_of(self, result: Result, hello: Hello) -> Measurement | None:
-        """None for a kind of result this planner does not know (a newer worker)."""
+    def _measurement_of(self, result: Result, hello: Hello) -> Measurement:
+        """Raises `msgspec.ValidationError`."""
         shared = {name: getattr(result, name) for name in Measurement.__struct_fields__ if hasattr(result, name)}
         own = {
             "device": self.device,
@@ -88,7 +107,7 @@ class Recorder:
             "rounds": result.round,
             "method": hello.method,
         }
-        try:
-            return msgspec.convert(shared | own, type=Measurement, strict=False)
-        except msgspec.ValidationError:
-            return None
+        measurement = msgspec.convert(shared | own, type=Measurement, strict=False)
+        for name, text in faults_of(measurement):
+            raise msgspec.ValidationError(f"{name}: {text}")
+        return measurement

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 POLITE_S = 0.5
 """How long a worker has to stop before it is killed: cancelling ends within a second."""
+KILLED_S = 3.0
+"""How long a killed worker is waited for."""
 LAST_LINES = 20
 QUIET_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
 """Spinning OpenMP threads on a shared CPU gave figures wrong by factors of 14 to 140 that agreed with each other."""
@@ -91,12 +93,16 @@ class Worker:
             async with asyncio.timeout(most_s):
                 await self._process.wait()
 
+    def kill_group(self) -> None:
+        """Kill it with all it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
     async def kill(self) -> None:
-        """Kill the whole process group at once, unless it has ended."""
+        """Kill the whole process group at once, unless it has ended; one that waits inside the kernel is left to it."""
         if self.status is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-        await self._process.wait()
+            self.kill_group()
+        await self.wait(KILLED_S)
 
     async def close(self) -> None:
         """Release everything; a worker that still runs is killed with all it started. `last_lines` are complete afterwards."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from planner.errors import Problem, UserError
@@ -158,8 +159,11 @@ def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
         elif sample.name != f"{PREFIX}up":
             continue
         labels.setdefault(place, {}).update(sample.labels)
-    gpus = sorted({place.gpu for place in labels}, key=lambda gpu: (not gpu.isdecimal(), int(gpu) if gpu.isdecimal() else 0, gpu))
-    return tuple(_device(position, gpu, labels, values, reasons) for position, gpu in enumerate(gpus))
+    parts: dict[str, list[Place]] = {}
+    for place in labels:
+        parts.setdefault(place.gpu, []).extend([place] if place.part else [])
+    gpus = sorted(parts, key=lambda gpu: (not gpu.isdecimal(), int(gpu) if gpu.isdecimal() else 0, gpu))
+    return tuple(_device(position, gpu, sorted(parts[gpu]), labels, values, reasons) for position, gpu in enumerate(gpus))
 
 
 SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
@@ -184,6 +188,7 @@ def place_of(labels: Mapping[str, str]) -> Place | None:
 def _device(
     position: int,
     gpu: str,
+    parts: Sequence[Place],
     labels: Mapping[Place, Mapping[str, str]],
     values: Mapping[Place, dict[str, float]],
     reasons: Mapping[Place, int | list[str]],
@@ -192,10 +197,8 @@ def _device(
     known = {name: typed(name, value) for name, value in values.get(whole, {}).items()}
     _complete_memory(known)
     said = reasons.get(whole)
-    parts = sorted(place for place in labels if place.gpu == gpu and place.part)
     any_labels = labels.get(whole) or labels[parts[0]]
     slices = tuple(_slice(place, labels[place], values.get(place, {})) for place in parts)
-    missing = dict.fromkeys(sorted(READ_FIELDS - known.keys()), NOT_GIVEN)
     return DeviceSnapshot(
         index=int(gpu) if gpu.isdecimal() else position,
         uuid=any_labels.get("UUID") or any_labels.get("uuid") or None,
@@ -205,9 +208,15 @@ def _device(
         health_warnings=health_warnings(known),
         mig=slices,
         mig_enabled=bool(slices) or None,
-        reasons=missing | ({} if said is not None else {"event_reasons": NOT_GIVEN}),
+        reasons=_not_given(frozenset(known), reasons=said is None),
         **cast("dict[str, Any]", known),
     )
+
+
+@lru_cache(maxsize=64)
+def _not_given(known: frozenset[str], *, reasons: bool) -> dict[str, str]:
+    """Why the other fields have no value; one for all GPUs that have the same."""
+    return dict.fromkeys([*sorted(READ_FIELDS - known), *(["event_reasons"] if reasons else [])], NOT_GIVEN)
 
 
 def _slice(place: Place, labels: Mapping[str, str], known: dict[str, float]) -> MigSnapshot:

@@ -60,6 +60,7 @@ DEVICE_METRICS: tuple[tuple[str, str, str], ...] = (
 
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})?\s+(\S+)(?:\s+-?\d+)?\s*(?:#.*)?$")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*,?')
+_ESCAPE = re.compile(r"\\[\\n\"]")
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
@@ -128,13 +129,14 @@ def _escaped(text: str) -> str:
 
 def read_samples(text: str, where: str) -> list[Sample]:
     """The samples of a text in the format; raises `UserError` naming `where` and the line that is none."""
-    samples = []
+    samples: list[Sample] = []
+    labels: dict[str, dict[str, str]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
             continue
         try:
-            samples.append(_sample(stripped))
+            samples.append(_sample(stripped, labels))
         except ValueError:
             raise UserError(
                 Problem(
@@ -146,19 +148,24 @@ def read_samples(text: str, where: str) -> list[Sample]:
     return samples
 
 
-def _sample(line: str) -> Sample:
+def _sample(line: str, read: dict[str, dict[str, str]]) -> Sample:
+    """One line; `read` keeps the labels that were read before, since all metrics of a GPU have the same."""
     matched = _SAMPLE.match(line)
     if matched is None:
         raise ValueError(line)
-    return Sample(matched[1], _labels(matched[2] or "{}"), float(matched[3]))
+    braced = matched[2] or "{}"
+    if braced not in read:
+        read[braced] = _labels(braced)
+    return Sample(matched[1], read[braced], float(matched[3]))
 
 
 def _labels(braced: str) -> dict[str, str]:
-    inner, place, found = braced[1:-1], 0, {}
-    while place < len(inner.rstrip()):
+    inner, place, found = braced[1:-1].rstrip(), 0, {}
+    while place < len(inner):
         matched = _LABEL.match(inner, place)
         if matched is None:
             raise ValueError(braced)
-        found[matched[1]] = re.sub(r"\\[\\n\"]", lambda escape: _ESCAPES[escape[0]], matched[2])
+        text = matched[2]
+        found[matched[1]] = _ESCAPE.sub(lambda escape: _ESCAPES[escape[0]], text) if "\\" in text else text
         place = matched.end()
     return found

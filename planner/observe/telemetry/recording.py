@@ -14,14 +14,18 @@ from typing import BinaryIO, Self
 import msgspec
 
 from planner import paths
+from planner.durable import NotKeptError
 from planner.errors import Problem, UserError
 from planner.observe.snapshot import Snapshot
+from planner.reading import read_file
 from planner.units import MIB
 
 DEFAULT_LIMIT_BYTES = 256 * MIB
 """Limit of all parts together: about a day of one GPU at one reading a second, a quarter of a day with eight."""
 PARTS = 4
 """FILE and the parts before it."""
+MOST_BYTES = 1 << 31
+"""Of a part that is read."""
 
 
 def part_path(path: Path, number: int) -> Path:
@@ -33,7 +37,7 @@ class Recorder:
     """Appends snapshots to a file; a context manager. All parts together stay below the limit, but for one line."""
 
     def __init__(self, path: Path, limit_bytes: float = DEFAULT_LIMIT_BYTES) -> None:
-        """Open `path` for appending, or make it; raises `UserError` when it cannot be written."""
+        """Open `path` for appending, or make it; raises `NotKeptError` when it cannot be written."""
         self._path = path
         self._part_bytes = limit_bytes / PARTS
         self._encoder = msgspec.json.Encoder()
@@ -45,7 +49,7 @@ class Recorder:
             if file.tell() and not self._ends_whole():
                 file.write(b"\n")  # what came before was cut off in the middle of a line
         except OSError as error:
-            raise UserError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
+            raise NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
         return file
 
     def _ends_whole(self) -> bool:
@@ -54,7 +58,7 @@ class Recorder:
             return file.read(1) == b"\n"
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Write one snapshot; raises `UserError` when there is no room left to."""
+        """Write one snapshot; raises `NotKeptError` when there is no room left to."""
         line = self._encoder.encode(snapshot) + b"\n"
         try:
             if self._file.tell() and self._file.tell() + len(line) > self._part_bytes:
@@ -62,7 +66,7 @@ class Recorder:
             self._file.write(line)
             self._file.flush()
         except OSError as error:
-            raise UserError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
+            raise NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
 
     def _rotate(self) -> None:
         self._file.close()
@@ -108,17 +112,13 @@ def read_recording(path: Path, name: str | None = None) -> Recording:
         older = part_path(path, part)
         if part and not older.exists():
             continue
-        try:
-            lines = older.read_bytes().splitlines()
-        except OSError as error:
-            raise UserError(Problem("", "", f"{older} cannot be read: {error.strerror}.")) from error
-        for line in lines:
+        for line in read_file(older, most_bytes=MOST_BYTES).splitlines():
             number += 1
             if not line.strip() or line.startswith(b"#"):
                 continue
             try:
                 snapshots.append(msgspec.structs.replace(decoder.decode(line), source=label))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 reason = f"line {number}: {error}"
                 unreadable.append(number)
     if not snapshots:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table, text_table
-from planner.text import clean, one_line
+from planner.text import one_line
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -45,7 +45,7 @@ def _markdown(part: Part) -> str:
             return "\n".join(f"- {_begun(item)}" for item in items)
         case Code(text):
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-            return f"{fence}sh\n{clean(text)}\n{fence}"
+            return f"{fence}sh\n{one_line(text)}\n{fence}"
         case Facts():
             return markdown_table(_facts_table(part))
         case Table():
@@ -73,7 +73,7 @@ def _begun(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(clean(text))
+    return html.escape(one_line(text))
 
 
 def as_html(sections: Sequence[Section]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.errors import Problem, Problems, UserError, nearest_names
+from planner.errors import Problem, Problems, UserError, nearest_names, shown
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface import experts, gemma, gpt, hybrid, line, llama  # noqa: F401  # each adds its families
 from planner.workload.huggingface.family import FAMILIES
@@ -26,7 +26,7 @@ def known_family(config: Mapping[str, Any]) -> bool:
     """Whether the family of `config`, or of its text part, is known."""
     part = config.get(TEXT_PART)
     inner = part.get("model_type", _TEXT_FAMILIES.get(str(config.get("model_type")))) if isinstance(part, Mapping) else None
-    return config.get("model_type") in FAMILIES or inner in FAMILIES
+    return any(isinstance(name, str) and name in FAMILIES for name in (config.get("model_type"), inner))
 
 
 def read_architecture(config: Mapping[str, Any], where: str = "") -> Architecture:
@@ -50,12 +50,20 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
 
 def _read(name: object, config: Mapping[str, Any], where: str, prefix: str, left_out: tuple[str, ...]) -> Architecture:
     if not isinstance(name, str) or name not in FAMILIES:
-        given = "missing" if name is None else f"{name!r} is not supported, unless `gpu-planner models describe` can trace its code"
+        given = (
+            "missing"
+            if name is None
+            else f"{shown(name)} is not supported, unless `gpu-planner models describe` can trace its code"
+        )
         near = nearest_names(str(name), FAMILIES) if name is not None else ()
         raise UserError(Problem(where, f"{prefix}model_type", f"{given}; supported: {', '.join(sorted(FAMILIES))}.", near))
     problems = Problems(where)
     family = FAMILIES[name]
-    sizes = family.read_sizes(ConfigKeys(config, problems, prefix))
+    keys = ConfigKeys(config, problems, prefix)
+    sizes = family.read_sizes(keys)
+    groups, chosen = keys.count("n_group"), keys.count("topk_group")
+    if 0 < chosen < groups:
+        sizes["routed_share"] = chosen / groups
     if not problems.found:
         _check(sizes, config, problems, prefix)
     problems.raise_if_any()
@@ -74,5 +82,5 @@ def _check(sizes: Mapping[str, Any], config: Mapping[str, Any], problems: Proble
         problems.add(f"{prefix}num_experts_per_tok", f"{used} is more than the {routed} experts there are.")
     if sizes["dense_layers"] > layers:
         problems.add(f"{prefix}first_k_dense_replace", f"{sizes['dense_layers']} is more than the {layers} layers there are.")
-    if (kinds := config.get("layer_types")) and len(kinds) != layers:
+    if isinstance(kinds := config.get("layer_types"), list) and kinds and len(kinds) != layers:
         problems.add(f"{prefix}layer_types", f"names {len(kinds)} layers; num_hidden_layers is {layers}.")

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.errors import Problems, nearest_names
+from planner.errors import Problems, nearest_names, shown
+
+MOST_LAYERS, MOST_SIZE = 10_000, 10**9
+"""Ends of the ranges of counts of layers and of other sizes, far beyond any model: what is summed layer by layer ends in time."""
 
 
 class ConfigKeys:
@@ -49,7 +52,7 @@ class ConfigKeys:
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-            self.reject(name, f"{value!r} is not accepted; it has to be a number from 0 to below 1.")
+            self.reject(name, f"{shown(value)} is not accepted; it has to be a number from 0 to below 1.")
             return default
         return float(value)
 
@@ -59,7 +62,7 @@ class ConfigKeys:
         if value is None:
             return default
         if not isinstance(value, bool):
-            self.reject(name, f"{value!r} is not accepted; it has to be true or false.")
+            self.reject(name, f"{shown(value)} is not accepted; it has to be true or false.")
             return default
         return value
 
@@ -72,8 +75,8 @@ class ConfigKeys:
         value = self._config.get(name)
         if value is None:
             return []
-        if not isinstance(value, list):
-            self.reject(name, f"{value!r} is not accepted; it has to be a list.")
+        if not isinstance(value, list) or len(value) > MOST_LAYERS:
+            self.reject(name, f"{shown(value)} is not accepted; it has to be a list of at most {MOST_LAYERS:,} items.")
             return []
         return value
 
@@ -82,8 +85,8 @@ class ConfigKeys:
         self._problems.add(f"{self._prefix}{name}", message)
 
     def _whole(self, name: str, value: object, *, least: int) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            wanted = "a positive whole number" if least else "a whole number from 0 on"
-            self.reject(name, f"{value!r} is not accepted; it has to be {wanted}.")
+        most = MOST_LAYERS if "layers" in name.split("_") else MOST_SIZE
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            self.reject(name, f"{shown(value)} is not accepted; it has to be a whole number from {least} to {most:,}.")
             return 1
         return value

@@ -7,9 +7,10 @@ is compared with (`QUANTITIES`): rates per GPU become the deployment's, prompt r
 from __future__ import annotations
 
 import csv
-import json
+import io
 import math
 import re
+import stat
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.errors import Problem, UserError
+from planner.reading import kind_of, open_file, read_json
 from planner.schema import read_struct
 from planner.workload.published.names import model_key
 from planner.workload.published.rules import NotPredicted, Row, request_fields
@@ -76,10 +78,14 @@ def read_published(
     `catalogue`: the config of a model's key; configs in the folder's models.json come first. Files named models_*.csv are no
     measurements.
     """
-    paths = [path for path in sorted(folder.glob("*.csv")) if not path.name.startswith("models_") and only in path.stem]
+    paths = [
+        path
+        for path in sorted(folder.glob("*.csv") if kind_of(folder) else ())
+        if not path.name.startswith("models_") and only in path.stem
+    ]
     if not paths:
         text = f"has no CSV file{f' with {only!r} in its name' if only else ''}."
-        raise UserError(Problem(str(folder), "", text if folder.is_dir() else "is no folder."))
+        raise UserError(Problem(str(folder), "", text if kind_of(folder) == stat.S_IFDIR else "is no folder."))
     configs = _configs(folder / "models.json")
     found, problems = PublishedSet(folder.resolve().name), list[Problem]()
     for path in paths:
@@ -90,15 +96,7 @@ def read_published(
 
 
 def _configs(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    try:
-        given = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(Problem(str(path), "", f"is not JSON: {error}.")) from None
-    if not isinstance(given, dict):
-        raise UserError(Problem(str(path), "", "is not an object of configs by name."))
-    return {model_key(name): config for name, config in given.items()}
+    return {model_key(name): config for name, config in read_json(path).items()} if kind_of(path) else {}
 
 
 def _read_file(
@@ -135,8 +133,8 @@ def _read_file(
 def _rows(path: Path, problems: list[Problem]) -> Iterator[tuple[int, dict[str, str]]]:
     """(line, row with every column of `COLUMNS`); a row that cannot be read becomes a problem."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, restval="")
+        with open_file(path) as file:
+            reader = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), restval="")
             missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
             if missing:
                 problems.append(Problem(str(path), "", f"has no column {', '.join(missing)}."))

@@ -176,7 +176,7 @@ def test_tokens_come_no_later_than_from_replicas_that_do_both(batch: int, rate: 
 def test_no_work_is_saved(prefill: int, decode: int, batch: int) -> None:
     lone = both(batch, input_tokens={"mean": 2000}, output_tokens={"mean": 201})  # each prompt in a pass of its own
     apart = times(of_pools(prefill, decode, batch=batch, per_node=PER_NODE))
-    assert apart.requests_per_s[0] <= lone.requests_per_s[0] * 201 / 200
+    assert apart.requests_per_s[0] <= lone.requests_per_s[0] * 1.01  # the first token, and steps of other sizes
 
 
 @settings(max_examples=60, deadline=None)
@@ -256,7 +256,7 @@ def test_one_request_is_answered_alone_as_among_others() -> None:
     [
         ({"dp": 1}, "dp", "at least 2 replicas"),
         ({"dp": 4, "prefill_replicas": 4}, "prefill_replicas", "below dp = 4"),
-        ({"dp": 4, "prefill_replicas": 0}, "prefill_replicas", "at least 1"),
+        ({"dp": 4, "prefill_replicas": 0}, "prefill_replicas", "a whole number from 1 "),
         ({"dp": 4, "prefill_replicas": 1, "disaggregated": False}, "prefill_replicas", "only disaggregated"),
         ({"task": "generate", "dp": 2}, "disaggregated", "only 'serve'"),
         ({"dp": 2, "request_rate_per_s": 1.0, "batch_window_s": 0.1}, "batch_window_s", "together with disaggregated"),

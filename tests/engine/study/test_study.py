@@ -382,7 +382,6 @@ def test_an_answer_names_its_law_and_the_date_of_its_prices(run_planner: RunPlan
         (("--price", "L4"), "L4=0.44"),
         (("--price", "L4=-1"), "GPU=USD"),
         (("--width", "300", "--axis", "batch"), "multiple of 256"),
-        (("--svg", "/nowhere/at/all.svg"), "cannot be written"),
     ],
 )
 def test_wrong_wishes_are_told(run_planner: RunPlanner, arguments: tuple[str, ...], said: str) -> None:

@@ -13,6 +13,8 @@ from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 SCORE_BYTES = 28
 """Bytes of one attention score that goes through memory: written, scaled, masked, in FP32 for the softmax, back, read."""
+MOST_ABSORBED = 8.0
+"""New tokens of a sequence up to which latent attention leaves the latent as it is: one, or those that a draft proposed."""
 EAGER_READS = 3.0
 """Passes over the cache of a decoding step with eager attention: keys and values are brought into another order before they are
 multiplied. From the published decline of llama.cpp without flash attention with growing contexts."""
@@ -42,6 +44,10 @@ def attended_tokens(t: Table, context: Floats) -> Floats:
     return seen
 
 
+def _kv_heads(t: Table) -> Floats:
+    return np.where(t.model.latent_rank > 0, 1.0, np.maximum(t.model.kv_heads, 1))
+
+
 def cache_bytes(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
     """Bytes of keys, values and states that attention reads in the mean layer: those of every sequence, once a pass."""
     m, (window, chosen) = t.model, _reached(t, context)
@@ -49,6 +55,17 @@ def cache_bytes(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
     every = (m.read_all * context + m.read_chosen * chosen) * tensor_share(t, m.cached_heads)
     read = (every + m.read_window * window * tensor_share(t, m.window_heads)) * element
     return rows / np.maximum(new, 1.0) * (read + STATE_READS * state_bytes(t)) / m.layers
+
+
+def _latent_decoding(t: Table, new: Floats) -> Floats:
+    """FLOPs of latent attention while decoding over those of its heads: every head multiplies with the whole latent, which is not unpacked.
+
+    With a cache of 8 bit they are done in 8 bit where kernels exist.
+    """
+    m, gain = t.model, np.where(t.job.kv_bytes == 1, t.chip.narrow_attention_gain, 1.0)
+    cached = (m.read_all + m.read_window + m.read_chosen) / m.layers
+    elements = m.heads * (cached + m.latent_rank)
+    return np.where((m.latent_rank > 0) & (new <= MOST_ABSORBED), elements / np.maximum(m.attended, 1) / gain, 1.0)
 
 
 def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -59,8 +76,9 @@ def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[F
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
     seen = attended_tokens(t, context)
-    flop_s = attention_flop(t, context) / m.layers / s.tp * rows / c.attention_flop_per_s
-    heads_s = rows * (m.kv_heads * tensor_share(t, m.kv_heads)) * c.decode_head_s * (new <= 1)
+    flop_s = attention_flop(t, context) / m.layers / s.tp * rows / c.attention_flop_per_s * _latent_decoding(t, new)
+    heads = _kv_heads(t)
+    heads_s = rows * heads * tensor_share(t, heads) * c.decode_head_s * (new <= 1)
     read_s = cache_bytes(t, rows, context, new) / c.decode_bandwidth_bytes_per_s + heads_s
     read_s = read_s * np.where((new <= 1) & (j.eager_attention > 0), EAGER_READS, 1.0)
     eager_s = j.eager_attention * rows * seen * m.heads / s.tp * SCORE_BYTES / c.bandwidth_bytes_per_s

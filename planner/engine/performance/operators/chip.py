@@ -18,6 +18,9 @@ USABLE_SHARE = 0.97
 """Usable ÷ label where no driver figure is known: parts with one range from 0.92 (ECC on GDDR6) to 0.99 (HBM)."""
 GEFORCE_FP16_GAIN = 1.72
 """GeForce tensor cores add up in FP16 at twice the rate; 1.72 is reached (RTX 4060, triton-lang/triton issue 10851)."""
+NARROW_ATTENTION_GAIN = 1.7
+"""Blackwell decodes latent attention of 128 heads on an FP8 cache in 0.58 of the time in 16 bit, Hopper in 0.91 (TensorRT-LLM 1.3, SGLang 0.5.14:
+decoding tables of aiconfigurator-core 0.12.0)."""
 _ORDER: tuple[Basis, ...] = ("spec", "public", "transferred", "measured")
 """From the weakest basis to the strongest."""
 _READ_AS = {"fp8": "fp8", "int8": "int8", "gptq-int8": "int8", "q8_0": "int8", "fp4": "fp4", "nvfp4": "fp4", "mxfp4": "fp4"}
@@ -68,6 +71,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         fp16_accumulate_gain=GEFORCE_FP16_GAIN if gpu.form_factor == "GeForce" and dtype == "fp16" else 1.0,
         attention_flop_per_s=attention.value,
         attention_latency_s=ceilings.attention_latency_s.value,
+        narrow_attention_gain=NARROW_ATTENTION_GAIN if (gpu.compute_capability or "").startswith("10.") else 1.0,
         bandwidth_bytes_per_s=bandwidth.value,
         bandwidth_spread=bandwidth.spread,
         weight_bandwidth_bytes_per_s=weights.value,

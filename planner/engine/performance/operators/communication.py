@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Table
+from planner.engine.performance.operators.experts import imbalance
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.hardware.catalogue.interconnects import ELSEWHERE_SHARE, FABRIC_EFFICIENCY, FABRIC_LATENCY
 from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
@@ -53,14 +54,14 @@ def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     """
     m, j, s = t.model, t.job, t.layout
     there = np.where((j.narrow_bytes > 0) & (j.train == 0), j.narrow_bytes, j.activation_bytes)
-    tokens = np.where(s.expert_streams > 1, rows / s.tp * m.width * (there + j.activation_bytes), 0.0)
-    nodes = np.maximum(1.0, s.ep / s.gpus_per_node)
-    return tokens * _elsewhere(s.ep, m.experts_per_token), tokens * _elsewhere(nodes, m.experts_per_token)
+    tokens = np.where(s.expert_streams > 1, rows / s.tp * m.width * (there + j.activation_bytes) * imbalance(t), 0.0)
+    return tokens * _elsewhere(t, s.ep), tokens * _elsewhere(t, np.maximum(1.0, s.ep / s.gpus_per_node))
 
 
-def _elsewhere(places: Floats, choices: Floats) -> Floats:
-    """Different places among `places` that so many choices reach, one's own left out."""
-    return (places - 1) * (1 - (1 - 1 / places) ** choices)
+def _elsewhere(t: Table, places: Floats) -> Floats:
+    """Different places among `places` that a token's experts are in, its own left out."""
+    among = np.maximum(1.0, places * t.model.routed_share)
+    return (1 - 1 / places) * among * (1 - (1 - 1 / among) ** t.model.experts_per_token)
 
 
 def expert_exchange_s(t: Table, rows: Floats) -> Floats:
@@ -68,8 +69,7 @@ def expert_exchange_s(t: Table, rows: Floats) -> Floats:
     s, (near, far) = t.layout, routed_bytes(t, rows)
     ranks = np.where(s.expert_streams > 1, s.ep, 1.0)
     inside = 2 * collective_s(t, ranks, near / 2, per_node=ranks)
-    outside, _ = network_rates(t, ranks, np.ones(1), s.link_bytes_per_s)
-    return np.maximum(inside, far / np.where(outside > 0, outside, np.inf))
+    return np.maximum(inside, far / np.where(far > 0, peer_bytes_per_s(t, ranks > s.gpus_per_node), 1.0))
 
 
 def stage_handover_s(t: Table, rows: Floats) -> Floats:

@@ -35,6 +35,8 @@ class Pass:
     """Time the host needs to launch the pass; it hides behind the device while shorter."""
     compute_bound: Floats
     """Part of `matmul` and `head` whose FLOPs take longer than their bytes."""
+    experts: Floats
+    """Part of `matmul` that routed experts take."""
     shape: tuple[Floats, Floats, Floats, Floats]
     """Arguments of `forward`: rows, context, new, head_rows."""
 
@@ -52,7 +54,12 @@ class Pass:
         """The same with `factor` times the device time."""
         if np.all(factor == 1):
             return self
-        return replace(self, **{name: getattr(self, name) * factor for name in (*DEVICE_CLASSES, "compute_bound")})
+        return replace(self, **{name: getattr(self, name) * factor for name in (*DEVICE_CLASSES, "compute_bound", "experts")})
+
+    def in_lock_step(self, factor: Floats) -> Pass:
+        """The same where all but experts and exchange takes `factor` times as long, as it waits for ranks that share the experts."""
+        alone = self.device - self.experts - self.communication
+        return replace(self, communication=self.communication + (factor - 1) * alone)
 
 
 def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: Floats) -> Pass:
@@ -82,6 +89,7 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
         latency=latency_pass_s(t, new),
         host=layers * launch_s(t),
         compute_bound=(layers * bound_layer + bound["head"] * share) * factor,
+        experts=layers * m.moe_share * took["experts"] * factor,
         shape=(rows, context, new, head_rows),
     )
 

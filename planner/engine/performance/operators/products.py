@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.performance.operators.experts import NARROW_READ, distinct_experts, routed_traffic_bytes
+from planner.engine.performance.operators.experts import NARROW_READ, distinct_experts, imbalance, routed_traffic_bytes
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 CONVERSION_BYTES = 6
@@ -44,7 +44,7 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     """The products of one layer for `rows` tokens: its attention, and its MLP dense or with experts."""
     m, j, s = t.model, t.job, t.layout
     touched = distinct_experts(t, rows)
-    per_expert = rows * s.expert_streams * m.experts_per_token / np.maximum(touched, 1e-9)
+    per_expert = rows * s.expert_streams * m.experts_per_token / np.maximum(touched, 1e-9) * imbalance(t)
     read = np.where((j.narrow_bytes > 0) & (j.linear_bytes < 1), j.linear_bytes / NARROW_READ, j.linear_bytes)
     weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows)
     return {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table
+from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, tokens_per_round, verification
 
@@ -43,6 +44,8 @@ class Batch:
     """Tokens of a request after its first."""
     mixed_factor: Floats
     """Device time of prompts that share iterations with running sequences, over that of prompts alone."""
+    lock_step: Floats
+    """The same of prompts that other ranks wait for (`operators.experts.lock_step`)."""
 
 
 def batch_of(t: Table, *, continuous: bool) -> Batch:
@@ -60,6 +63,7 @@ def batch_of(t: Table, *, continuous: bool) -> Batch:
         context=j.input_tokens + j.output_tokens / 2,
         steps=np.maximum(j.output_tokens - 1, 0.0),
         mixed_factor=np.where(sequences > 1, t.engine.mixed_factor, 1.0) if continuous else np.ones(1),
+        lock_step=lock_step(t, sequences / np.maximum(j.output_tokens, 1.0)) if continuous else np.ones(1),
     )
 
 
@@ -149,7 +153,7 @@ def _prompt_chunks(t: Table, prompts: Floats, batch: Batch, slowdown: Floats | f
     chunks = np.maximum(1.0, rows / chunk)
     context = (j.input_tokens + j.prefix_tokens) / 2
     one = forward(t, rows / chunks, context, np.minimum(batch.fresh, rows / chunks), head_rows=prompts / chunks)
-    return one.slowed(slowdown), chunks
+    return one.slowed(slowdown).in_lock_step(batch.lock_step), chunks
 
 
 def launch_wait_s(model: ModelPasses, batch: Batch) -> Floats:

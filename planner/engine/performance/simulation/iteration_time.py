@@ -17,6 +17,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table
 from planner.engine.columns.rows import RowRecord
+from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, forward, latency_pass_s
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, verification
 from planner.engine.performance.simulation.draft_rounds import DraftRounds
@@ -117,13 +118,24 @@ def iteration_time(table: Table) -> IterationTime:
         prompt_latency_s=(prompt - least) * pp,
         floor_s=full(knots.host.reshape(-1)[:: KNOTS.size] if knots.host.size == at.size else knots.host) * pp,
         mixed_floor_s=full(table.model.layers * table.engine.mixed_launches_per_layer * table.chip.launch_s),
-        mixed_factor=full(table.engine.mixed_factor),
+        mixed_factor=full(table.engine.mixed_factor) * _waiting(table, knots),
         host_s=full(table.engine.host_step_s),
         front_end_s=full(table.engine.front_end_s),
         late_steps=full(table.engine.late_steps),
         row_share=1 / full(table.layout.cp),
     )
     return time if table.draft is None else _with_draft(table, time)
+
+
+def _waiting(table: Table, knots: Pass) -> Floats:
+    """Device time of prompts over that without waiting for ranks that share the experts, by the pass over as many tokens as a chunk has."""
+    usual = KNOT_BELOW[2048] + KNOTS.size * np.arange(table.rows)
+    factor = lock_step(table, table.layout.sequences / np.maximum(table.job.output_tokens, 1.0))
+    device, waiting = (
+        np.broadcast_to(one.device, table.rows * KNOTS.size)[usual] for one in (knots, knots.in_lock_step(np.full(1, 2.0)))
+    )
+    longer: Floats = 1 + (np.broadcast_to(factor, table.rows) - 1) * (waiting / device - 1)
+    return longer
 
 
 def _for_every_knot(table: Table) -> tuple[Table, Floats]:

@@ -71,10 +71,11 @@ def sigma_of(given: int | Lengths | None) -> float:
     """Standard deviation of the logarithm of the lengths that a workload gives; 0 where all are alike."""
     if not isinstance(given, Lengths):
         return 0.0
-    if given.p50 and given.p95:
-        return float(np.log(given.p95 / given.p50) / NORMAL_P95)
-    if given.p50 and given.mean > given.p50:
-        return float(np.sqrt(2 * np.log(given.mean / given.p50)))
+    p50 = None if given.p50 is None else max(given.p50, 0.5)  # less rounds to no token
+    if p50 and given.p95:
+        return float(np.log(max(given.p95 / p50, 1.0)) / NORMAL_P95)
+    if p50 and given.mean > p50:
+        return float(np.sqrt(2 * np.log(given.mean / p50)))
     if given.p95:  # mean = exp(mu + s²/2) and p95 = exp(mu + 1.645 s), the narrower solution
         ratio = float(np.log(given.p95 / given.mean))
         return NORMAL_P95 - float(np.sqrt(max(0.0, NORMAL_P95**2 - 2 * ratio)))

@@ -1,0 +1,77 @@
+"""`gpu-planner completion`: a shell's completion of commands, options, and the names of presets, GPUs and models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.terminal.streams import print_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.session import Session
+
+PROGRAM, VARIABLE = "gpu-planner", "_GPU_PLANNER_COMPLETE"
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> int:
+    """Print what makes SHELL complete the command line.
+
+    bash and zsh: eval "$(gpu-planner completion bash)" in ~/.bashrc, or the same with zsh in ~/.zshrc. fish: gpu-planner completion
+    fish > ~/.config/fish/completions/gpu-planner.fish.
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    for line in kind(click.get_current_context().find_root().command, {}, PROGRAM, VARIABLE).source().strip().splitlines():
+        print_line(line)
+    return ExitCode.ANSWERED
+
+
+def completed(root: click.Command, instruction: str) -> int:
+    """Answer the shell, which asks through an environment variable; returns the exit code."""
+    from click.shell_completion import shell_complete
+
+    return shell_complete(root, {}, PROGRAM, VARIABLE, instruction)
+
+
+def _names(of: Callable[[Session], list[str]]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """A completion by names of one word that hold what was typed, those that begin with it first; nothing where the catalogue cannot be read."""
+
+    def complete(ctx: click.Context, _: click.Parameter, typed: str) -> list[str]:
+        from planner.cli.invocation import Invocation
+        from planner.errors import UserError
+
+        try:
+            names = of(ctx.ensure_object(Invocation).session())
+        except UserError:
+            return []
+        known = [name for name in names if typed.casefold() in name.casefold()]
+        return sorted(known, key=lambda name: not name.casefold().startswith(typed.casefold()))
+
+    return complete
+
+
+def _gpu_spellings(session: Session) -> list[str]:
+    from planner.hardware.catalogue.gpus import spellings
+
+    return [name for gpu in session.gpus.all for name in spellings(gpu) if " " not in name]
+
+
+def _commands_and_presets(session: Session) -> list[str]:
+    from planner.cli.commands import COMMANDS
+
+    return [*COMMANDS, *session.presets.names()]
+
+
+first_words = _names(_commands_and_presets)
+preset_names = _names(lambda session: list(session.presets.names()))
+gpu_names = _names(_gpu_spellings)
+model_names = _names(lambda session: list(session.models.names()))

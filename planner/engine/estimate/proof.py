@@ -1,0 +1,103 @@
+"""What a first run on a device has to show: expected and seen figures of every point, and a verdict on each."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from planner.engine.estimate.benchmark_point import predicted_figure
+from planner.reading import read_toml
+from planner.schema import read_struct
+
+if TYPE_CHECKING:
+    from planner.hardware.catalogue.gpus import Gpu
+    from planner.hardware.ceilings.ceilings import Ceilings
+    from planner.hardware.measurements.measurement import Measurement
+    from planner.workload.architecture import Architecture
+
+Verdict = Literal["within", "outside", "disturbed", "not measured", "not expected"]
+AT_WORK = {"gemm": {"sm_active": 0.9, "tensor_active": 0.5}, "copy": {"dram_active": 0.6}}
+"""Least share of the time that a hardware counter has to show while the device does nothing but this."""
+LARGE_FLOP = 1e12
+"""Products below do not fill a GPU."""
+
+
+class ExpectedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A point and the range in which nine boards of ten lie, in the unit of its kind."""
+
+    point: str
+    low: float
+    high: float
+
+
+class ExpectedPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Expected figures of one part."""
+
+    gpu: str
+    source: str
+    retrieved: dt.date
+    figure: list[ExpectedFigure]
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the table."""
+
+    point: str
+    unit: str
+    low: float | None
+    high: float | None
+    seen: float | None
+    verdict: Verdict
+    why: str = ""
+
+
+def load_expected(folder: Path) -> dict[str, ExpectedPart]:
+    """The parts of `folder/*.toml` by their names; raises `UserError`."""
+    found = (read_struct(ExpectedPart, read_toml(path), str(path)) for path in sorted(folder.glob("*.toml")))
+    return {part.gpu: part for part in found}
+
+
+def prove(
+    points: Iterable[Measurement],
+    gpu: Gpu,
+    published: Ceilings,
+    expected: ExpectedPart | None,
+    architecture: Callable[[str | dict[str, Any]], Architecture],
+) -> Iterator[Proof]:
+    """A verdict on each point of a run, and on the hardware counters beside it.
+
+    The range is `expected`'s where it has one, else that of the prediction by `published` ceilings.
+    """
+    listed = {one.point: one for one in expected.figure} if expected else {}
+    for one in points:
+        known = listed.get(one.point) or (predicted_figure(one, gpu, published, architecture) if one.value else None)
+        low, high = (known.low, known.high) if known else (None, None)
+        yield Proof(
+            point=one.point, unit=one.unit, low=low, high=high, seen=one.value, verdict=_verdict(one, low, high), why=one.detail
+        )
+        if one.kind in AT_WORK and one.reliable and (one.kind != "gemm" or (one.flop or 0.0) >= LARGE_FLOP):
+            yield from _counters(one)
+
+
+def _verdict(one: Measurement, low: float | None, high: float | None) -> Verdict:
+    if one.value is None:
+        return "outside" if one.status == "error" else "not measured"
+    if not one.reliable:
+        return "disturbed"
+    if one.kind == "fault":
+        return "within"
+    if low is None or high is None:
+        return "not expected"
+    return "within" if low <= one.value <= high else "outside"
+
+
+def _counters(one: Measurement) -> Iterator[Proof]:
+    for name, least in AT_WORK[one.kind].items():
+        seen = one.telemetry.get(name)
+        if isinstance(seen, (int, float)) and not (name == "tensor_active" and one.dtype == "fp32"):
+            verdict: Verdict = "within" if seen >= least else "outside"
+            yield Proof(point=f"{one.point} {name}", unit="", low=least, high=1.0, seen=float(seen), verdict=verdict)

@@ -1,0 +1,62 @@
+"""The process's own streams and its interrupt key, made safe before anything else is imported."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+INTERRUPTED = 130
+
+
+def prepare() -> None:
+    """Open what was closed (a file opened later would take its place and be written into), and end at Ctrl+C without a traceback."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # as long as the process
+    end_at_interrupt()
+
+
+def end_at_interrupt() -> None:
+    """End at Ctrl+C at once: while modules are imported, and when all is said."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        with contextlib.suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGINT, _end)
+
+
+def raise_at_interrupt() -> None:
+    """Raise KeyboardInterrupt at Ctrl+C, so that what runs can clean up."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, b"interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+@contextlib.contextmanager
+def stderr_may_fail() -> Iterator[None]:
+    """Write to stderr; where that cannot be written nothing more can be said."""
+    try:
+        yield
+        sys.stderr.flush()
+    except OSError:
+        forget(sys.stderr)
+
+
+def forget(stream: Any) -> None:
+    """Send what is left for stdout or stderr nowhere: nobody reads it, or it cannot be written."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

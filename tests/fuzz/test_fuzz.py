@@ -1,0 +1,35 @@
+"""Random input of one seed, and the saved corpus: whatever once went wrong. `make fuzz MINUTES=…` tries more."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzz_commands import Commands
+from fuzz_documents import Documents
+from fuzz_lines import Lines
+
+from planner.cli.estimate import command
+
+CORPUS = Path(__file__).parent / "corpus.json"
+FUZZERS: dict[str, tuple[type[Any], int]] = {"lines": (Lines, 12), "documents": (Documents, 12), "commands": (Commands, 120)}
+"""Kind of input -> what makes and judges it, and rounds of some ten seconds together."""
+pytestmark = [
+    pytest.mark.process,  # `report` and `doctor` ask other programs about this machine
+    pytest.mark.skipif(sys.platform != "linux", reason="the hostile files are Linux's"),
+]
+
+
+@pytest.mark.parametrize("kind", FUZZERS)
+def test_random_input_and_the_corpus_end_as_documented(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "LONGEST_S", 1.0)
+    make, rounds = FUZZERS[kind]
+    fuzz = make(20260822, tmp_path)
+    for given in json.loads(CORPUS.read_text(encoding="utf-8"))[kind]:
+        fuzz.judge([one.encode("utf-8", "surrogatepass") for one in given] if kind == "lines" else given)
+    for _ in range(rounds):
+        fuzz.round()
+    assert not fuzz.found, "\n".join(fuzz.found)

@@ -1,0 +1,174 @@
+"""Faults of Textual, each worked round here alone; checked against 8.2.8.
+
+- Bytes that are no UTF-8 end the thread that reads keys (Textualize/textual#6456); so does a terminal that hangs up, or it keeps a
+  processor busy for ever; and the program goes on, deaf.
+- The input thread looks for the end every tenth of a second and then waits for another one: a fifth of a second of every leave.
+- The thread that writes ends with the first error, after which the program waits for it for ever: a terminal that hung up.
+- `dismiss` of a screen that is dismissed already takes the next one off, or fails where there is none (as in #2575, #4884): keys and
+  clicks typed ahead of a palette that closes. The palette then runs its command twice.
+- A page up or down in a list that has not been laid out, or whose lines are gone, fails on a line that is not there.
+- SIGCONT without a SIGTSTP before it takes the terminal a second time, and what is given back at the end is its raw mode.
+- A fault exits with 1 and shows the local variables of every frame.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import selectors
+import signal
+import sys
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+from textual._xterm_parser import XTermParser
+from textual.app import App
+from textual.await_complete import AwaitComplete
+from textual.command import CommandPalette
+from textual.driver import Driver
+from textual.drivers import linux_driver
+from textual.drivers._writer_thread import WriterThread
+from textual.drivers.linux_driver import LinuxDriver
+from textual.screen import Screen
+from textual.widgets import OptionList
+
+TICK_S = 0.1
+"""How often the parser looks whether an escape was a key of its own."""
+MOST_BYTES = 4096
+CRASHED = 70
+"""Exit code after a fault of the program itself (EX_SOFTWARE of sysexits.h)."""
+HUNG_UP = 128 + signal.SIGHUP
+
+
+class MendedApp(App[None]):
+    """An app that leaves when it is told to from outside, and whose fault is kept for whoever ran it."""
+
+    fault: Exception | None = None
+    """What ended the program; None: nothing did."""
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's driver, on Unix with an input and an output that end when the terminal does."""
+        driver = super().get_driver_class()
+        return driver if driver is not LinuxDriver else PromptDriver
+
+    def leave_from_thread(self, code: int) -> bool:
+        """Exit with `code`, asked by another thread; False where the app does not run."""
+        loop = self._loop
+        if loop is None:
+            return False
+        with contextlib.suppress(RuntimeError):  # it ends just now
+            loop.call_soon_threadsafe(partial(self.exit, return_code=code))
+        return True
+
+    def _handle_exception(self, error: Exception) -> None:
+        self.fault = self.fault or error
+        super()._handle_exception(error)
+        self._return_code = CRASHED
+
+    def _fatal_error(self) -> None:
+        self._close_messages_no_wait()
+
+
+class PromptDriver(LinuxDriver):
+    """Textual's driver for terminals of Unix, its input thread woken at the end through a pipe."""
+
+    _pipe: tuple[int, int] | None = None
+    """Where the input thread waits for its end, and where that is told; None while there is no such thread."""
+
+    def start_application_mode(self) -> None:
+        """Take the terminal."""
+        if self._pipe is None:
+            self._pipe = os.pipe()
+            super().start_application_mode()  # type: ignore[no-untyped-call]
+
+    def disable_input(self) -> None:
+        """Read no more keys; the thread is gone afterwards."""
+        if self._pipe is not None:
+            os.write(self._pipe[1], b"x")
+            super().disable_input()
+            os.read(self._pipe[0], MOST_BYTES)
+
+    def _sigcont_application(self, *_: Any) -> None:
+        if self._pipe is None:
+            super()._sigcont_application()
+
+    def _run_input_thread(self) -> None:
+        try:
+            self.run_input_thread()
+        except Exception as error:  # noqa: BLE001  # a thread has no caller to tell
+            self._app.call_later(self._app._handle_exception, error)
+
+    def run_input_thread(self) -> None:
+        """Hand on keys, the mouse and the terminal's answers until `disable_input`, or until the terminal hangs up."""
+        parser = XTermParser(self._debug)
+        decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        assert self._pipe is not None
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            selector.register(self._pipe[0], selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                ready = {key.fd for key, _ in selector.select(TICK_S)}
+                text = ""
+                if self.fileno in ready:
+                    given = self._given()
+                    if given == b"":
+                        assert isinstance(self._app, MendedApp)
+                        self._app.leave_from_thread(HUNG_UP)
+                        return
+                    text = decode(given)
+                try:
+                    for event in (*(parser.feed(text) if text else ()), *parser.tick()):
+                        self.process_message(event)
+                except ValueError:  # a number of the terminal's that is none, or has thousands of digits
+                    parser = XTermParser(self._debug)
+
+    def _given(self) -> bytes:
+        """What was typed; empty: the terminal is gone."""
+        try:
+            return os.read(self.fileno, MOST_BYTES)
+        except OSError:
+            return b""
+
+    def close(self) -> None:
+        """Let go of the terminal."""
+        super().close()
+        for end in self._pipe or ():
+            os.close(end)
+        self._pipe = None
+
+
+class _LastingWriter(WriterThread):
+    """Writes what it is given, and once the terminal is gone takes it without writing."""
+
+    def run(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            super().run()
+            return
+        while self._queue.get() is not None:
+            pass
+
+
+_dismiss, _move_page = Screen.dismiss, OptionList._move_page
+
+
+def _dismiss_once(screen: Screen[Any], result: Any = None) -> AwaitComplete:
+    """Dismiss a screen that is on top; one that was dismissed before stays so."""
+    stack = screen.app.screen_stack
+    if len(stack) > 1 and stack[-1] is screen:
+        return _dismiss(screen, result)
+    if isinstance(screen, CommandPalette):
+        screen._selected_command = SimpleNamespace(command=lambda: None)  # type: ignore[assignment]  # it has run
+    return AwaitComplete()
+
+
+def _move_page_of_lines(listing: OptionList, direction: Any) -> None:
+    if listing._lines and (listing.highlighted or 0) in listing._index_to_line:
+        _move_page(listing, direction)
+
+
+if sys.platform != "win32":
+    linux_driver.WriterThread = _LastingWriter  # type: ignore[attr-defined]
+Screen.dismiss = _dismiss_once  # type: ignore[assignment, method-assign]
+OptionList._move_page = _move_page_of_lines  # type: ignore[assignment, method-assign]
