@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     import torch
 
 FORMAT = 1
-LENGTHS = (256, 512, 768)
-"""Tokens of a prompt: multiples of the chunks that recurrences take at once."""
+LENGTHS, SHORT = (256, 512, 768), (32, 64, 96)
+"""Tokens of a prompt: multiples of the chunks that recurrences take at once; fewer of a model whose code takes token after token."""
+GROWTH = 1.2
+"""Operators of twice the tokens over those of the shortest prompt, above which the code takes token after token."""
 ROUTERS = {"gate", "router", "gating"}
 
 
@@ -46,7 +48,7 @@ class Trace:
         """Module -> FLOPs of products of activations, of convolutions too."""
         self.scores: dict[str, list[tuple[int, ...]]] = defaultdict(list)
         """Module -> (batch, m, n, k) of products of activations."""
-        self.total = 0
+        self.total = self.operators = 0
         self.used: set[str] = set()
         self.hooks = [hook for name, module in model.named_modules() for hook in self._hooks(name, module)]
 
@@ -61,14 +63,13 @@ class Trace:
             return
         self.total += flops
         operands = [one for one in args if hasattr(one, "untyped_storage")]
-        named = [self.storages.get(identity(one)) for one in operands]
-        weight = next((name for name in named if name), None)
+        named = [(one, self.storages.get(identity(one))) for one in operands]
+        matrix, weight = next(((one, name) for one, name in named if name and one.dim() > 1), (None, None))
         if weight:
             self.used.add(weight)
         if "experts" in where.split(".")[-1]:
             self.expert_flops[where] += flops
-        elif weight and "convolution" not in str(packet):
-            matrix = next(one for one, name in zip(operands, named, strict=True) if name == weight and one.dim() >= 2)
+        elif matrix is not None and weight and "convolution" not in str(packet):
             self.weights[where][weight, int(matrix.shape[-2]), int(matrix.shape[-1])] += 1
         else:
             self.flops[where] += flops
@@ -93,6 +94,7 @@ def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None)
     class Mode(TorchDispatchMode):  # type: ignore[misc]  # torch is not there for every check
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             out = function(*args, **(kwargs or {}))
+            trace.operators += 1
             packet = getattr(function, "overloadpacket", None) or function._overloadpacket  # noqa: SLF001  # its name in torch 2.13
             if packet in flop_registry:
                 trace.take(packet, args, int(flop_registry[packet](*args, **(kwargs or {}), out_val=out)))
@@ -188,7 +190,7 @@ def built(config: dict[str, Any]) -> Any:
         return transformers.AutoModelForCausalLM.from_config(described, dtype=torch.bfloat16, attn_implementation="eager").eval()
 
 
-def saved_bytes(model: Any, stack: str, storages: dict[int, str]) -> dict[int, float] | None:
+def saved_bytes(model: Any, stack: str, storages: dict[int, str], lengths: tuple[int, ...]) -> dict[int, float] | None:
     """Layer -> bytes a token leaves for backward without scores: the part of two lengths that grows with the first power; None: no backward."""
     import torch
 
@@ -218,7 +220,7 @@ def saved_bytes(model: Any, stack: str, storages: dict[int, str]) -> dict[int, f
                 hook.remove()
         return found
 
-    first, second = LENGTHS[0], LENGTHS[1]
+    first, second = lengths[:2]
     try:
         model.train()
         a, b = at(first), at(second)
@@ -240,12 +242,17 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
     corrections = sum(value.numel() for name, value in model.named_buffers() if "correction_bias" in name)
     storages = {identity(value): name for name, value in tensors.items()}
     stack = main_stack({name: value.numel() for name, value in tensors.items()})
+    few, twice = (traced(model, storages, tokens)[0].operators for tokens in SHORT[:2])
+    lengths = SHORT if twice > GROWTH * few else LENGTHS
     traces, caches = {}, {}
-    for tokens in LENGTHS:
+    for tokens in lengths:
         traces[tokens], answer = traced(model, storages, tokens)
         caches[tokens] = cached(answer)
-    one = traces[LENGTHS[0]]
-    step, _ = traced(model, storages, 1, answer.get("past_key_values"))
+    one = traces[lengths[0]]
+    try:
+        step = traced(model, storages, 1, answer.get("past_key_values"))[0].total
+    except ValueError:  # a cache of recurrences alone, which some versions cannot go on with
+        step = None
     widths = [
         value.shape[-1] for name, value in tensors.items() if kind_of(name, modules[name.rpartition(".")[0]], value) == "embedding"
     ]
@@ -271,9 +278,9 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
         "scores": {str(tokens): dict(trace.flops) for tokens, trace in traces.items()},
         "score_shapes": dict(one.scores),
         "flops": {str(tokens): trace.total for tokens, trace in traces.items()},
-        "step_flops": step.total,
+        "step_flops": step,
         "caches": {str(tokens): found for tokens, found in caches.items()},
-        "saved_bytes": saved_bytes(model, stack, storages),
+        "saved_bytes": None if one.expert_flops else saved_bytes(model, stack, storages, lengths),
     }
 
 

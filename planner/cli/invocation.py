@@ -25,6 +25,7 @@ class Invocation:
     open_app: OpenApp | None = None
     config: Path | None = None
     state: Path | None = None
+    exact: bool = False
     opened: list[Session] = field(default_factory=list)
 
     def session(self) -> Session:
@@ -32,6 +33,7 @@ class Invocation:
         from planner.session import Session
 
         self.opened.append(Session.open(config=self.config, state=self.state))
+        self.opened[-1].exact = self.exact
         return self.opened[-1]
 
     def warnings(self) -> Iterator[str]:
@@ -48,6 +50,13 @@ basis_option = click.option(
     default="measured",
     show_default=True,
     help="Use measurements, or vendor figures alone.",
+)
+exact_option = click.option(
+    "--exact",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda ctx, _, on: setattr(ctx.ensure_object(Invocation), "exact", on),
+    help="Trace the model's own code (torch and transformers on the meta device) instead of reading its config by family.",
 )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from planner import paths
-from planner.errors import UserError
+from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice, CeilingsCache
@@ -37,6 +37,8 @@ class Inventory:
     def __init__(self, *, state: Path, config: Path) -> None:
         self.state = state
         self.config = config
+        self.exact = False
+        """Whether models are described by their own code even where their family is known."""
         self._architectures: dict[str, Architecture] = {}
         self._driver: Driver | None = None
 
@@ -202,14 +204,42 @@ class Inventory:
         return load_study(paths.presets_folder() / "studies" / "compute-per-dollar.toml")
 
     def architecture(self, model: str | dict[str, Any], where: str = "") -> Architecture:
-        """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`."""
-        from planner.workload.huggingface.config import read_architecture
+        """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`.
 
+        A family that is not known is as its own code was described, where that was done (`gpu-planner models describe`).
+        """
         key = model if isinstance(model, str) else json.dumps(model, sort_keys=True, default=str)
         if key not in self._architectures:
             config = self.models.config(model) if isinstance(model, str) else model
-            self._architectures[key] = read_architecture(config, where)
+            self._architectures[key] = self._architecture(config, where)
         return self._architectures[key]
+
+    def _architecture(self, config: dict[str, Any], where: str) -> Architecture:
+        from planner.workload.huggingface.config import known_family, read_architecture
+
+        if known_family(config) and not self.exact:
+            return read_architecture(config, where)
+        from planner.observe.benchmark.description import kept_description
+
+        if self.exact or kept_description(config, self.descriptions) is not None:
+            return self.described(config)
+        return read_architecture(config, where)
+
+    @property
+    def descriptions(self) -> Path:
+        """Where descriptions of models by their own code are kept."""
+        return self.state / "descriptions"
+
+    def described(self, config: dict[str, Any], python: Path | None = None) -> Architecture:
+        """The architecture of `config` as its own code has it, kept or made now under `python`; raises `UserError`."""
+        from planner.observe.benchmark.description import kept_description, make_description
+        from planner.workload.described import described_architecture
+
+        found = kept_description(config, self.descriptions) or make_description(config, self.descriptions, python)
+        try:
+            return described_architecture(found)
+        except ValueError as error:
+            raise UserError(Problem("", "model", f"cannot be described by its own code: {error}.")) from None
 
     def models_of(self, workload: Workload, where: str = "") -> Models:
         """The architectures of the workload's model and of its companions; raises `UserError`."""

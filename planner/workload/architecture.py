@@ -116,6 +116,8 @@ class Architecture(ReadsContext):
     value_dim: int = 0
     """Elements of a head's value where they are not `head_dim` (latent attention)."""
 
+    saved_bytes: float | None = None
+    """Bytes that a token leaves for the backward pass in the mean layer, in 16 bit and operator by operator; None: the formulas say it."""
     mtp_layers: int = 0
     """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
     left_out: tuple[str, ...] = ()
@@ -211,7 +213,8 @@ class Architecture(ReadsContext):
     @property
     def dense_share(self) -> float:
         """Share of the layers that have the dense MLP."""
-        return self.dense_layers / self.layers
+        further = sum(one.layers for one in self.instead if one.part == "mlp" and one.matrices)
+        return (self.dense_layers + further) / self.layers
 
     @cached_property
     def mixing_matrix(self) -> float:

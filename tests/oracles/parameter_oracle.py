@@ -12,6 +12,8 @@ from planner.workload.huggingface.config import TEXT_PART
 
 ROUTERS = {"gate", "router"}
 """Names of modules that choose experts."""
+MLP = ("up_proj", "down_proj", "gate_proj")
+"""Names of an MLP's projections where attention and MLP are both called mixers."""
 WITHOUT_CODE = {"kimi_k2": "deepseek_v3"}
 """Families whose code is that of another one of the library."""
 
@@ -46,7 +48,8 @@ def kind_of(name: str, module: Any, *, tied: bool) -> str:
         return "embedding"
     if path.endswith(("lm_head", "decoder", "embed_out", "project_out", "transform.dense")) and not (tied and path == "lm_head"):
         return "head"
-    return "attention" if "attn" in path or "attention" in path else "mlp"
+    mixes = any(part in path for part in ("attn", "attention", "mamba")) or ("mixer" in path and not path.endswith(MLP))
+    return "attention" if mixes else "mlp"
 
 
 def layer_of(path: str) -> str:

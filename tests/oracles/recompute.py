@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import description_cases
 import memory_cases
 import parameter_cases
 from golden import ROOT, Golden, as_json
@@ -25,9 +26,15 @@ def parameters() -> Mapping[str, Any]:
     return {parameter_cases.key(name): parameter_cases.compute(name) for name in parameter_cases.CONFIGS}
 
 
+def descriptions() -> Mapping[str, Any]:
+    """FLOPs and cache bytes of every family, and whole descriptions of some."""
+    return {description_cases.key(name): description_cases.compute(name) for name in description_cases.CASES}
+
+
 ORACLES: tuple[tuple[Golden, Callable[[], Mapping[str, Any]]], ...] = (
     (parameter_cases.GOLDEN, parameters),
     (memory_cases.GOLDEN, training_memory),
+    (description_cases.GOLDEN, descriptions),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -63,6 +64,38 @@ def show_model(invocation: Invocation, name: str, as_json: bool) -> int:
         **{key: str(value) for key, value in model.config.items()},
     }
     print_card(model.name, facts)
+    return ExitCode.ANSWERED
+
+
+@models.command("describe")
+@click.argument("name")
+@click.option(
+    "--python", type=click.Path(path_type=Path), help="The Python that has torch and transformers; the running one when left out."
+)
+@json_option
+@pass_invocation
+def describe_model(invocation: Invocation, name: str, python: Path | None, as_json: bool) -> int:
+    """Trace the code of a model on the meta device, and keep what it does for every plan.
+
+    NAME is a model of the catalogue, a path of a config.json, or an id of the Hugging Face hub. Nothing of the model's own
+    repository is run, only the code of the transformers that is installed.
+    """
+    session = invocation.session()
+    a = session.described(dict(session.models.config(name)), python)
+    facts: dict[str, int | float] = {
+        **_parameters(a),
+        "layers": a.layers,
+        "flop_per_token": 2 * a.active_matrix + a.scan_flop,
+        "attended_elements": a.attended_all + a.attended_window + a.attended_chosen,
+        "cached_per_token": a.cached_all,
+        "cached_in_window": a.cached_window,
+        "window": a.window or 0,
+        "state_elements": a.state + a.wide_state,
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        print_card(name, {key.replace("_", " "): count_text(value) for key, value in facts.items()})
     return ExitCode.ANSWERED
 
 

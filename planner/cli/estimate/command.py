@@ -18,7 +18,7 @@ import msgspec
 from planner.cli.estimate.forks import Shared, spare_processors
 from planner.cli.estimate.time_limit import TimeUpError, time_limit
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.invocation import Invocation, exact_option, pass_invocation
 from planner.errors import Problem, UserError
 from planner.reading import check_depth, open_file, parse_json
 from planner.schema import faults
@@ -56,6 +56,7 @@ _encoder = msgspec.json.Encoder()
 
 @click.command()
 @click.argument("file", default="-", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@exact_option
 @pass_invocation
 def estimate(invocation: Invocation, file: Path) -> int:
     """Evaluate candidates as given, one JSON object a line of FILE (or stdin), without a search.

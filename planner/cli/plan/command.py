@@ -10,7 +10,7 @@ import click
 
 from planner.cli.emit.running import FORMS, Form, written
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.invocation import Invocation, exact_option, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
 from planner.cli.terminal.streams import say, write_json
 from planner.engine.answers.memory import MemoryDetail
@@ -29,6 +29,7 @@ DEFAULT_ROWS = 20
 
 @click.command()
 @workload_options
+@exact_option
 @click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
 @click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
 @click.option("--time", "operators", is_flag=True, help="Itemise the time, operator by operator: of the same rows.")

@@ -8,7 +8,7 @@ operators keep counts once. Products of frozen weights keep nothing of their inp
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.engine.records.footprint import ActivationBytes
 from planner.workload.architecture import Architecture
@@ -77,11 +77,13 @@ class LayerExecution:
 def activation_bytes(a: Architecture, how: LayerExecution) -> ActivationBytes[float]:
     """Bytes one token leaves behind in a layer of `a`."""
     block = a.block
-    dense = a.dense_layers / a.layers
+    if a.saved_bytes:
+        return _as_described(a, a.saved_bytes, how)
+    dense = 1 - a.moe_layers / a.layers
     scores = _scores(a, block, how)
     routed = _experts(a, block, how) if a.moe_layers else 0.0
-    mlp = _mlp(a, block, how, a.ffn) if a.dense_layers else 0.0
-    width = max(a.ffn if a.dense_layers else 0, a.experts_per_token * a.expert_ffn + a.shared_ffn if a.moe_layers else 0)
+    mlp = _mlp(a, block, how, a.ffn) if dense else 0.0
+    width = max(a.ffn if dense else 0, a.experts_per_token * a.expert_ffn + a.shared_ffn if a.moe_layers else 0)
     return ActivationBytes(
         norms=_norms(a, block, how),
         attention=_attention(a, block, how),
@@ -94,6 +96,14 @@ def activation_bytes(a: Architecture, how: LayerExecution) -> ActivationBytes[fl
         not_taken_back=how.residual_bytes * a.width + _by_operators(a, how)[2],
         backward=_backward(a, block, how, width, scores),
     )
+
+
+def _as_described(a: Architecture, saved: float, how: LayerExecution) -> ActivationBytes[float]:
+    """The formulas, scaled to what the model's own code was seen to keep in 16 bit, operator by operator."""
+    formula = replace(a, saved_bytes=None)
+    plain, asked = (activation_bytes(formula, one) for one in (LayerExecution(product_bytes=2, residual_bytes=2), how))
+    scale = saved / (plain.norms + plain.attention + plain.mlp + plain.dropout)
+    return replace(asked, norms=asked.norms * scale, attention=asked.attention * scale, mlp=asked.mlp * scale)
 
 
 def _norm(a: Architecture, block: Block, how: LayerExecution, size: float, *, rows: float = 1.0, element: float = 0.0) -> float:

@@ -22,6 +22,13 @@ _TEXT_FAMILIES = {"gemma3": "gemma3_text"}
 """`model_type` of a wrapper -> that of its text part, where the part may leave it out."""
 
 
+def known_family(config: Mapping[str, Any]) -> bool:
+    """Whether the family of `config`, or of its text part, is known."""
+    part = config.get(TEXT_PART)
+    inner = part.get("model_type", _TEXT_FAMILIES.get(str(config.get("model_type")))) if isinstance(part, Mapping) else None
+    return any(isinstance(name, str) and name in FAMILIES for name in (config.get("model_type"), inner))
+
+
 def read_architecture(config: Mapping[str, Any], where: str = "") -> Architecture:
     """The architecture a config describes; raises `UserError` naming every missing, unusable or contradictory key.
 
@@ -43,7 +50,11 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
 
 def _read(name: object, config: Mapping[str, Any], where: str, prefix: str, left_out: tuple[str, ...]) -> Architecture:
     if not isinstance(name, str) or name not in FAMILIES:
-        given = "missing" if name is None else f"{shown(name)} is not supported"
+        given = (
+            "missing"
+            if name is None
+            else f"{shown(name)} is not supported, unless `gpu-planner models describe` can trace its code"
+        )
         near = nearest_names(str(name), FAMILIES) if name is not None else ()
         raise UserError(Problem(where, f"{prefix}model_type", f"{given}; supported: {', '.join(sorted(FAMILIES))}.", near))
     problems = Problems(where)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.sublayers import Attending, Sublayer
 
 CHUNK = 64
 """Tokens that a chunk of the gated delta rule takes at once, in transformers 5.23 and in flash-linear-attention."""
+
+
+class MambaKeys(NamedTuple):
+    """Names of the keys of Mamba-2's sizes, which differ from family to family."""
+
+    heads: str = "mamba_n_heads"
+    head_dim: str = "mamba_d_head"
+    state: str = "mamba_d_state"
+    groups: str = "mamba_n_groups"
+    kernel: str = "mamba_d_conv"
+    conv_bias: str = "mamba_conv_bias"
+    proj_bias: str = "mamba_proj_bias"
+    chunk: str = "mamba_chunk_size"
 
 
 def gated_delta(keys: ConfigKeys, width: int, layers: int, *, joined: bool) -> Sublayer:
@@ -35,6 +50,39 @@ def gated_delta(keys: ConfigKeys, width: int, layers: int, *, joined: bool) -> S
                 state=inputs * kernel,
                 wide_state=heads * key * value,
                 scan_flop=heads * (4 * CHUNK * key + 2 * CHUNK * value + 6 * key * value),
+            ),
+        ),
+    )
+
+
+def mamba2(
+    keys: ConfigKeys, width: int, layers: int, *, named: MambaKeys, inner: int | None = None, normed: bool = True
+) -> Sublayer:
+    """Mamba-2: one product for gate, input, both selections and steps; a convolution; a state of each head in FP32.
+
+    `inner`: width inside, heads · head_dim unless given. `normed`: the output is normed together with its gate.
+    For each token and head a chunk of c tokens takes 2c·(n + d) + 4n·d FLOP, n and d the elements of a head's state and input.
+    """
+    heads, dim, state = keys.size(named.heads), keys.size(named.head_dim), keys.size(named.state)
+    inner = inner or heads * dim
+    chunk = keys.size(named.chunk, default=256)
+    mixed = inner + 2 * keys.size(named.groups, default=1) * state
+    kernel, biased = keys.size(named.kernel, default=4), keys.flag(named.proj_bias, default=False)
+    into = inner + mixed + heads
+    return Sublayer(
+        part="attention",
+        layers=layers,
+        matrices=(("in", width, into), ("out", inner, width)),
+        convolution=mixed * kernel,
+        other=3 * heads,
+        bias=mixed * keys.flag(named.conv_bias, default=True) + (into + width) * biased,
+        norm=inner * normed,
+        attending=(
+            Attending(
+                layers=layers,
+                state=mixed * kernel,
+                wide_state=inner * state,
+                scan_flop=heads * (2 * chunk * (state + inner // heads) + 4 * state * (inner // heads)),
             ),
         ),
     )

@@ -21,15 +21,16 @@ def line_sizes(
     biased: bool = False,
     whole: bool = True,
     ffn: int | None = None,
+    layers: int | None = None,
 ) -> dict[str, Any]:
     """Sizes the line shares; a norm is one vector of the width, two a layer and one at the end.
 
     `heads`, `kv_heads`, `head_dim`, `vocabulary`: what the library takes where the config does not have the key; None: it
     has to have it, and for the second and third: one key head a query head, and the width divided by the heads.
     `biased`: the config may ask for biases of all four projections. `whole`: the heads have to divide the width.
-    `ffn`: the inner width where the config has another key for it.
+    `ffn`, `layers`: the inner width and the depth where the config says them otherwise.
     """
-    width, layers = keys.size("hidden_size"), keys.size("num_hidden_layers")
+    width, layers = keys.size("hidden_size"), layers or keys.size("num_hidden_layers")
     heads = keys.size("num_attention_heads", default=heads)
     groups = keys.size_or_none("num_key_value_heads", absent=kv_heads) or heads
     dim = keys.size_or_none("head_dim", absent=head_dim)

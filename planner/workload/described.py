@@ -1,0 +1,273 @@
+"""The architecture of a model that was described by tracing its own code (`bench.describe`): groups of equal layers as measured."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.workload.architecture import Architecture
+from planner.workload.block import Block
+from planner.workload.sublayers import Attending, Role, Sublayer
+
+_ROLES: tuple[tuple[str, Role], ...] = (
+    (r"(q_proj|wq|query)$", "q"),
+    (r"(k_proj|wk|key)$", "k"),
+    (r"(v_proj|wv|value)$", "v"),
+    (r"(c_attn|qkv\w*|query_key_value|Wqkv)$", "qkv"),
+    (r"(o_proj|out_proj|attention\.dense|attn\.dense|attn\.c_proj)$", "o"),
+    (r"gate_up_proj$", "gate_up"),
+    (r"(gate_proj|w1)$", "gate"),
+    (r"(up_proj|w3|fc1|c_fc|fc_in|dense_h_to_4h|input_linear)$", "up"),
+    (r"(down_proj|w2|fc2|c_proj|fc_out|dense_4h_to_h|output_linear)$", "down"),
+)
+"""Names that libraries give projections -> their role."""
+_ROUTERS = {"gate", "router", "gating"}
+"""Modules whose product with their weight may be one of a copy in FP32."""
+_MIXING = re.compile(r"attn|attention|mixer|mamba|conv|ssm|temporal|recurrent")
+
+
+@dataclass
+class _Layer:
+    """What one layer was seen to have and do."""
+
+    sums: Counter[str] = field(default_factory=Counter)
+    """Kind of parameter -> how many."""
+    products: Counter[tuple[str, Role, int, int, bool]] = field(default_factory=Counter)
+    """(part, role, inputs, outputs, weights of its own) of products with weights."""
+    experts: tuple[int, bool] = (0, False)
+    """How many, and whether they have a gate."""
+    flops: dict[int, int] = field(default_factory=dict)
+    """Length -> FLOPs of products of activations."""
+    expert_flops: int = 0
+    shapes: list[list[int]] = field(default_factory=list)
+    cache: list[tuple[float, float, int, int, int]] = field(default_factory=list)
+    """(elements a token, elements besides, bytes of one, key heads, window) of each tensor of the cache."""
+
+    @property
+    def signature(self) -> str:
+        """Equal for equal layers."""
+        return repr(
+            (sorted(self.sums.items()), sorted(self.products.items()), self.experts, sorted(self.flops.items()), self.cache)
+        )
+
+
+def described_architecture(found: Mapping[str, Any]) -> Architecture:
+    """The architecture; raises `ValueError` where the description does not add up."""
+    layers, outside = _layers(found)
+    first = int(min(found["flops"], key=int))
+    head = max((one for one in found["products"] if _number(one[0], found["stack"]) is None), key=lambda one: one[3], default=None)
+    if head is None or not layers:
+        raise ValueError("no output head or no layers were found in its code")
+    _, head_name, width, vocabulary, _ = head
+    shapes = {name: shape for name, _, shape in found["tensors"]}
+    kinds = {name: kind for name, kind, _ in found["tensors"]}
+    tied = kinds[head_name] == "embedding"
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, layer in enumerate(layers):
+        groups[layer.signature].append(number)
+    sparse = [layer for layer in layers if layer.experts[0]]
+    instead: list[Sublayer] = []
+    beside: list[Sublayer] = []
+    windows: set[int] = set()
+    for numbers in groups.values():
+        layer = layers[numbers[0]]
+        attending, window = _attending(layer, len(numbers), found)
+        windows |= {window} if window else set()
+        mixing, rest = (_parts(layer, part, numbers, attending if part == "attention" else ()) for part in ("attention", "mlp"))
+        instead += mixing
+        (beside if layer.experts[0] else instead).extend(rest)
+    matrices = [(name, inputs, outputs, count) for where, name, inputs, outputs, count in outside if name != head_name]
+    used = sum(inputs * outputs for name, inputs, outputs in {(name, i, o) for name, i, o, _ in matrices})
+    sums = Counter[str]()
+    for name, kind, shape in found["tensors"]:
+        if _number(name, found["stack"]) is None and name != head_name:
+            sums[kind] += _size(shape)
+    loose = sums["matrix"] + sums["other"] + sums["convolution"] + sums["router"] + sums["expert"] - used
+    token_width = width
+    beside.append(
+        Sublayer(
+            part="mlp",
+            layers=1,
+            matrices=tuple(("other", inputs, outputs) for _, inputs, outputs, _ in matrices),
+            norm=sums["norm"],
+            other=loose,
+        )
+    )
+    embedding = sums["embedding"] + (_size(shapes[head_name]) if tied else 0)
+    attended = next((one for part in instead for one in part.attending if one.heads), Attending(layers=1))
+    sizes: dict[str, Any] = {}
+    if sparse:
+        number, gated = sparse[0].experts
+        each = sparse[0].sums["expert"] // number
+        inner = each // ((3 if gated else 2) * width)
+        per_token = round(sparse[0].expert_flops / first / (2 * each))
+        router = sparse[0].sums["router"] + found["corrections"] // len(sparse)
+        sizes = {
+            "experts": number,
+            "experts_per_token": per_token,
+            "expert_ffn": inner,
+            "expert_vector": each - (3 if gated else 2) * width * inner,
+            "router_vector": router - width * number,
+            "gated": gated,
+        }
+    downs = [inputs for layer in layers for _, role, inputs, _, _ in layer.products if role == "down"]
+    saved = found.get("saved_bytes") or {}
+    architecture = Architecture(
+        **{"gated": True, **sizes},
+        family=str(found["model_type"]),
+        block=Block(),
+        eager_attention=False,
+        layers=len(layers),
+        width=width,
+        heads=max(1, attended.heads),
+        kv_heads=attended.kv_heads,
+        head_dim=max(1, attended.score_dim),
+        value_dim=attended.value_dim if attended.value_dim != attended.score_dim else 0,
+        ffn=max(downs, default=width),
+        vocabulary=vocabulary,
+        tied=tied,
+        embedding_width=token_width if token_width != width else None,
+        per_layer_embedding=embedding - vocabulary * width,
+        instead=tuple(instead),
+        beside=tuple(beside),
+        norms=2,
+        norm_parameters=0,
+        final_bias=sums["bias"],
+        dense_layers=0,
+        window=max(windows, default=None),
+        saved_bytes=sum(saved.values()) / len(layers) if saved else None,
+    )
+    counted = sum(_size(shape) for _, _, shape in found["tensors"]) + found["corrections"]
+    if architecture.total != counted:
+        raise ValueError(f"its description adds up to {architecture.total:,} parameters, its code has {counted:,}")
+    return architecture
+
+
+def _layers(found: Mapping[str, Any]) -> tuple[list[_Layer], list[list[Any]]]:
+    """Every layer, and the products outside them."""
+    stack = found["stack"]
+    numbers = {number for name, _, _ in found["tensors"] if (number := _number(name, stack)) is not None}
+    layers = [_Layer() for _ in range(max(numbers, default=-1) + 1)]
+    for name, kind, shape in found["tensors"]:
+        if (number := _number(name, stack)) is not None:
+            used = kind in {"matrix", "router"} and name in found["used"]
+            layers[number].sums["other" if kind == "matrix" and not used else kind] += _size(shape)
+            if kind == "expert" and len(shape) == 3:
+                experts, gated = layers[number].experts
+                layers[number].experts = (max(experts, shape[0]), gated or "gate" in name or "w3" in name)
+    outside = []
+    kinds = {name: kind for name, kind, _ in found["tensors"]}
+    for where, name, inputs, outputs, count in found["products"]:
+        number = _number(where, stack)
+        if number is None:
+            outside.append([where, name, inputs, outputs, count])
+        elif kinds[name] != "router":
+            own = _number(name, stack) == number
+            part = "attention" if _MIXING.search(where) else "mlp"
+            layers[number].products[part, _role(name), inputs, outputs, own] += 1 if own else count
+    for tokens, flops in found["scores"].items():
+        for where, count in flops.items():
+            if (number := _number(where, stack)) is not None and not _ROUTERS & set(where.split(".")):
+                layers[number].flops[int(tokens)] = layers[number].flops.get(int(tokens), 0) + count
+    for where, count in found["expert_flops"].items():
+        if (number := _number(where, stack)) is not None:
+            layers[number].expert_flops += count
+    for where, made in found["score_shapes"].items():
+        if (number := _number(where, stack)) is not None:
+            layers[number].shapes += made
+    _fill_caches(found, layers)
+    return layers, outside
+
+
+def _fill_caches(found: Mapping[str, Any], layers: list[_Layer]) -> None:
+    """Growth a token and constant part of every tensor of the cache, from prompts of two lengths."""
+    first, second = sorted(map(int, found["caches"]))[:2]
+    later = {tuple(one["path"]): one for one in found["caches"][str(second)]}
+    for one in found["caches"][str(first)]:
+        number = next((int(part) for part in one["path"] if part.isdigit()), len(layers))
+        if number < len(layers) and (after := later.get(tuple(one["path"]))):
+            size, grown = _size(one["shape"]), _size(after["shape"])
+            each = (grown - size) / (second - first)
+            window = one["window"] or 0
+            if window:
+                each, size = size / one["shape"][-2], 0
+            heads = one["shape"][1] if len(one["shape"]) == 4 else 1
+            layers[number].cache.append((each, 0 if window else size - each * first, one["bytes"], heads, window))
+
+
+def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tuple[Attending, ...], int]:
+    """How the layer sees earlier tokens, and its window (0: none): FLOPs of two lengths make a square and a linear part."""
+    first, second = sorted(map(int, found["flops"]))[:2]
+    a, b = layer.flops.get(first, 0) / first, layer.flops.get(second, 0) / second
+    attended = (b - a) / (second - first) / 2
+    linear = a - 2 * attended * first - 2 * layer.sums["convolution"]
+    heads = max((batch for batch, m, n, _ in layer.shapes if m == n == first), default=0)
+    scores = max((k for batch, m, n, k in layer.shapes if m == n == first and batch == heads), default=0)
+    window = max((one[4] for one in layer.cache), default=0)
+    cached = sum(one[0] for one in layer.cache)
+    kept = [(one[1], one[2]) for one in layer.cache]
+    if not (attended or cached or any(size for size, _ in kept) or linear > 0):
+        return (), 0
+    return (
+        Attending(
+            layers=layers,
+            heads=heads,
+            kv_heads=max((one[3] for one in layer.cache if one[0]), default=1),
+            score_dim=scores,
+            value_dim=round(attended / heads) - scores if heads else 0,
+            reach="window" if window else "all",
+            cached=cached,
+            read=cached,
+            state=round(sum(size for size, width in kept if width < 4)),
+            wide_state=round(sum(size for size, width in kept if width >= 4)),
+            scan_flop=max(0.0, linear),
+        ),
+    ), window
+
+
+def _parts(layer: _Layer, part: Any, numbers: list[int], attending: tuple[Attending, ...]) -> list[Sublayer]:
+    """The layer's attention or MLP; vectors are counted with the attention, and a use of another layer's weights stores none."""
+    own, borrowed = (
+        tuple((role, inputs, outputs) for (of, role, inputs, outputs, mine), count in sorted(layer.products.items()) for _ in range(count) if of == part and mine == which)
+        for which in (True, False)
+    )  # fmt: skip
+    first = part == "attention"
+    found = [
+        Sublayer(
+            part=part,
+            layers=len(numbers),
+            first=numbers[0],
+            matrices=own,
+            convolution=layer.sums["convolution"] * first,
+            other=layer.sums["other"] * first,
+            bias=layer.sums["bias"] * first,
+            norm=layer.sums["norm"] * first,
+            attending=attending,
+        )
+    ]
+    if borrowed:
+        found.append(Sublayer(part=part, layers=len(numbers), first=numbers[0], stored=0, matrices=borrowed))
+    return found
+
+
+def _number(path: str, stack: str) -> int | None:
+    """The layer that a module or parameter of that path is in; None: it is outside the layers."""
+    if not path.startswith(f"{stack}."):
+        return None
+    number = path[len(stack) + 1 :].split(".", maxsplit=1)[0]
+    return int(number) if number.isdigit() else None
+
+
+def _role(name: str) -> Role:
+    path = name.removesuffix(".weight")
+    return next((role for pattern, role in _ROLES if re.search(pattern, path)), "other")
+
+
+def _size(shape: list[int]) -> int:
+    size = 1
+    for side in shape:
+        size *= side
+    return size

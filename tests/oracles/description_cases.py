@@ -1,0 +1,60 @@
+"""What the code of `transformers` does for each family, traced on the meta device: FLOPs and cache bytes at three lengths."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from golden import ORACLES, ROOT, Golden, digest
+
+GOLDEN = Golden("descriptions", ROOT / "bench" / "describe.py", ORACLES / "description_cases.py")
+DEFAULTS: dict[str, dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "default_configs.json").read_text())
+LAYERS = 6
+"""Enough for every pattern of layers; those whose last layers use an earlier cache have `SHARING`."""
+SHARING = 10
+WHOLE = ("glm4_moe", "qwen3_next", "gemma4_text", "olmo3", "glm_moe_dsa", "gemma3n_text")
+"""Families of which the whole description is kept, not its sums alone."""
+
+
+MIXED: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [2]},
+    "granitemoehybrid": {"layer_types": ["linear_attention"] * 5 + ["full_attention"]},
+}
+"""By default these have no attention, and their code cannot ask such a cache for its length."""
+
+
+def shortened(config: dict[str, Any]) -> dict[str, Any]:
+    """`config` with few layers, everything else as it is."""
+    layers = SHARING if config.get("num_kv_shared_layers") else LAYERS
+    all_layers = config.get("num_hidden_layers")
+    kept = {key: value[:layers] if isinstance(value, list) and len(value) == all_layers else value for key, value in config.items()}
+    return (
+        kept
+        | {"num_hidden_layers": layers}
+        | MIXED.get(config["model_type"], {})
+        | ({"num_kv_shared_layers": 5} if layers == SHARING else {})
+    )
+
+
+CASES = {name: shortened(config) for name, config in DEFAULTS.items()}
+
+
+def key(name: str) -> str:
+    """Under which the golden value of a family lies."""
+    return f"{name} {digest(json.dumps(CASES[name], sort_keys=True))}"
+
+
+def compute(name: str) -> dict[str, Any]:
+    """The description of one family, or its sums."""
+    from bench.describe import describe
+
+    found = describe(CASES[name])
+    if name in WHOLE:
+        return found
+    sizes = {tokens: sum(product(one["shape"]) * one["bytes"] for one in caches) for tokens, caches in found["caches"].items()}
+    return {"flops": found["flops"], "cache_bytes": sizes}
+
+
+def product(shape: list[int]) -> int:
+    """Elements of a tensor."""
+    return shape[0] * product(shape[1:]) if shape else 1
