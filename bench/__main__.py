@@ -31,7 +31,7 @@ if __name__ == "__main__":
 
         sys.exit(rank(sys.argv[2:]))
     if sys.argv[1:2] == ["describe"]:
-        from bench.describe import main as describe
+        from bench.tracing.describe import main as describe
 
         sys.exit(describe())
     from bench.worker import main

@@ -233,7 +233,7 @@ class Inventory:
     def described(self, config: dict[str, Any], python: Path | None = None) -> Architecture:
         """The architecture of `config` as its own code has it, kept or made now under `python`; raises `UserError`."""
         from planner.observe.benchmark.description import kept_description, make_description
-        from planner.workload.described import described_architecture
+        from planner.workload.huggingface.described import described_architecture
 
         found = kept_description(config, self.descriptions) or make_description(config, self.descriptions, python)
         try:

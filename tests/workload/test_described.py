@@ -14,8 +14,8 @@ from planner.engine.performance.operators.matrix_products import pass_products
 from planner.errors import UserError
 from planner.observe.benchmark.description import kept_description, make_description
 from planner.workload.architecture import Architecture
-from planner.workload.described import described_architecture
 from planner.workload.huggingface.config import read_architecture
+from planner.workload.huggingface.described import described_architecture
 
 ALL_EXPERTS = {"llama4_text"}
 """Families whose code in transformers sends every token through every expert and weighs most of them with 0."""
