@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -24,8 +24,10 @@ def choose_simulated(d: Deployments) -> list[Choice]:
     A layout is simulated once, whatever load it was screened at. As long as one that was only screened is among the very best,
     more are simulated.
     """
-    choices = choose(_at_any_price(d))
-    waiting = sorted(_different_layouts(choice for choice in choices if choice.fits), key=lambda choice: choice.order)
+    free = _at_any_price(d)
+    choices = choose(free)
+    fitting = sorted((choice for choice in choices if choice.fits), key=lambda choice: choice.order)
+    waiting = sorted(_different_layouts([*fitting, *_beside(free, fitting[:SIMULATED_PLACES])]), key=lambda choice: choice.order)
     done = list[Choice]()
     while waiting:
         first = sorted([*waiting, *done], key=lambda choice: choice.order)[:SIMULATED_PLACES]
@@ -47,6 +49,15 @@ def _at_any_price(d: Deployments) -> Deployments:
         return d
     free = msgspec.structs.replace(d.workload, targets=msgspec.structs.replace(targets, budget_usd=None))
     return replace(deployments_of(d.evaluated, d.node_types, d.node_index, free), workload=d.workload)
+
+
+def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
+    """Other layouts on the GPUs of the best choices that meet the targets: one that screening asked a replica too many of may win."""
+    index = d.node_index
+    names = {(choice.node_type.gpu.name, choice.node_type.here) for choice in best}
+    of_best = np.array([(node.gpu.name, node.here) in names for node in d.node_types])[index]
+    rows = np.flatnonzero(of_best & d.meets)
+    return [Choice(d, int(row), best=False) for row in rows[np.argsort(d.score[rows], kind="stable")]]
 
 
 def _different_layouts(choices: Iterable[Choice]) -> Iterable[Choice]:

@@ -287,8 +287,8 @@ def test_a_plan_takes_the_fewest_replicas_that_keep_up() -> None:
         assert row.answer.prefill_s is not None
         assert row.answer.request_s is not None
         assert row.answer.request_s.p95 is not None
-        rate = row.answer.requests_per_s.value
-        assert rate == pytest.approx(16.667 * 1.2)
+        assert row.answer.requests_per_s.value == pytest.approx(16.667)
+        rate = 16.667 * 1.2  # with the room for bursts
         assert row.answer.request_s.p95.value <= 5.0
         assert prefill > rate * row.answer.prefill_s.value
         in_flight = rate * 199 * mean(row.answer, "tpot_s")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from engine_sample import ask, plan
+from engine_sample import ask, plan, session, workload
+
+from planner.engine.search.layouts import _inference
 
 H100 = "H100 SXM5 80GB"
 PUBLISHED_GPU_HOURS = 30.84e6
@@ -31,9 +33,11 @@ def test_deepseek_v3_trains_as_fast_as_published_in_its_own_layout() -> None:
 
 
 def test_experts_are_shared_by_replicas_of_the_attention() -> None:
-    rows = plan("deepseek-v3-service", gpus_considered=["H200 SXM"]).rows
-    layouts = [row.answer.layout for row in rows if row.answer.layout]
-    assert any(layout.ep == 8 and layout.tp == 1 and layout.dp % 8 == 0 for layout in layouts)
+    of = workload("deepseek-v3-service", gpus_considered=["H200 SXM"])
+    job = session().job(of, session().plan(of, basis="spec").rows[0])
+    spreads = list(_inference(job, 8, 64, several=True))
+    assert any((one.gpus, one.tp, one.dp, one.ep) == (8, 1, 8, 8) for one in spreads)
+    assert any((one.tp, one.ep) == (8, 1) for one in spreads)
 
 
 def test_narrow_weights_compute_as_they_are_stored_where_the_part_can() -> None:

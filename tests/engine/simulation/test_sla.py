@@ -210,10 +210,10 @@ def test_a_thousand_requests_a_minute_have_a_price() -> None:
     """The mission's question: 1000 a minute, 200 tokens out, 95 of 100 within 5 s, bursts of a fifth."""
     best = first(shipped(DEFAULT_PRESET))
     assert best.gpu in {"H100 SXM5 80GB", "B200 SXM", "H200 SXM"}
-    assert 2 <= replicas(best) <= 8
+    assert 1 <= replicas(best) <= 8
     assert p95(best.answer.request_s) <= 5
     assert best.usd_per_month is not None
-    assert 10_000 < best.usd_per_month.value < 30_000
+    assert 6_000 < best.usd_per_month.value < 20_000
     assert best.answer.assumed["percentiles"] == "simulated, 320 requests at 20.0 a second, seed 0"
 
 
