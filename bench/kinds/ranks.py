@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted.add_argument("--follow", action="store_true", help="measure what rank 0 of these ranks orders")
     parser.add_argument("--sizes", type=int, nargs="+", default=[], help="bytes of the whole buffer")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="cuda")
-    parser.add_argument("--store", default="", help="file that the ranks of one machine meet in")
+    parser.add_argument("--store", default="", help="file that the ranks of one machine meet in; else as torchrun says")
     options = parser.parse_args(arguments)
     out = os.dup(1)
     os.dup2(2, 1)
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     dist.init_process_group(
         "nccl" if on_gpu else "gloo",
-        init_method=f"file://{os.path.abspath(options.store)}",  # noqa: PTH100  # pathlib costs start-up and is not needed here
+        init_method=f"file://{os.path.abspath(options.store)}" if options.store else "env://",  # noqa: PTH100  # pathlib costs start-up
         rank=int(os.environ["RANK"]),
         world_size=int(os.environ["WORLD_SIZE"]),
         timeout=timedelta(seconds=TIMEOUT_S),

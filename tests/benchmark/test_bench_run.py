@@ -125,12 +125,17 @@ async def test_a_run_ends_in_the_store(tmp_path: Path, store: Store) -> None:
     assert [event.measurement.telemetry for event in done] == [{"poll_hz": 0.0}] * 3
 
 
-@pytest.mark.usefixtures("torch_here")
-async def test_workers_killed_again_and_again_leave_what_they_measured(tmp_path: Path, store: Store, few_restarts: int) -> None:
+@pytest.mark.usefixtures("torch_here", "few_restarts")
+async def test_workers_killed_again_and_again_leave_what_they_measured(tmp_path: Path, store: Store) -> None:
     run = bench(tmp_path, store, suite="quick")
 
+    done = 0
+
     async def kill(event: Event) -> None:
-        if isinstance(event, PointDone) and event.measurement.status != "error":
+        """The first worker once it has measured a point, the others as they begin theirs."""
+        nonlocal done
+        done += isinstance(event, PointDone)
+        if done and isinstance(event, PointDone | PointStarted):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker_pid(run), signal.SIGKILL)
 
@@ -142,7 +147,7 @@ async def test_workers_killed_again_and_again_leave_what_they_measured(tmp_path:
     assert f"{last.kept} results kept" in last.message
     kept = Store.open(tmp_path).all()
     assert len(kept) == last.kept
-    assert sum(one.value is not None for one in kept) >= 1 + few_restarts
+    assert sum(one.value is not None for one in kept) >= 1
     assert store.runs()[0].state == "failed"
 
 

@@ -252,7 +252,7 @@ def test_what_is_spelled_for_set_is_read_back(key: str, value: Any, fields: dict
 def test_a_terminal_without_the_signs_still_gets_the_answer(planner_process: RunPlanner) -> None:
     done = planner_process("plan", "--top", "3", PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
-    assert "H100" in done.stdout
+    assert "B200 SXM" in done.stdout
 
 
 def test_without_a_terminal_the_plan_is_printed(planner_process: RunPlanner) -> None:

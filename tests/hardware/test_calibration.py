@@ -72,6 +72,7 @@ def spoken_by_a_made_up_gpu(seed: int = 1) -> list[Message]:
                 unit=unit,
                 status="ok",
                 samples_s=samples,
+                taken_at="2026-01-01T00:00:00Z",
                 **facts,  # type: ignore[arg-type]  # flop and bytes
             )
         )

@@ -59,6 +59,7 @@ ELSEWHERE = {
     "offers refresh": "asks the network",
     "schema": "holds our own words alone",
     "completion": "is a shell's",
+    "models describe": "runs the model's code",
     "open": "is plan",
 }
 EXPECTED = {"measurements import": 2, "measurements remove": 2}
