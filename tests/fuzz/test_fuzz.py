@@ -15,7 +15,7 @@ from fuzz_lines import Lines
 from planner.cli.estimate import command
 
 CORPUS = Path(__file__).parent / "corpus.json"
-FUZZERS: dict[str, tuple[type[Any], int]] = {"lines": (Lines, 12), "documents": (Documents, 12), "commands": (Commands, 120)}
+FUZZERS: dict[str, tuple[type[Any], int]] = {"lines": (Lines, 12), "documents": (Documents, 12), "commands": (Commands, 60)}
 """Kind of input -> what makes and judges it, and rounds of some ten seconds together."""
 pytestmark = [
     pytest.mark.process,  # `report` and `doctor` ask other programs about this machine

@@ -213,7 +213,12 @@ def simulated(truth: Truth, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     clock = SimpleNamespace(perf_counter=lambda: gpu.host_s, sleep=lambda _: None)
     monkeypatch.setattr("bench.timing.time", clock)
     monkeypatch.setattr("bench.timing.LONG_ENOUGH_S", 0.005)  # samples are few enough for a test
-    for place, few in {"bench.machine.cuda.QUEUED": 3, "bench.machine.cuda.WARM_S": 1e-3, "bench.timing.MOST": 12}.items():
+    for place, few in {
+        "bench.machine.cuda.QUEUED": 3,
+        "bench.machine.cuda.WARM_S": 1e-3,
+        "bench.timing.FEWEST": 3,
+        "bench.timing.MOST": 4,
+    }.items():
         monkeypatch.setattr(place, few)
     monkeypatch.setattr(CpuTimer, "warm_s", 1e-3)
     monkeypatch.setattr("bench.machine.cuda.time", clock)
