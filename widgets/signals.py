@@ -37,6 +37,8 @@ class SignalWatch:
     def __init__(self) -> None:
         self.app: PlannerApp | None = None
         """What runs; None: nothing has taken the terminal yet."""
+        self.leaving = False
+        """A signal has ended the app: no second one may cut the end short, and with it the exit code."""
         self._attributes: list[Any] | None = None
         with contextlib.suppress(termios.error, ValueError):
             self._attributes = termios.tcgetattr(sys.__stdin__.fileno() if sys.__stdin__ else 0)
@@ -61,7 +63,7 @@ class SignalWatch:
                 return
             asked = next((number for number in numbers if number in ENDING), None)
             if asked is not None and code == 0 and self.app is not None and self.app.leave_from_thread(128 + asked):
-                until_s, code = time.monotonic() + GRACE_S, 128 + asked
+                until_s, code, self.leaving = time.monotonic() + GRACE_S, 128 + asked, True
 
     def give_back(self) -> None:
         """Put the terminal into the state it was in, and end the benchmark's worker, without the app's help."""
@@ -97,5 +99,5 @@ def watched() -> Iterator[SignalWatch]:
     finally:
         signal.set_wakeup_fd(-1)
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if watch.leaving else handler)
         os.close(writing)

@@ -64,8 +64,9 @@ def python_with(tmp_path: Path, torch_here: None) -> Callable[[str, str], Path]:
         folder = tmp_path / "patched"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
         (site,) = (folder / "lib").glob("python*/site-packages")
-        (site / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        (site / "sitecustomize.py").write_text(PATCH.format(module=module, body=body))
+        (site / "patched_benchmark.py").write_text(PATCH.format(module=module, body=body))
+        # no sitecustomize.py: a distribution may have one of its own, which comes before
+        (site / "packages.pth").write_text(sysconfig.get_path("purelib") + "\nimport patched_benchmark\n")
         return folder / "bin" / "python"
 
     return made

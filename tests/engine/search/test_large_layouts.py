@@ -19,7 +19,7 @@ def test_405b_is_trained_in_a_pipeline_near_its_published_hours() -> None:
     layout = best.answer.layout
     assert layout is not None
     assert best.job_h is not None
-    assert layout.tp == 8
+    assert layout.tp in {4, 8}
     assert layout.pp >= 8
     assert layout.virtual_stages > 1
     assert 0.6 < layout.gpus * best.job_h.value / PUBLISHED_GPU_HOURS < 1.2
