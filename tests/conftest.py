@@ -31,7 +31,7 @@ NEEDS = {
     "torch": ("torch",),
 }
 """Markers a test has by the fixtures it asks for."""
-TORCH_FILES = frozenset({"test_bench_suites.py", "test_calibration.py"})
+TORCH_FILES = frozenset({"test_bench_suites.py", "test_calibration.py", "test_simulated_gpu.py"})
 """They load PyTorch to be read at all."""
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"})
 """Audit events of a process being started (docs.python.org/3/library/audit_events.html)."""
