@@ -19,7 +19,7 @@ SUPPLY := $(SUPPLY_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick fuzz oracles check format shots samples calibrate accuracy second-opinion bench-planner lock audit sbom soak clean
+.PHONY: help run test test-quick test-measuring fuzz oracles check format shots samples calibrate accuracy second-opinion bench-planner lock audit sbom soak clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -29,14 +29,18 @@ run: $(RUNTIME) ## Install into .venv if need be, and open the planner (ARGS="â€
 
 test: $(DEVELOPMENT) ## Lint, types, contracts and tests: what has to pass
 	@$(MAKE) --no-print-directory --jobs 2 check tests-together
-	"$(BIN)/pytest" -q -m alone
+	"$(BIN)/pytest" -q -m "alone and not measuring"
+
+test-measuring: $(DEVELOPMENT) ## The tests that measure this machine for real: two minutes; run them when bench or planner/observe changes
+	"$(BIN)/pytest" -q -n 2 -m "measuring and not alone"
+	"$(BIN)/pytest" -q -m "measuring and alone"
 
 # all but the tests that judge times, which nothing else may disturb
 tests-together: $(DEVELOPMENT)
-	"$(BIN)/pytest" -q -n $(WORKERS) -m "not alone"
+	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (alone or measuring)"
 
 test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen or PyTorch
-	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or torch or alone)"
+	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or torch or alone or measuring)"
 
 fuzz: $(DEVELOPMENT) ## Try random lines, presets and commands for MINUTES (1), with new seeds each time
 	"$(BIN)/python" tests/fuzz/run.py $(or $(MINUTES),1)

@@ -16,7 +16,6 @@ from bench.kinds import (
     networks,
     overheads,
     training,
-    transfer,
     variants,
 )
 from bench.kinds.ranks import JOIN_S
@@ -112,7 +111,7 @@ def move(device: Device, way: str) -> Job:
     """A copy between host and GPU."""
     label = "host to device" if way == "h2d" else "device to host"
     point = _point(f"transfer/{way}", "transfer", label, device, 1.0)
-    return Job(point, lambda bench: transfer.measure_transfer(bench, point, way))
+    return Job(point, lambda bench: bandwidth.measure_transfer(bench, point, way))
 
 
 def attend(device: Device, dtype: str, batch: int, sequence: int) -> Job:

@@ -33,6 +33,17 @@ NEEDS = {
 """Markers a test has by the fixtures it asks for."""
 TORCH_FILES = frozenset({"test_bench_suites.py", "test_calibration.py", "test_simulated_gpu.py"})
 """They load PyTorch to be read at all."""
+MEASURING_FILES = frozenset(
+    {
+        "test_bench_endings.py",
+        "test_bench_nodes.py",
+        "test_bench_quiet.py",
+        "test_bench_restart.py",
+        "test_bench_run.py",
+        "test_study_bench.py",
+    }
+)
+"""Each of their tests loads PyTorch in processes of its own and waits for what they measure."""
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"})
 """Audit events of a process being started (docs.python.org/3/library/audit_events.html)."""
 INHERITED_SWITCHES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "SSH_CONNECTION", "PYTHONWARNINGS")
@@ -46,7 +57,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out, unread, the files that load PyTorch where its tests are left out, and those without a test that is run alone."""
     wanted = config.option.markexpr
-    if wanted == "alone" and collection_path.suffix == ".py":
+    if wanted.startswith("alone") and collection_path.suffix == ".py":
         return "mark.alone" not in collection_path.read_text(encoding="utf-8") or None
     return (collection_path.name in TORCH_FILES and wanted.startswith("not") and "torch" in wanted) or None
 
@@ -58,6 +69,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         markers = {marker for fixture in names for marker in NEEDS.get(fixture, ())}
         if "screen" in item.path.parts and iscoroutinefunction(getattr(item, "function", None)):
             markers.add("screen")
+        if item.path.name in MEASURING_FILES:
+            markers.add("measuring")
         for marker in markers:
             item.add_marker(marker)
 

@@ -1,4 +1,4 @@
-"""Memory bandwidth: a plain copy, and the matrix-vector product that generating a token is made of.
+"""Memory bandwidth: a plain copy, the matrix-vector product that generating a token is made of, and copies between GPU and host.
 
 On a CPU the arrays are larger than the last-level cache, or rotate until together they are; on a GPU the timer flushes it.
 """
@@ -19,6 +19,9 @@ OTHER_FLUSHES = ("write", "none")
 """Ways of emptying a cache that show a vector product too slow, and too fast."""
 MOST_ON_CPU = 2**30
 """Touching fresh pages costs about half a second per GiB: more would make the run longer, not better."""
+TRANSFERRED_BYTES = 256 * 2**20
+QUEUED = 4
+"""Copies in one sample."""
 
 
 def working_set_bytes(device: Device) -> int:
@@ -82,3 +85,20 @@ def cache_state(bench: Bench, total_bytes: float) -> str:
     if not bench.device.is_cpu:
         return str(getattr(bench.timer, "cache", "cold"))
     return "cold" if total_bytes >= 2 * bench.device.cache_bytes else "warm"
+
+
+def measure_transfer(bench: Bench, point: Point, way: str) -> Result:
+    """Bytes per second host to device ('h2d') or back ('d2h')."""
+    host = torch.empty(TRANSFERRED_BYTES // 4, dtype=torch.float32, pin_memory=True).normal_()
+    device = torch.randn(TRANSFERRED_BYTES // 4, device=bench.device.torch_name)
+    target, source = (device, host) if way == "h2d" else (host, device)
+
+    def copies() -> None:
+        for _ in range(QUEUED):
+            target.copy_(source, non_blocking=True)
+
+    timed = bench.time(copies, point.cap_s)
+    parameters = {"bytes": TRANSFERRED_BYTES, "queued": QUEUED, "pinned": True}
+    return rate_result(
+        point, timed, float(TRANSFERRED_BYTES * QUEUED), "B/s", None, parameters, bytes=float(TRANSFERRED_BYTES * QUEUED)
+    )

@@ -196,7 +196,7 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
     part = session.part_named(narrator.device)
     if part is not None and not as_json and request.suite in CALIBRATING:
         from planner.cli.terminal.sections import console, print_sections
-        from planner.present.calibration import change_sections
+        from planner.present.benchmark.calibration import change_sections
         from planner.session.before_after import change_of
 
         session.refresh()
@@ -210,7 +210,7 @@ def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_js
     from planner.cli.terminal.sections import console, print_json, print_sections
     from planner.engine.estimate.proof import load_expected, prove
     from planner.paths import presets_folder
-    from planner.present.proof import proof_section
+    from planner.present.benchmark.proof import proof_section
 
     expected = load_expected(presets_folder() / "expected").get(part.name)
     lines = list(prove(points, part, session.ceilings(part, basis="spec"), expected, session.architecture))

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from planner.cli.terminal.streams import print_line, say, say_passing, write_json
-from planner.present.measurement import value_text
+from planner.present.benchmark.measurement import value_text
 from planner.units import UNKNOWN, duration_text
 
 if TYPE_CHECKING:

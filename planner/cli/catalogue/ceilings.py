@@ -49,7 +49,7 @@ def ceilings(invocation: Invocation, gpu: str | None, basis: Literal["measured",
     else:
         _print_report(found)
         if found.measurements and basis == "measured":
-            from planner.present.calibration import check_section
+            from planner.present.benchmark.calibration import check_section
 
             print_sections([check_section(session.ceilings_cache.check(part or session.gpus.find(gpu)))], console())
     return ExitCode.ANSWERED

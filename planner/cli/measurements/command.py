@@ -18,7 +18,7 @@ from planner.cli.terminal.streams import print_line, say
 from planner.durable import NotKeptError, write_out
 from planner.errors import Problem, UserError
 from planner.hardware.measurements.measurement import UNITS, Measurement
-from planner.present.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
+from planner.present.benchmark.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
 from planner.reading import read_file
 
 MOST_IMPORT_BYTES = 1 << 28

@@ -1,0 +1,1 @@
+"""What was measured: points, what they change, what they prove."""
