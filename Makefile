@@ -16,10 +16,13 @@ LOCK := requirements-dev.txt
 # what pins, audits and lists lives apart too
 SUPPLY_VENV := .venv-supply
 SUPPLY := $(SUPPLY_VENV)/.installed
+# and so does what builds the documentation site
+SITE_VENV := .venv-site
+SITE := $(SITE_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick test-measuring fuzz oracles check format shots samples calibrate accuracy second-opinion bench-planner lock audit sbom soak clean
+.PHONY: help run test test-quick test-measuring fuzz oracles check format shots samples calibrate accuracy second-opinion bench-planner lock audit sbom dist docs soak clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -61,17 +64,17 @@ format: $(DEVELOPMENT) ## Format the code and apply the safe fixes
 shots: $(DEVELOPMENT) ## Draw the screenshot of README with the program itself
 	"$(BIN)/python" scripts/shots.py docs
 
-samples: $(DEVELOPMENT) ## Print the samples of README and docs/usage.md anew
+samples: $(DEVELOPMENT) ## Print the samples of README and docs/guide/usage.md anew
 	"$(BIN)/python" scripts/samples.py
 
 calibrate: $(DEVELOPMENT) ## Fit the ranges to DIR, a folder of published measurements, each source left out in turn
 	"$(BIN)/python" scripts/calibration/fit_ranges.py "$(DIR)"
 
-accuracy: $(DEVELOPMENT) ## Write docs/accuracy.md from DIR, a folder of published measurements (OPERATORS: of operator timings)
+accuracy: $(DEVELOPMENT) ## Write docs/evidence/accuracy.md from DIR, a folder of published measurements (OPERATORS: of operator timings)
 	"$(BIN)/python" scripts/calibration/accuracy.py "$(DIR)" $(if $(OPERATORS),--operators "$(OPERATORS)")
 
-second-opinion: $(DEVELOPMENT) $(SECOND) ## Write docs/second-opinion.md: aiconfigurator's errors beside ours on the measurements in DIR
-	"$(BIN)/python" scripts/calibration/second_opinion.py "$(DIR)" --answers "$(SECOND_VENV)/answers.jsonl" --out docs/second-opinion.md
+second-opinion: $(DEVELOPMENT) $(SECOND) ## Write docs/evidence/second-opinion.md: aiconfigurator's errors beside ours on the measurements in DIR
+	"$(BIN)/python" scripts/calibration/second_opinion.py "$(DIR)" --answers "$(SECOND_VENV)/answers.jsonl" --out docs/evidence/second-opinion.md
 
 bench-planner: $(DEVELOPMENT) ## Time the planner itself: start, plan, re-rank, estimate
 	"$(BIN)/python" scripts/bench_planner.py
@@ -90,11 +93,22 @@ sbom: $(DEVELOPMENT) $(SUPPLY) ## Build the wheel, and list what an installation
 	build/sbom/bin/python -m pip uninstall --quiet --yes pip setuptools
 	"$(SUPPLY_VENV)/bin/cyclonedx-py" environment --pyproject pyproject.toml --output-reproducible --output-file dist/sbom.json build/sbom
 
+dist: $(SUPPLY) ## Build wheel and sdist into dist/, check what they say of themselves, and run each from an installation of its own
+	rm -rf build/dist && mkdir -p build/dist
+	"$(SUPPLY_VENV)/bin/uv" build --quiet --out-dir build/dist .
+	"$(SUPPLY_VENV)/bin/twine" check --strict build/dist/*.whl build/dist/*.tar.gz
+	"$(PYTHON)" scripts/try_distribution.py build/dist "$(SUPPLY_VENV)/bin/uv"
+	mkdir -p dist && mv build/dist/*.whl build/dist/*.tar.gz dist/
+
+docs: $(RUNTIME) $(SITE) ## Build the documentation site into site/, with a page of every command; fails on a warning or a link that leads nowhere
+	"$(BIN)/python" scripts/site_pages.py build/pages
+	NO_MKDOCS_2_WARNING=1 "$(SITE_VENV)/bin/mkdocs" build --strict --quiet --config-file build/pages.yml --site-dir "$(CURDIR)/site"
+
 soak: $(DEVELOPMENT) ## Eight hours of use in some ten minutes (SHARE=0.1: a tenth): memory, handles and threads have to stay flat
 	"$(BIN)/python" scripts/soak.py $(SHARE)
 
 clean: ## Remove the environment, caches and build output
-	rm -rf $(VENV) $(SECOND_VENV) $(SUPPLY_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage snapshot_report.html
+	rm -rf $(VENV) $(SECOND_VENV) $(SUPPLY_VENV) $(SITE_VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage snapshot_report.html
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -114,7 +128,12 @@ $(DEVELOPMENT): pyproject.toml $(LOCK) | $(VENV)/bin/python
 
 $(SUPPLY):
 	"$(PYTHON)" -m venv --clear $(SUPPLY_VENV)
-	"$(SUPPLY_VENV)/bin/python" -m pip install --quiet --disable-pip-version-check 'uv==0.13.9' 'cyclonedx-bom==7.5.0' 'pip-audit==2.10.1'
+	"$(SUPPLY_VENV)/bin/python" -m pip install --quiet --disable-pip-version-check 'uv==0.13.9' 'cyclonedx-bom==7.5.0' 'pip-audit==2.10.1' 'twine==7.0.0'
+	@touch $@
+
+$(SITE):
+	"$(PYTHON)" -m venv --clear $(SITE_VENV)
+	"$(SITE_VENV)/bin/python" -m pip install --quiet --disable-pip-version-check 'mkdocs-material==9.8.1' 'mkdocs==1.6.1'
 	@touch $@
 
 $(SECOND):

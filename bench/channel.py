@@ -56,7 +56,7 @@ class Channel:
 def _opened(path: str) -> BinaryIO | None:
     """The journal, open as long as the process; None, with the reason on stderr, where it cannot be written."""
     try:
-        journal = open(path, "ab")  # noqa: SIM115, PTH123
+        journal = open(path, "ab")  # noqa: SIM115, PTH123 - open as long as the process; pathlib would be one more import in the worker
         if journal.tell() and not _ends_whole(path):
             journal.write(b"\n")  # a worker was killed in the middle of a line
     except OSError as refused:
@@ -66,6 +66,6 @@ def _opened(path: str) -> BinaryIO | None:
 
 
 def _ends_whole(path: str) -> bool:
-    with open(path, "rb") as journal:  # noqa: PTH123
+    with open(path, "rb") as journal:  # noqa: PTH123 - as above
         journal.seek(-1, os.SEEK_END)
         return journal.read(1) == b"\n"

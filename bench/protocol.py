@@ -41,7 +41,7 @@ BROKEN_DEVICE = (
 )
 """Messages after which a CUDA context answers only with errors, so that the process has to end."""
 REFUSED = ("_NOT_SUPPORTED", "_ARCH_MISMATCH", "_INVALID_VALUE", "no kernel image", "operation not supported")
-"""What a library says of work it does not do; it comes as a "CUDA error" too, and leaves the context whole."""
+"""Words of a library about work it does not do; it comes as a "CUDA error" too, and leaves the context whole."""
 
 
 def breaks_device(message: str) -> bool:
@@ -59,12 +59,12 @@ class Point:
     """'gemm', 'copy', 'train', …: what is measured, and with it the unit of the value."""
     label: str
     device: str
-    """Where it runs: 'cpu' or 'cuda:0'."""
+    """Device it runs on: 'cpu' or 'cuda:0'."""
     expected_s: float
     cap_s: float
     """Time after which sampling ends with what there is; four times that and `grace_s`, and the worker counts as hung."""
     grace_s: float = 0.0
-    """What it may take before the first sample beyond what any point may: compiling."""
+    """Time it may take before the first sample beyond that of any point: compiling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +80,9 @@ class Hello:
     device_name: str
     """The GPU's name as its driver says it, or the CPU's model name."""
     machine: dict[str, Any]
-    """What identifies the device; see `machine_key`."""
+    """Facts that identify the device; see `machine_key`."""
     software: dict[str, Any]
-    """What may change its speed without changing the device; see `fingerprint`."""
+    """Facts that may change its speed without changing the device; see `fingerprint`."""
     environment: dict[str, Any]
     """Everything else worth knowing about the numbers; no host, user or path names."""
 
@@ -106,7 +106,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a point is, at most a few times a second."""
+    """Progress of a point, at most a few times a second."""
 
     type: ClassVar[str] = "progress"
     point: str

@@ -30,7 +30,7 @@ class Run:
         self.die_with_ui = die_with_ui
         self.begun = time.monotonic() - elapsed_s
         self.reason = ""
-        """Why the run has to end; empty: it goes on."""
+        """Reason why the run has to end; empty: it goes on."""
         self._last_progress = 0.0
 
     def stopping(self) -> bool:

@@ -43,7 +43,7 @@ class Timer(Protocol):
     """Measures the seconds of a call on one kind of device."""
 
     flushing: str
-    """How a cache is emptied between two calls: 'read', 'write', or 'none'."""
+    """Way of emptying a cache between two calls: 'read', 'write', or 'none'."""
 
     def settle(self, call: Callable[[], Any]) -> float:
         """Warm up; returns the rough seconds of one call."""
@@ -176,7 +176,7 @@ class CpuUse:
         return cls(time.perf_counter(), spent.user + spent.system, _waited_s(), _machine_s())
 
     def crowding_since(self, before: CpuUse, threads: int) -> str:
-        """Why a figure taken in between is disturbed by others; empty where it is not."""
+        """Reason why a figure taken in between is disturbed by others; empty where it is not."""
         wall = (self.wall_s - before.wall_s) * threads
         running = self.running_s - before.running_s
         if self.waiting_s is not None and before.waiting_s is not None:

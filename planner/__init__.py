@@ -1,3 +1,28 @@
-"""Which GPU, how many, rented or bought, a transformer workload needs."""
+"""Which GPU, how many, rented or bought, a transformer workload needs.
+
+`from planner import Planner, Workload` is the interface for programs (docs/guide/python.md). Nothing is loaded until a name is asked for.
+"""
 
 __version__ = "0.1.0"
+
+_INTERFACE = {
+    "Planner": "planner.api.planner",
+    "Request": "planner.workload.tasks",
+    "UserError": "planner.errors",
+    "Workload": "planner.workload.tasks",
+}
+"""Public names and the modules they come from; `__init__.pyi` tells type checkers the same."""
+__all__ = ["Planner", "Request", "UserError", "Workload"]
+
+
+def __getattr__(name: str) -> object:
+    """The public name, loaded now."""
+    if name not in _INTERFACE:
+        raise AttributeError(f"module 'planner' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_INTERFACE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

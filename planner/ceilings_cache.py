@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -30,25 +31,38 @@ class CeilingsCache:
         related: Sequence[Gpu],
         measurements: Callable[[], Sequence[Measurement]],
         architecture: ReadArchitecture,
+        own_results: Callable[[], Mapping[str, tuple[float, int]]] = dict,
     ) -> None:
         """`related`: parts whose measurements adjust the figures of others of their kind; `measurements`: what is asked for all there are, again after `forget`."""
         self._records = records
         self._related = related
         self._read = measurements
         self._architecture = architecture
+        self._own_results = own_results
         self._measured: Sequence[Measurement] | None = None
         self._ceilings: dict[tuple[str, BasisChoice], Ceilings] = {}
         self._chips: dict[tuple[str, str, str, BasisChoice], Chip | None] = {}
 
     def ceilings(self, gpu: Gpu, basis: BasisChoice = "measured") -> Ceilings:
-        """What `gpu` reaches."""
+        """Ceilings of `gpu`."""
         key = (gpu.name, basis)
         if key not in self._ceilings:
-            self._ceilings[key] = self._calibrated(gpu) if basis == "measured" else self.ceilings_by(gpu, ())
+            self._ceilings[key] = self._of_slice(gpu, basis) or (
+                self._calibrated(gpu) if basis == "measured" else self.ceilings_by(gpu, ())
+            )
         return self._ceilings[key]
 
+    def _of_slice(self, gpu: Gpu, basis: BasisChoice) -> Ceilings | None:
+        """Ceilings of a slice of a GPU; None where `gpu` is none."""
+        from planner.hardware.catalogue.mig import split_name
+        from planner.hardware.ceilings.sliced import ceilings_of_slice
+
+        name = split_name(gpu.name)
+        whole = next((one for one in self._related if name and one.name == name[0]), None)
+        return ceilings_of_slice(gpu, whole, self.ceilings(whole, basis)) if whole is not None else None
+
     def check(self, gpu: Gpu) -> CalibrationCheck:
-        """How well measured and published ceilings of `gpu` predict what they were not fitted to."""
+        """Error of measured and published ceilings of `gpu` on points they were not fitted to."""
         from planner.engine.estimate.calibration_check import check_calibration
 
         measured = self.ceilings_by(gpu, self._all_measured())
@@ -64,7 +78,7 @@ class CeilingsCache:
         return with_rates_of(found, self.ceilings(gpu, "spec"))
 
     def ceilings_by(self, gpu: Gpu, measurements: Sequence[Measurement]) -> Ceilings:
-        """What `gpu` reaches by these measurements alone; not kept."""
+        """Ceilings of `gpu` by these measurements alone; not kept."""
         from planner.hardware.ceilings.calibration import ceilings_of
 
         return ceilings_of(gpu, self._records, measurements, related=self._related)
@@ -93,7 +107,13 @@ class CeilingsCache:
         ceilings = self.ceilings(gpu, basis)
         found = chip_of(gpu, ceilings, dtype, stored)
         points = ceilings.train_points
-        return with_measured_steps(found, points, self._architecture) if found and points else found
+        if found is None:
+            return None
+        if basis == "measured" and (own := self._own_results()):
+            found = replace(
+                found, own_ranges={kind: of[0] for kind, of in own.items()}, own_results=sum(of[1] for of in own.values())
+            )
+        return with_measured_steps(found, points, self._architecture) if points else found
 
     def _all_measured(self) -> Sequence[Measurement]:
         if self._measured is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOST = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
-"""What a failed flush of a folder means data may be lost by; other errors say that the file system has no such flush."""
+"""Errors of flushing a folder that mean data may be lost; other errors say that the file system has no such flush."""
 
 
 class NotKeptError(UserError):
@@ -29,7 +29,7 @@ class WriteResult:
 
     path: Path | None
     reason: str = ""
-    """Why it is in memory only; empty: it is on disk."""
+    """Reason why it is in memory only; empty: it is on disk."""
 
     @property
     def kept(self) -> bool:

@@ -22,7 +22,7 @@ class Problem:
     key: str
     """Dotted name of the field; empty when the whole document is at fault."""
     message: str
-    """What was given and what is accepted, in one sentence."""
+    """The given and the accepted values, in one sentence."""
     nearest: tuple[str, ...] = ()
     """Accepted spellings closest to what was given."""
 

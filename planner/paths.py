@@ -16,14 +16,14 @@ def presets_folder() -> Path:
 
 
 def config_folder() -> Path:
-    """Where the user's presets and config.toml live (not created here)."""
+    """Folder of the user's presets and config.toml (not created here)."""
     import platformdirs
 
     return Path(platformdirs.user_config_dir("gpu-planner", appauthor=False))
 
 
 def state_folder() -> Path:
-    """Where measurements and the last form are kept (not created here)."""
+    """Folder of measurements and the last form (not created here)."""
     import platformdirs
 
     return Path(platformdirs.user_state_dir("gpu-planner", appauthor=False))

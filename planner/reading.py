@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from planner.errors import Problem, UserError
 
 MOST_BYTES = 16 << 20
-"""Of one file, where its reader does not say; the largest of the catalogue have a hundredth of it."""
+"""Largest size of a file whose reader names none; the largest of the catalogue have a hundredth of it."""
 MOST_DEPTH = 64
 """Tables and lists inside each other."""
 _KINDS = {
@@ -50,7 +50,7 @@ def open_file(path: Path, key: str = "") -> BinaryIO:
 
 
 def read_file(path: Path, key: str = "", most_bytes: int = MOST_BYTES) -> bytes:
-    """What the regular file at `path` holds; raises `UserError` for one that cannot be read or is larger than `most_bytes`."""
+    """Bytes of the regular file at `path`; raises `UserError` for one that cannot be read or is larger than `most_bytes`."""
     with open_file(path, key) as file:
         try:
             found = file.read(most_bytes + 1)
@@ -62,7 +62,7 @@ def read_file(path: Path, key: str = "", most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def read_text(path: Path, key: str = "", most_bytes: int = MOST_BYTES) -> str:
-    """As `read_file`, as text in UTF-8, without a byte order mark."""
+    """Text of the regular file at `path` in UTF-8, without a byte order mark; raises as `read_file` does."""
     try:
         return read_file(path, key, most_bytes).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -78,7 +78,7 @@ def read_json(path: Path, key: str = "") -> dict[str, Any]:
 
 
 def parse_json(text: bytes, where: str, key: str = "") -> Any:
-    """What `text` says in JSON; raises `UserError` for `where`."""
+    """Value of the JSON `text`; raises `UserError` for `where`."""
     import msgspec
 
     try:
@@ -93,6 +93,8 @@ def parse_json(text: bytes, where: str, key: str = "") -> Any:
 
 def toml_files(folder: Path) -> list[Path]:
     """The TOML files of a folder and the folders in it, by file name."""
+    if kind_of(folder) != stat.S_IFDIR:
+        return []
     return sorted((path for path in folder.rglob("*.toml") if path.is_file()), key=lambda path: path.name)
 
 

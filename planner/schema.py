@@ -37,7 +37,7 @@ def read_struct(kind: type[S], given: Mapping[str, Any], where: str) -> S:
 
 
 def faults(kind: type[msgspec.Struct], given: object, where: str, key: str = "") -> list[Problem]:
-    """What keeps `given` from being a `kind`, up to `MOST_FAULTS`: unknown, missing and unusable keys, nested ones too.
+    """Faults that keep `given` from being a `kind`, up to `MOST_FAULTS`: unknown, missing and unusable keys, nested ones too.
 
     `key` stands before the dotted names.
     """

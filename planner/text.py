@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 REPLACEMENT = "�"
-"""What stands where a sign was taken out."""
+"""Sign in place of one that was taken out."""
 _LINE_SIGNS = "\t\n"
 _SIGNS = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and line feed, DEL, C1

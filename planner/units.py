@@ -17,7 +17,7 @@ HOURS_PER_MONTH = 730.0
 SECONDS_PER_HOUR = 3600.0
 
 UNKNOWN = "—"
-"""What an unknown quantity shows as; it is never 0."""
+"""Sign of an unknown quantity; it is never 0."""
 
 _SCALES = (
     (1e18, "E"),
@@ -56,6 +56,11 @@ def bytes_text(value: float | None, unit: bool = True) -> str:
     if 0 < abs(value) < GIB / 10:
         return f"{value / MIB:,.0f}" + (" MiB" if unit else "")
     return f"{value / GIB:,.1f}" + (" GiB" if unit else "")
+
+
+def bits_text(bytes_per_s: float) -> str:
+    """A rate of a network as it is sold: 50e9 -> '400 Gb/s'."""
+    return f"{digits(8 * bytes_per_s / GIGA)} Gb/s"
 
 
 def si_text(value: float | None, unit: str = "", significant: int = 3) -> str:

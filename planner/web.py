@@ -15,7 +15,7 @@ FIRST_WORDS = 300
 
 
 class NoAnswerError(Exception):
-    """Why a URL gave nothing, in words that follow its name: 'gave no answer within 5 s'; `said` is what a refusing server wrote."""
+    """Reason why a URL gave nothing, in words that follow its name: 'gave no answer within 5 s'; `said` is what a refusing server wrote."""
 
     def __init__(self, why: str, said: str = "") -> None:
         super().__init__(why)
@@ -23,7 +23,7 @@ class NoAnswerError(Exception):
 
 
 class Answer(NamedTuple):
-    """What a URL gave."""
+    """Answer of a URL."""
 
     body: bytes
     modified: str | None
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 
 def read_url(url: str, *, within_s: float, most_bytes: float) -> Answer:
-    """What is at `url`; raises `NoAnswerError` at the latest after `within_s` seconds, and for more than `most_bytes`."""
+    """Content at `url`; raises `NoAnswerError` at the latest after `within_s` seconds, and for more than `most_bytes`."""
     outcome: list[Answer | NoAnswerError | Exception] = []
     until_s = time.monotonic() + within_s
 

@@ -1,4 +1,4 @@
-"""How fast the planner itself is: start to first paint, `plan --json`, re-ranks, `estimate`, the simulation of services.
+"""Speed of the planner itself: start to first paint, `plan --json`, re-ranks, `estimate`, the simulation of services.
 
 Prints a table of what was measured beside its budget. Start-up is taken on a pseudo-terminal, alternating between the program and the
 smallest Textual app there can be, and `plan --json` alternates with importing Textual: budgets are ratios, since a busy machine slows
@@ -39,7 +39,7 @@ PAINTED, ANSWERED = b"Ranking", b" fit \xc2\xb7"
 GPUS = ("H100 SXM5 80GB", "H200 SXM", "A100 80GB SXM", "L40S", "RTX 4090", "L4")
 ESTIMATES = 5000
 ESTIMATED = (("batch", "", 2000), ("concurrency", " of a closed loop", 2000), ("request_rate_per_s", " at a rate", 2000))
-"""What lines of `estimate` ask for, in words, and how many a second there have to be; services at a request rate are simulated, and
+"""Questions of lines of `estimate`, in words, and the lines a second that are required; services at a request rate are simulated, and
 take two processors for it."""
 RERANKED = {
     "llama-3.1-8b-pretrain": 50,
@@ -51,7 +51,7 @@ RERANKED = {
 }
 """Presets whose plan is made again, and milliseconds it may take; services are simulated."""
 QUIET_S = 0.3
-"""So long nothing is drawn before a key is pressed."""
+"""Quiet time on screen before a key is pressed."""
 POLLING = """
 import time
 from planner.observe.telemetry.poller import Poller

@@ -24,7 +24,7 @@ from planner.units import GIB  # noqa: E402  # the path comes first
 
 BEGIN = dt.datetime(2026, 11, 2, 9, 0, tzinfo=dt.UTC)
 TOTAL, RESERVED = 85520809984.0, 626327552.0
-"""Of an H100 80GB, as its driver reports."""
+"""Memory of an H100 80GB, as its driver reports."""
 Job = Mapping[str, Any]
 
 IDLE: Job = {

@@ -59,7 +59,7 @@ def answers(requests: Path | None) -> dict[str, str]:
 
 
 def ask(arguments: list[str], home: str, lines: str | None = None) -> str:
-    """What `gpu-planner` prints, without the user's own files."""
+    """Output of `gpu-planner`, without the user's own files."""
     folders = {name: f"{home}/{name}" for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")}
     command = [sys.executable, "-m", "planner", *arguments]
     environment = {**os.environ, **folders, "HOME": home, "PYTHONPATH": str(ROOT)}

@@ -1,4 +1,4 @@
-"""Writes the samples of README.md and docs/usage.md: the text block below a command holds what the program prints.
+"""Writes the samples of README.md and docs/guide/usage.md: the text block below a command holds what the program prints.
 
     python scripts/samples.py
 
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/usage.md")
+PAGES = ("README.md", "docs/guide/usage.md")
 COLUMNS = 120
 THIS_MACHINE = re.compile(r", here\b")
 SAMPLE = re.compile(r"(?<=^```sh\n)(gpu-planner [^\n]*)(\n```\n\n```text\n)(.*?)(?=\n```$)", re.MULTILINE | re.DOTALL)

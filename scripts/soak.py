@@ -54,7 +54,7 @@ channel.send(protocol.Bye(reason="finished"))
 
 
 class Use(NamedTuple):
-    """What the process holds."""
+    """Resources of the process."""
 
     memory_bytes: int
     handles: int
@@ -70,7 +70,7 @@ class Part(NamedTuple):
 
 
 def used() -> Use:
-    """What the process holds now, garbage collected first."""
+    """Resources of the process now, garbage collected first."""
     gc.collect()
     try:
         resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

@@ -63,7 +63,8 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert "Requires-Python: >=3.11\n" in metadata
     (entries,) = (name for name in wheel.namelist() if name.endswith("/entry_points.txt"))
     assert "gpu-planner = widgets.launch:main" in wheel.read(entries).decode()
-    assert any(name.endswith("/licenses/LICENSE") for name in wheel.namelist())
+    assert {"LICENSE", "NOTICE"} == {name.rpartition("/licenses/")[2] for name in wheel.namelist() if "/licenses/" in name}
+    assert {"planner/py.typed", "planner/__init__.pyi"} <= set(wheel.namelist())
 
 
 def test_torch_is_pinned_and_optional() -> None:

@@ -27,7 +27,7 @@ def test_only_regular_files_of_some_size_are_read(tmp_path: Path) -> None:
         Path("/dev/zero"): "is a device",
         tmp_path / "loop": "cannot be read",
         tmp_path / "missing": "cannot be read: No such file",
-        Path("a\0b"): "cannot be read: embedded null",
+        Path("a\0b"): "cannot be read: .*embedded null",
         Path("a" * 300): "cannot be read: File name too long",
         tmp_path / "large": "is larger than",
     }
@@ -101,3 +101,19 @@ def test_the_command_line_says_what_is_accepted(
     assert not done.stdout
     assert words in done.stderr
     assert len(done.stderr.splitlines()) <= 51
+
+
+@pytest.mark.process
+def test_folders_and_interpreters_that_cannot_be_are_said(run_planner: RunPlanner) -> None:
+    long = "a" * 300
+    for arguments, words in (
+        (("--config", long), "File name too long"),
+        (("rightsize", "--demo", "--state", long), "File name too long"),
+        (("schema", "--all", "/dev/null"), "is no folder"),
+        (("schema", "--all", long), "cannot become one"),
+    ):
+        done = run_planner(*arguments)
+        assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+    for python in ("~nosuch/x", long):
+        done = run_planner("doctor", "--python", python)
+        assert (done.returncode, "There is no " in " ".join(done.stdout.split())) == (0, True), done.stdout

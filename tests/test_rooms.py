@@ -19,7 +19,11 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 MODULES = sorted(set(re.findall(r"`((?:planner|widgets|bench)(?:\.\w+)+)`", PAGE)))
 NAMES_END = 46
 """Column of the picture where names end and explanations begin."""
-PAPERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAPERS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "decisions"),
+]
 TO_BE_MADE = {"presets/measurements/"}
 """Where contributed measurements will lie."""
 PATHS = sorted(
@@ -42,7 +46,7 @@ STEPS = (
         "planner.engine.performance.prefill_decode.passes",
         "planner.engine.performance.simulation.traffic",
     ),
-    ("planner.engine.explain.answer", "planner.engine.search.rows"),
+    ("planner.engine.explain.answer", "planner.engine.search.rows.row"),
     ("planner.engine.search.ranking",),
 )
 """Rooms on the way of `input_tokens`, from the lowest floor to the highest. Rooms of one step may call each other back and forth."""

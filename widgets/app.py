@@ -17,13 +17,15 @@ from textual.worker import Worker, WorkerState
 
 from widgets import crash_report
 from widgets.actions.action import bindings
+from widgets.actions.narrowing import count_all, show_chips, take_gpu, use_filter
 from widgets.actions.program import PALETTE, use_theme
 from widgets.actions.registry import ACTIONS, BY_ID, GROUPS
-from widgets.actions.workload import open_named
+from widgets.actions.workload import open_named, plan_model
 from widgets.background.planning import PlanReady, PlanRefused
 from widgets.background.telemetry import SnapshotRead
 from widgets.base_app import BaseApp
 from widgets.drawing import theme
+from widgets.panes.answer import AnswerLine
 from widgets.panes.clickable import Clickable
 from widgets.panes.frame import PANES, Frame
 from widgets.panes.headline import Headline
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
     from widgets.panes.ranking.table import Ranking
     from widgets.panes.workload.form import Form
 
+WIDTHS = [(0, "-thin"), (LEAST_WIDTH, "-narrow"), (100, "-normal"), (120, "-docked"), (133, "-wide")]
+HEIGHTS = [(0, "-low"), (LEAST_HEIGHT, "-short"), (28, "-medium"), (36, "-regular"), (44, "-tall")]
+"""Least cells and rows -> the class of a screen that has them."""
+
 
 class PlannerApp(BaseApp):
     """gpu-planner."""
@@ -45,18 +51,20 @@ class PlannerApp(BaseApp):
     AUTO_FOCUS = "#table"
     ACTION_GROUPS = GROUPS
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(action for action in ACTIONS if action.scope == "app")]
-    HORIZONTAL_BREAKPOINTS = [(0, "-thin"), (LEAST_WIDTH, "-narrow"), (100, "-normal"), (160, "-wide"), (190, "-vast")]  # noqa: RUF012  (as Textual declares it)
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (LEAST_HEIGHT, "-short"), (32, "-regular"), (44, "-tall")]  # noqa: RUF012  (as Textual declares it)
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
 
     def compose(self) -> ComposeResult:
         """The frames of the panes; their content comes once the screen is up."""
         yield Headline()
+        yield AnswerLine(symbols=self.symbols)
         yield Tabs()
         with Container(id="body"):
             with Container(id="main", classes="group -active"):
                 with Container(id="top", classes="group -active"):
                     yield Frame("workload")
                     yield Frame("ranking", active=True)
+                    yield Frame("why")
                 yield Frame("memory")
             with Container(id="side", classes="group"):
                 yield Frame("machine")
@@ -64,7 +72,9 @@ class PlannerApp(BaseApp):
         yield KeyLine(ACTIONS, self.state_of, self._note_of_field)
 
     def _note_of_field(self) -> str:
-        """What may be typed where the cursor is; empty outside the form."""
+        """Accepted input where the cursor is; empty outside the form."""
+        if self.focused is not None and self.focused.id == "filter":
+            return "names of GPUs, providers, a market; $/h<5, sure>90; enter goes to the rows"
         return self.form.about if self.ready else ""
 
     def on_mount(self) -> None:
@@ -73,7 +83,7 @@ class PlannerApp(BaseApp):
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
-        """What the first paint does without: the content of the panes, the first plan, this machine."""
+        """Work after the first paint: the content of the panes, the first plan, this machine."""
         from widgets.opening import begin
 
         self.run_worker(begin(self), group="open", exit_on_error=False)
@@ -95,6 +105,10 @@ class PlannerApp(BaseApp):
         self.refresh_keys()
 
     # actions
+
+    def action_help_quit(self) -> None:
+        """Say which key leaves: the one that leaves other programs copies here."""
+        self.notify(f"{self.state_of(BY_ID['quit']).keys} leaves the program.", timeout=3)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """On a screen that is too small only leaving works."""
@@ -126,6 +140,10 @@ class PlannerApp(BaseApp):
                 yield SystemCommand(name.capitalize(), escape(words), partial(self.action_act, action.id))
         for item in self.panes.form.presets if self.panes is not None else ():
             yield SystemCommand(escape(f"Preset: {item.value}"), escape(item.detail), partial(open_named, self, item.value))
+        for name in dict.fromkeys(self.facet_names.gpus.values()) if self.panes is not None else ():
+            yield SystemCommand(escape(f"GPU: {name}"), "Look at it alone", partial(take_gpu, self, name))
+        for item in self.panes.form.models if self.panes is not None else ():
+            yield SystemCommand(escape(f"Model: {item.value}"), escape(item.detail), partial(plan_model, self, item.value))
         for name in theme.NAMES:
             yield SystemCommand(f"Theme: {name}", "Change the colours", partial(use_theme, self, name))
 
@@ -137,8 +155,10 @@ class PlannerApp(BaseApp):
             return
         if self.form.has_faults:
             self.content.show_problems(())
+            self.main.query_one(AnswerLine).refuse("not planned: a field cannot be read")
         else:
             self.ask_for_plan(event.workload)
+        self.refresh_headline()
 
     def on_form_preset_chosen(self, event: Form.PresetChosen) -> None:
         """Open the preset chosen in the form."""
@@ -155,9 +175,16 @@ class PlannerApp(BaseApp):
     def _plan_ready(self, event: PlanReady) -> None:
         if not self.ready:
             return
-        self.plan, self.planned = event.plan, (dict(event.workload), str(self.preset.path) if self.preset else "")
+        self.plan = event.plan
+        if self.trial is not None:
+            self.trial = self.trial.compared(event.plan)
+        self.planned = dict(event.workload), str(self.preset.path) if self.preset else ""
+        if not self.facets.changes:
+            self.whole = dict(event.workload), event.plan.counts.fit
         with self.batch_update():
             self.content.show_plan(event.plan, event.basis)
+            self.main.query_one(AnswerLine).show(event.plan, self.trial.text if self.trial is not None else "")
+            show_chips(self)
             if self.benchmark is not None:
                 self.benchmark.compare(event.plan)
             self.refresh_headline()
@@ -166,16 +193,20 @@ class PlannerApp(BaseApp):
             if warning not in self.warned:
                 self.warned.add(warning)
                 self.notify(warning, title="Measurements", severity="warning", timeout=10, markup=False)
+        self.run_worker(count_all(self), group="count", exit_on_error=False)
 
     @on(PlanRefused)
     def _plan_refused(self, event: PlanRefused) -> None:
         if self.ready:
             self.content.show_problems(event.problems)
+            first = event.problems[0]
+            self.main.query_one(AnswerLine).refuse(f"{first.key}: {first.message}" if first.key else first.message)
 
     def on_ranking_highlighted(self, event: Ranking.Highlighted) -> None:
         """Show the memory and the reason of the row."""
         if self.ready:
             self.content.show_row(event.row, self.plan)
+            self.details.look_into(event.row)
 
     def on_ranking_opened(self) -> None:
         """Why this row."""
@@ -188,7 +219,7 @@ class PlannerApp(BaseApp):
 
     @on(Input.Changed, "#filter")
     def _filter_typed(self, event: Input.Changed) -> None:
-        self.table.filter(event.value)
+        use_filter(self, event.value)
 
     @on(Input.Submitted, "#filter")
     def _filter_done(self) -> None:

@@ -1,4 +1,4 @@
-"""What the app holds: options, session, plan, panes. Actions, screens and panes are given this, never the app that routes to them."""
+"""State of the app: options, session, plan, panes. Actions, screens and panes are given this, never the app that routes to them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from textual.screen import Screen
 from widgets import state_files
 from widgets.actions.action import Action, ActionState
 from widgets.background.planning import PlanLoop, SessionThread
+from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
 from widgets.drawing import theme
 from widgets.drawing.symbols import ASCII, UNICODE
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from planner.ceilings_cache import BasisChoice
     from planner.engine.answers.plan import Plan
+    from planner.present.choice.facets import FacetNames, Facets
+    from planner.present.choice.trial import Trial
     from planner.session import Session
     from planner.workload.presets import Preset
     from planner.workload.tasks import Workload
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 FOCUS = {"ranking": "#table", "memory": "#memory-view", "machine": "#machine-view", "benchmark": "#points"}
-"""What has the focus in a pane; the form remembers its own field."""
+"""Focus of a pane; the form remembers its own field."""
 
 
 class BaseApp(MendedApp):
@@ -59,8 +62,16 @@ class BaseApp(MendedApp):
         self.preset: Preset | None = None
         self.preset_fields: dict[str, Any] = {}
         self.basis: BasisChoice = "measured"
+        self.facet_names: FacetNames
+        self.filter_text = ""
+        self.facets: Facets
+        """Filter of the search and the rows, as read; there with the content of the panes."""
+        self.whole: tuple[dict[str, Any], int] | None = None
+        """A workload, and how many candidates for it fit without any filter."""
+        self.trial: Trial | None = None
+        """A change that is tried out."""
         self.warned: set[str] = set()
-        """What the user was told of the measurements."""
+        """Notice given to the user about the measurements."""
         self.here = ""
         """The devices of this machine, in words."""
         self.active_pane = "ranking"
@@ -69,6 +80,7 @@ class BaseApp(MendedApp):
         self.telemetry = TelemetryWatch(
             self.post_message, self.options.telemetry_interval_s, replay=self.options.replay, demo=self.options.demo
         )
+        self.details = RowDetails(self)
         self.benchmark: BenchmarkRunner | None = None
         self.panes: Panes | None = None
         """There once their content is on the screen."""
@@ -110,6 +122,18 @@ class BaseApp(MendedApp):
     def single(self) -> bool:
         """Whether one pane is shown at a time."""
         return bool(self.SINGLE & self.main.classes)
+
+    def exit(self, *given: Any, **named: Any) -> None:
+        """Leave, and keep how the screen is for the next start."""
+        from widgets.remembered import remember
+
+        remember(self)
+        super().exit(*given, **named)
+
+    @property
+    def modified(self) -> bool:
+        """Whether the form holds something else than the preset."""
+        return self.panes is not None and self.preset is not None and dict(self.form.workload) != self.preset_fields
 
     @property
     def ready(self) -> bool:
@@ -156,7 +180,8 @@ class BaseApp(MendedApp):
         if self.preset is not None:
             today = self.options.today or dt.date.today()  # noqa: DTZ011  (the user's own calendar)
             task = self.form.workload if self.plan is None else self.plan.task
-            self.main.query_one(Headline).show(*headline_parts(self.preset.name, task, self.plan, self.here, today))
+            name = f"{self.preset.name} · modified" if self.modified else self.preset.name
+            self.main.query_one(Headline).show(*headline_parts(name, task, self.plan, self.here, today))
 
     # what actions and screens ask for
 
@@ -170,9 +195,9 @@ class BaseApp(MendedApp):
         return await self.session_thread.ask(lambda session: question(session, session.workload(workload, where)))
 
     def ask_for_plan(self, workload: Mapping[str, Any]) -> None:
-        """Plan this workload; the answer comes as a message."""
+        """Plan this workload with the search narrowed as the filter has it; the answer comes as a message."""
         where = str(self.preset.path) if self.preset else ""
-        self.run_worker(self.plan_loop.ask(dict(workload), where, self.basis), group="plan", exit_on_error=False)
+        self.run_worker(self.plan_loop.ask(self.facets.over(workload), where, self.basis), group="plan", exit_on_error=False)
 
     def state_of(self, action: Action) -> ActionState:
         """An action as it stands now."""

@@ -25,7 +25,7 @@ TABLES = {"keys", "app"}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the file says; empty when there is none."""
+    """Content of the file; empty when there is none."""
 
     keys: Mapping[str, str] = field(default_factory=dict)
     theme: str | None = None

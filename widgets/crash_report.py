@@ -14,7 +14,7 @@ from widgets.state_files import LAST_FAULT, state_folder
 
 
 def told(fault: BaseException, state: Path | None) -> str:
-    """What is said after a fault that ended the program."""
+    """Message after a fault that ended the program."""
     return f"{_trace(fault)}gpu-planner broke, which is a fault of its own{_kept(fault, state)}\n"
 
 

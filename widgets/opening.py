@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
+from widgets.actions.narrowing import use_filter
 from widgets.base_app import BaseApp
+from widgets.remembered import go_on
 
 if TYPE_CHECKING:
+    from planner.present.choice.facets import FacetNames
     from planner.session import Session
     from planner.workload.presets import Preset
     from widgets.screens.picker import Item
@@ -18,7 +21,8 @@ async def begin(app: BaseApp) -> None:
     """Open the first preset and plan it, then do everything that the first answer does without."""
     await fill_panes(app)
     use_settings(app)
-    await open_preset(app, app.options.preset, fallback=DEFAULT_PRESET)
+    if app.options.preset is not None or not await go_on(app):
+        await open_preset(app, app.options.preset or DEFAULT_PRESET, fallback=DEFAULT_PRESET)
     if app.options.telemetry:
         app.telemetry.start()
         app.content.machine.follow(lambda: app.telemetry.trouble, app.telemetry.list_processes)
@@ -29,9 +33,11 @@ async def begin(app: BaseApp) -> None:
 
 async def fill_panes(app: BaseApp) -> None:
     """Put the content into the panes, and make the benchmark ready to run."""
+    from planner.present.choice.facets import FacetNames, Facets
     from widgets.background.benchmark import BenchmarkRunner
     from widgets.panes.content import Panes
 
+    app.facets, app.facet_names = Facets(), FacetNames()
     app.benchmark = BenchmarkRunner(
         app.session_thread,
         app.post_message,
@@ -68,6 +74,9 @@ async def look_round(app: BaseApp) -> None:
     from widgets.background.benchmark import stored_text
 
     app.form.offer(*await app.ask(_shelves))
+    app.facet_names = await app.ask(facet_names)
+    if app.filter_text:
+        use_filter(app, app.filter_text)
     app.here = await app.ask(_this_machine)
     app.refresh_headline()
     app.content.benchmark.set_stored(await app.ask(stored_text))
@@ -76,7 +85,7 @@ async def look_round(app: BaseApp) -> None:
 async def open_preset(app: BaseApp, name: str, fallback: str | None = None) -> None:
     """Load a preset into the form and plan it; what is wrong with it is said, and the one before stays."""
     try:
-        preset, workload = await app.ask(lambda session: _load(session, name))
+        preset, workload = await app.ask(lambda session: load_preset(session, name))
     except UserError as wrong:
         for problem in wrong.problems[:3]:
             app.notify(str(problem), title="Preset not opened", severity="error", timeout=8)
@@ -85,6 +94,8 @@ async def open_preset(app: BaseApp, name: str, fallback: str | None = None) -> N
         return
     app.preset, app.preset_fields = preset, workload
     app.plan_loop.forget()
+    app.trial = None
+    app.table.start_anew()
     await app.form.open(preset.name, workload)
     app.ask_for_plan(workload)
     if app.plan is None:
@@ -97,7 +108,7 @@ async def save_preset(app: BaseApp, name: str) -> None:
 
     def saved(session: Session) -> tuple[Preset, dict[str, Any]]:
         session.presets.save(name, session.workload(workload, where), overwrite=True)
-        return _load(session, name)
+        return load_preset(session, name)
 
     try:
         preset, stated = await app.ask(saved)
@@ -112,7 +123,7 @@ async def save_preset(app: BaseApp, name: str) -> None:
     app.notify(str(preset.path), title="Saved", timeout=5)
 
 
-def _load(session: Session, name: str) -> tuple[Preset, dict[str, Any]]:
+def load_preset(session: Session, name: str) -> tuple[Preset, dict[str, Any]]:
     """The preset, and the stated keys of its workload."""
     import msgspec
 
@@ -142,6 +153,15 @@ def _shelves(session: Session) -> tuple[list[Item], list[Item]]:
             presets.append(Item(name, detail=preset.workload.title + own))
     models = [Item(name, detail=session.models.find(name).title) for name in session.models.names()]
     return presets, models
+
+
+def facet_names(session: Session) -> FacetNames:
+    """Every spelling of the GPUs, and the providers."""
+    from planner.hardware.catalogue.gpus import spellings
+    from planner.present.choice.facets import FacetNames
+
+    gpus = {spelling: gpu.name for gpu in session.gpus.all for spelling in spellings(gpu)}
+    return FacetNames(gpus, sorted({offer.provider for offer in session.offers}))
 
 
 def _this_machine(session: Session) -> str:

@@ -1,4 +1,4 @@
-"""What the terminal front end was started with."""
+"""Options the terminal front end was started with."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.paths import DEFAULT_PRESET
-
 if TYPE_CHECKING:
     from planner.session import Session
 
@@ -18,8 +16,8 @@ if TYPE_CHECKING:
 class AppOptions:
     """Everything that decides how the app starts; nothing here is read from the environment."""
 
-    preset: str = DEFAULT_PRESET
-    """Name of a preset or path of a preset file."""
+    preset: str | None = None
+    """Name of a preset or path of a preset file; None: go on where the last start ended."""
     state: Path | None = None
     """Folder of measurements and remembered choices; None: the user's own."""
     config: Path | None = None
@@ -27,7 +25,7 @@ class AppOptions:
     python: str | None = None
     """Interpreter the benchmark runs under; None: this one."""
     suite: str = "quick"
-    """What `b` measures."""
+    """Suite that `b` measures."""
     theme: str | None = None
     """Theme to start with; None: the remembered one."""
     ascii_only: bool = False
@@ -45,7 +43,7 @@ class AppOptions:
     keymap: Mapping[str, str] = field(default_factory=dict)
     """Action id -> keys, separated by commas."""
     open_session: Callable[[], Session] | None = None
-    """How to open the planner; None: `Session.open` with the folders above."""
+    """Opener of the planner; None: `Session.open` with the folders above."""
 
     def session(self) -> Session:
         """Open the planner."""

@@ -1,4 +1,4 @@
-"""What needs more of Textual than its public interface gives; checked against 8.2.8."""
+"""Work-arounds that need more of Textual than its public interface gives; checked against 8.2.8."""
 
 from __future__ import annotations
 

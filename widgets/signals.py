@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
 GRACE_S = 3.0
-"""How long an orderly end may take."""
+"""Time an orderly end may take."""
 GIVE_BACK = (
     b"\x1b[?2004l\x1b[?7h\x1b[?2048l"  # pasting, wrapping, reports of the size
     b"\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l"  # the mouse
@@ -36,7 +36,7 @@ class SignalWatch:
 
     def __init__(self) -> None:
         self.app: PlannerApp | None = None
-        """What runs; None: nothing has taken the terminal yet."""
+        """Running application; None: none has taken the terminal yet."""
         self.leaving = False
         """A signal has ended the app: no second one may cut the end short, and with it the exit code."""
         self._attributes: list[Any] | None = None

@@ -13,6 +13,7 @@ from planner.reading import read_json
 
 VERSION = 1
 CHOICES = "choices.json"
+SESSION = "session.json"
 LAST_COPY = "last-copy.txt"
 LAST_FAULT = "last-fault.txt"
 
@@ -28,21 +29,36 @@ def state_folder(given: Path | None) -> Path:
 
 def load_choices(state: Path | None) -> dict[str, str]:
     """Remembered choices; empty when there are none that can be read."""
-    return {name: value for name, value in _document(state).items() if isinstance(value, str)}
+    return {name: value for name, value in _document(state, CHOICES).items() if isinstance(value, str)}
 
 
 def save_choices(state: Path | None, choices: dict[str, str]) -> WriteResult:
     """Remember these; a file of a later version is left alone."""
-    path = state_folder(state) / CHOICES
-    if _version(_document(state)) > VERSION:
+    return _save(state, CHOICES, choices)
+
+
+def load_session(state: Path | None) -> dict[str, Any]:
+    """State of the screen when it was left; empty when that is not known."""
+    document = _document(state, SESSION)
+    return document if _version(document) <= VERSION else {}
+
+
+def save_session(state: Path | None, session: dict[str, Any]) -> WriteResult:
+    """Keep how the screen was left; a file of a later version is left alone."""
+    return _save(state, SESSION, session)
+
+
+def _save(state: Path | None, name: str, document: dict[str, Any]) -> WriteResult:
+    path = state_folder(state) / name
+    if _version(_document(state, name)) > VERSION:
         return WriteResult(path, "was written by a later version")
-    return write_whole(path, json.dumps({"version": VERSION, **choices}, indent=1))
+    return write_whole(path, json.dumps({"version": VERSION, **document}, indent=1))
 
 
-def _document(state: Path | None) -> dict[str, Any]:
+def _document(state: Path | None, name: str) -> dict[str, Any]:
     """The file, whatever it holds; empty when it cannot be read."""
     with contextlib.suppress(UserError):
-        return read_json(state_folder(state) / CHOICES)
+        return read_json(state_folder(state) / name)
     return {}
 
 

@@ -2,6 +2,7 @@
 
 - Bytes that are no UTF-8 end the thread that reads keys (Textualize/textual#6456); so does a terminal that hangs up, or it keeps a
   processor busy for ever; and the program goes on, deaf.
+- An answer of the terminal that Textual does not know, such as its background colour, is taken for keys: its letters start actions.
 - The input thread looks for the end every tenth of a second and then waits for another one: a fifth of a second of every leave.
 - The thread that writes ends with the first error, after which the program waits for it for ever: a terminal that hung up.
 - `dismiss` of a screen that is dismissed already takes the next one off, or fails where there is none (as in #2575, #4884): keys and
@@ -17,6 +18,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import re
 import selectors
 import signal
 import sys
@@ -38,12 +40,14 @@ from textual.widgets import OptionList
 from textual.worker import WorkerFailed
 
 TICK_S = 0.1
-"""How often the parser looks whether an escape was a key of its own."""
+"""Interval at which the parser checks whether an escape was a key of its own."""
 MOST_BYTES = 4096
+UNASKED = re.compile(r"\x1b[]_^X][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""Whole control strings OSC, APC, PM and SOS of ECMA-48, which no key sends; Textual asks for none."""
 CRASHED = 70
 """Exit code after a fault of the program itself (EX_SOFTWARE of sysexits.h)."""
 GONE = (WorkerFailed, NoMatches, ScreenStackError)
-"""What looking for widgets and screens raises that are gone."""
+"""Errors of looking for widgets and screens that are gone."""
 HUNG_UP = 128 + signal.SIGHUP
 
 
@@ -51,7 +55,7 @@ class MendedApp(App[None]):
     """An app that leaves when it is told to from outside, and whose fault is kept for whoever ran it."""
 
     fault: Exception | None = None
-    """What ended the program; None: nothing did."""
+    """Error that ended the program; None: none did."""
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's driver, on Unix with an input and an output that end when the terminal does."""
@@ -82,13 +86,13 @@ class PromptDriver(LinuxDriver):
     """Textual's driver for terminals of Unix, its input thread woken at the end through a pipe."""
 
     _pipe: tuple[int, int] | None = None
-    """Where the input thread waits for its end, and where that is told; None while there is no such thread."""
+    """Events of the input thread's end, asked for and done; None while there is no such thread."""
 
     def start_application_mode(self) -> None:
         """Take the terminal."""
         if self._pipe is None:
             self._pipe = os.pipe()
-            super().start_application_mode()  # type: ignore[no-untyped-call]
+            super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual does not annotate it
 
     def disable_input(self) -> None:
         """Read no more keys; the thread is gone afterwards."""
@@ -124,7 +128,7 @@ class PromptDriver(LinuxDriver):
                         assert isinstance(self._app, MendedApp)
                         self._app.leave_from_thread(HUNG_UP)
                         return
-                    text = decode(given)
+                    text = UNASKED.sub("", decode(given))
                 try:
                     for event in (*(parser.feed(text) if text else ()), *parser.tick()):
                         self.process_message(event)
@@ -132,7 +136,7 @@ class PromptDriver(LinuxDriver):
                     parser = XTermParser(self._debug)
 
     def _given(self) -> bytes:
-        """What was typed; empty: the terminal is gone."""
+        """Typed bytes; empty: the terminal is gone."""
         try:
             return os.read(self.fileno, MOST_BYTES)
         except OSError:
@@ -176,6 +180,6 @@ def _move_page_of_lines(listing: OptionList, direction: Any) -> None:
 
 
 if sys.platform != "win32":
-    linux_driver.WriterThread = _LastingWriter  # type: ignore[attr-defined]
-Screen.dismiss = _dismiss_once  # type: ignore[assignment, method-assign]
-OptionList._move_page = _move_page_of_lines  # type: ignore[assignment, method-assign]
+    linux_driver.WriterThread = _LastingWriter  # type: ignore[attr-defined]  # an import of that module, not exported
+Screen.dismiss = _dismiss_once  # type: ignore[assignment, method-assign]  # replaced on purpose
+OptionList._move_page = _move_page_of_lines  # type: ignore[assignment, method-assign]  # replaced on purpose

@@ -1,4 +1,4 @@
-"""What goes wrong on purpose: the run has to notice each fault, name it, and go on with a device that works."""
+"""Faults made on purpose: the run has to notice each fault, name it, and go on with a device that works."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _gpu(bench: Bench) -> str:
 
 
 def _beside(code: str, look: Callable[[], str]) -> str:
-    """What `look` says while another process runs `code`, which prints a line once it has begun."""
+    """Answer of `look` while another process runs `code`, which prints a line once it has begun."""
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as other:

@@ -134,7 +134,7 @@ def _fp4_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:
 
 
 def fp4_scales(rows: int, k: int) -> int:
-    """How many scales an NVFP4 operand of `rows` × `k` elements has in cuBLAS's tiles."""
+    """Number of scales of an NVFP4 operand of `rows` × `k` elements in cuBLAS's tiles."""
     return 128 * math.ceil(rows / 128) * 4 * math.ceil(k / FP4_BLOCK / 4)
 
 

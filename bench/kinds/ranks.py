@@ -103,7 +103,7 @@ class Group:
         self._given = 0
         self._place = "cuda" if on_gpu else "cpu"
         self.lost = ""
-        """Why the ranks can measure nothing any more; empty while they can."""
+        """Reason why the ranks can measure nothing any more; empty while they can."""
 
     def measure(self, op: str, sizes: Sequence[int]) -> dict[str, Any]:
         """On rank 0: run `op` on all ranks and return its times. Raises errors of torch when a rank does not answer."""

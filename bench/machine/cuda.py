@@ -43,7 +43,7 @@ class CudaTimer:
         self._repeats = 1
         self._cold = True
         self.flushing = "read"
-        """How the cache is emptied: 'read', 'write', or 'none'."""
+        """Way of emptying the cache: 'read', 'write', or 'none'."""
 
     def settle(self, call: Callable[[], Any]) -> float:
         """Warm up with at least three calls and 50 ms after the first; returns the seconds of one call on the device."""

@@ -1,1 +1,1 @@
-"""What a model's own code does, traced without weights: a process of its own, as measuring is."""
+"""Tracing of a model's own code, without weights: a process of its own, as measuring is."""

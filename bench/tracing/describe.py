@@ -1,4 +1,4 @@
-"""What a model's own code does, measured on the meta device: no weights, no GPU, a few seconds.
+"""Description of a model by its own code, measured on the meta device: no weights, no GPU, a few seconds.
 
 `python …/bench describe` reads a Hugging Face config from standard input and writes one JSON object: parameters by layer and
 kind, the shape and count of every product with a weight, FLOPs and cache bytes at three lengths of a prompt, and what a layer
@@ -26,7 +26,7 @@ ROUTERS = {"gate", "router", "gating"}
 
 
 def identity(tensor: Any) -> int:
-    """What tells the memory behind a tensor from that of others; views of one share it."""
+    """Identity of the memory behind a tensor; views of one share it."""
     return int(tensor.untyped_storage()._cdata)  # noqa: SLF001  # the address is 0 for all of the meta device
 
 
@@ -64,13 +64,19 @@ class Trace:
         self.total += flops
         operands = [one for one in args if hasattr(one, "untyped_storage")]
         named = [(one, self.storages.get(identity(one))) for one in operands]
-        matrix, weight = next(((one, name) for one, name in named if name and one.dim() > 1), (None, None))
+        stored = [(one, name) for one, name in named if name and one.dim() > 1]
+        matrix, weight = max(stored, key=lambda pair: int(pair[0].numel()), default=(None, None))
         if weight:
             self.used.add(weight)
-        if "experts" in where.split(".")[-1]:
+        module = where.split(".")[-1]
+        if "experts" in module and "shared" not in module:
             self.expert_flops[where] += flops
         elif matrix is not None and weight and "convolution" not in str(packet):
-            self.weights[where][weight, int(matrix.shape[-2]), int(matrix.shape[-1])] += 1
+            inputs = int(matrix.shape[-2])
+            whole = min(
+                matrix.numel(), matrix.untyped_storage().nbytes() // matrix.element_size()
+            )  # several of one shape are one product
+            self.weights[where][weight, inputs, int(whole) // inputs] += 1
         else:
             self.flops[where] += flops
             if "bmm" in str(packet):
@@ -83,8 +89,8 @@ class Trace:
             hook.remove()
 
 
-def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None) -> tuple[Trace, Any]:
-    """One pass over `tokens` of one sequence, and what the model answered."""
+def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None, *, masked: bool = False) -> tuple[Trace, Any]:
+    """One pass over `tokens` of one sequence, and what the model answered; `masked`: with a mask that hides nothing."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
@@ -101,6 +107,8 @@ def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None)
             return out
 
     more = {} if cache is None else {"past_key_values": cache}
+    if masked:
+        more["attention_mask"] = torch.ones(1, tokens, dtype=torch.long, device="meta")
     try:
         with torch.no_grad(), torch.device("meta"), Mode():
             answer = model(torch.zeros(1, tokens, dtype=torch.long), use_cache=True, **more)
@@ -118,7 +126,8 @@ def cached(answer: Any) -> list[dict[str, Any]]:
 
     def visit(value: Any, path: tuple[str, ...], window: int | None) -> None:
         if isinstance(value, torch.Tensor):
-            if value.is_floating_point() and value.dim() > 1:
+            if value.is_floating_point() and value.dim() > 1 and identity(value) not in seen:
+                seen.add(identity(value))
                 found.append({"path": path, "shape": list(value.shape), "bytes": value.element_size(), "window": window})
         elif id(value) in seen:
             return
@@ -157,7 +166,7 @@ def main_stack(sizes: dict[str, int]) -> str:
 
 
 def kind_of(name: str, module: Any, tensor: Any) -> str:
-    """What a parameter is: norm, bias, embedding, expert, router, convolution, matrix, other."""
+    """Kind of a parameter: norm, bias, embedding, expert, router, convolution, matrix, other."""
     import torch
 
     path, _, leaf = name.rpartition(".")
@@ -231,6 +240,12 @@ def saved_bytes(model: Any, stack: str, storages: dict[int, str], lengths: tuple
     return {layer: (a[layer] / first * second - b[layer] / second * first) / (second - first) for layer in sorted(b)}
 
 
+def lengths_within(config: Any) -> tuple[int, ...]:
+    """Lengths of prompts that a model has positions for."""
+    positions = next((most for name in ("max_position_embeddings", "n_positions") if (most := getattr(config, name, None))), None)
+    return LENGTHS if not positions or positions > LENGTHS[-1] else tuple(positions * quarters // 4 for quarters in (1, 2, 3))
+
+
 def describe(config: dict[str, Any]) -> dict[str, Any]:
     """The description of one config, as plain data."""
     import torch
@@ -239,14 +254,22 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
     model = built(config)
     modules = dict(model.named_modules())
     tensors = dict(model.named_parameters())
-    corrections = sum(value.numel() for name, value in model.named_buffers() if "correction_bias" in name)
+    corrections = sum(
+        value.numel() for name, value in model.named_buffers() if "correction_bias" in name or name.endswith("expert_bias")
+    )
     storages = {identity(value): name for name, value in tensors.items()}
     stack = main_stack({name: value.numel() for name, value in tensors.items()})
-    few, twice = (traced(model, storages, tokens)[0].operators for tokens in SHORT[:2])
-    lengths = SHORT if twice > GROWTH * few else LENGTHS
+    masked = False
+    try:
+        few = traced(model, storages, SHORT[0])[0].operators
+    except RuntimeError:  # some code looks for padding among the tokens where it gets no mask
+        masked = True
+        few = traced(model, storages, SHORT[0], masked=True)[0].operators
+    twice = traced(model, storages, SHORT[1], masked=masked)[0].operators
+    lengths = SHORT if twice > GROWTH * few else lengths_within(model.config)
     traces, caches = {}, {}
     for tokens in lengths:
-        traces[tokens], answer = traced(model, storages, tokens)
+        traces[tokens], answer = traced(model, storages, tokens, masked=masked)
         caches[tokens] = cached(answer)
     one = traces[lengths[0]]
     try:

@@ -17,7 +17,7 @@ from planner.errors import UserError
 
 
 class ExitCode(enum.IntEnum):
-    """What the exit status of every command means."""
+    """Exit status of every command."""
 
     ANSWERED = 0
     """The question was answered; for `plan`: something fits."""
@@ -28,7 +28,7 @@ class ExitCode(enum.IntEnum):
     BUG = 70
     """The program failed; the traceback is on stderr (EX_SOFTWARE of sysexits.h)."""
     OUTPUT_LOST = 74
-    """What was to be written or kept is not there, for want of room for one; the reason is on stderr (EX_IOERR of sysexits.h)."""
+    """Output or data that could not be written or kept, for want of room for one; the reason is on stderr (EX_IOERR of sysexits.h)."""
     INTERRUPTED = startup.INTERRUPTED
     """Ctrl+C (128 + SIGINT)."""
     PIPE_CLOSED = 141
@@ -87,7 +87,7 @@ def _from_interrupt(failure: BaseException | None) -> bool:
 
 
 def _lost(refused: OSError) -> int:
-    """What was written to stdout did not arrive: quietly where its reader went away, else with the reason."""
+    """End of a command whose stdout failed: quietly where its reader went away, else with the reason."""
     startup.forget(sys.stdout)
     if refused.errno in {errno.EPIPE, errno.ESHUTDOWN}:
         return ExitCode.PIPE_CLOSED

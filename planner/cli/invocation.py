@@ -1,7 +1,8 @@
-"""What every command of one invocation shares: the folders it was given, and the session opened on them."""
+"""State shared by one invocation's command and its options: the folders it was given, and the session opened on them."""
 
 from __future__ import annotations
 
+import errno
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ class Invocation:
         return self.opened[-1]
 
     def warnings(self) -> Iterator[str]:
-        """What went wrong with the measurements that the command rests on."""
+        """Faults of the measurements that the command rests on."""
         for session in self.opened:
             yield from session.warnings
 
@@ -50,6 +51,12 @@ basis_option = click.option(
     default="measured",
     show_default=True,
     help="Use measurements, or vendor figures alone.",
+)
+own_option = click.option(
+    "--own",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Your machines: TOML with [[own]] tables, the output of sinfo, or of kubectl get nodes -o json.",
 )
 exact_option = click.option(
     "--exact",
@@ -77,12 +84,20 @@ class Number(click.FloatRange):
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
+def _possible(ctx: click.Context, option: click.Parameter, folder: Path | None) -> Path | None:
+    """`folder`, which need not be there; raises `BadParameter` for a name that no folder can have."""
+    try:
+        if folder is not None:
+            folder.stat()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ValueError) or error.errno in {errno.ENAMETOOLONG, errno.ELOOP}:
+            raise click.BadParameter(f"{folder}: {error}.", ctx, option) from None
+    return folder
+
+
 def folder_options(command: Decorated) -> Decorated:
     """Add `--config` and `--state` to a command."""
-    config = click.option(
-        "--config", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="Your presets and settings."
-    )
-    state = click.option(
-        "--state", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="Measurements and the last form."
-    )
+    kind = click.Path(path_type=Path, file_okay=False)
+    config = click.option("--config", type=kind, callback=_possible, metavar="FOLDER", help="Your presets and settings.")
+    state = click.option("--state", type=kind, callback=_possible, metavar="FOLDER", help="Measurements and the last form.")
     return config(state(command))

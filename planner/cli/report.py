@@ -11,6 +11,7 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, Number, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
+from planner.cli.plan.money import NAMES, money_options, terms_of
 from planner.cli.terminal.streams import say
 from planner.durable import write_out
 from planner.errors import Problem, UserError
@@ -37,6 +38,7 @@ ROWS = 30
 @click.option("--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Electricity, to own GPUs.")
 @click.option("--years", type=Number(0.1, 100), default=3.0, show_default=True, metavar="N", help="Life of GPUs one owns.")
 @click.option("--hosting", type=Number(0, 1e9), default=0.0, metavar="USD", help="A month, of each GPU one owns.")
+@money_options
 @pass_invocation
 def report(
     invocation: Invocation, /, out: Path | None, form: str | None, kwh: float, years: float, hosting: float, **given: Any
@@ -45,16 +47,18 @@ def report(
 
     Exits with 0 when something fits and 1 when nothing does; the report says what would change that.
     """
-    from planner.engine.advice.ownership import Owning
     from planner.present.files.decision import decide
+    from planner.workload.hardware.owned import Owning
 
     if form and out is not None and str(out) != "-":
         raise click.UsageError(f"--{form} prints to stdout; with --out the end of the file's name says what is written.")
     form = form or _form_of(out)
+    terms = {name: given.pop(name) for name in NAMES}
     session, command = invocation.session(), plan_command(invocation, **given)
     _, workload, found = ranked(session, command, ROWS)
-    terms = Owning(usd_per_kwh=kwh, hosting_usd_per_month=hosting, life_years=years)
-    decision = decide(session, workload, found, command, terms)
+    found = session.with_flips(workload, found, basis=command.basis)
+    owning = Owning(usd_per_kwh=kwh, hosting_usd_per_month=hosting, life_years=years)
+    decision = decide(session, workload, found, command, owning, terms_of(session, **terms))
     _write(_text(decision, form), out)
     return ExitCode.ANSWERED if decision.chosen else ExitCode.NOTHING_FOUND
 

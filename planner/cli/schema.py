@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from pathlib import Path
 
 import click
 
@@ -11,28 +12,61 @@ SUBJECTS = {
     "request": ("planner.workload.tasks", "Request"),
     "answer": ("planner.engine.answers.answer", "Answer"),
     "plan": ("planner.engine.answers.plan", "Plan"),
+    "fit": ("planner.engine.answers.fit", "Fit"),
+    "answers": ("planner.engine.procurement.guide", "Answers"),
+    "portfolio": ("planner.engine.procurement.portfolio.records", "PortfolioFile"),
     "preset": ("planner.workload.tasks", "Workload"),
     "measurement": ("planner.hardware.measurements.measurement", "Measurement"),
     "study": ("planner.engine.answers.study", "StudyAnswer"),
     "snapshot": ("planner.observe.snapshot", "Snapshot"),
     "advice": ("planner.engine.advice.advice", "Advice"),
+    "result": ("planner.observe.results.compared", "Compared"),
+    "traffic": ("planner.workload.traffic.summary", "Traffic"),
+    "replay": ("planner.engine.answers.replay", "Replay"),
 }
 """Subject -> module and struct; only the chosen one is loaded."""
 
 
 @click.command()
-@click.argument("subject", type=click.Choice(tuple(SUBJECTS)))
-def schema(subject: str) -> int:
-    """Print the JSON Schema of SUBJECT.
+@click.argument("subject", type=click.Choice(tuple(SUBJECTS)), required=False)
+@click.option(
+    "--all",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write SUBJECT.json of each into it.",
+)
+def schema(subject: str | None, folder: Path | None) -> int:
+    """Print the JSON Schema of SUBJECT, or write those of all subjects into a folder.
 
-    request: a line of `estimate`; answer: what it says; plan: what `plan --json` says; preset: a workload file;
+    request: a line of `estimate`; answer: what it says; plan: what `plan --json` says; fit: what `fit --json` says; answers: what `guide --answers` reads;
+    portfolio: a file of `portfolio`; preset: a workload file;
     measurement: one point of a benchmark; study: what `study --json` says;
-    snapshot: a line of `watch --json`; advice: what `rightsize --json` says.
+    snapshot: a line of `watch --json`; advice: what `rightsize --json` says; result: one of `measurements import --json`; traffic and replay: what these say with --json.
     """
+    if (subject is None) == (folder is None):
+        raise click.UsageError(f"Give a subject ({', '.join(SUBJECTS)}), or --all FOLDER.")
+    if subject is not None:
+        click.echo(schema_of(subject))
+        return 0
+    assert folder is not None
+    from planner.durable import write_out
+    from planner.errors import Problem, UserError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise UserError(Problem("--all", "", f"{folder} is no folder and cannot become one: {error}.")) from None
+    for name in SUBJECTS:
+        write_out(folder / f"{name}.json", schema_of(name) + "\n")
+    return 0
+
+
+def schema_of(subject: str) -> str:
+    """The JSON Schema of `subject` as text."""
     import msgspec
 
     module, name = SUBJECTS[subject]
     described = getattr(importlib.import_module(module), name)
     document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(described)}
-    click.echo(json.dumps(document, indent=2))
-    return 0
+    return json.dumps(document, indent=2)

@@ -1,1 +1,1 @@
-"""What will happen: memory, time, money, as columns of one table; no I/O, no clock."""
+"""Prediction of memory, time and money, as columns of one table; no I/O, no clock."""

@@ -94,7 +94,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     wrongly_fit: int | None = None
     """Predictions of `fits` that did not fit; worse than the other way round."""
     reason: str | None = None
-    """Why it is as bad as it is, where that is known."""
+    """Known reason for the error; empty where there is none."""
 
 
 def compared(experiments: Sequence[Experiment], answers: Sequence[Answer | Exception]) -> list[Comparison]:

@@ -38,7 +38,7 @@ WIDE_ARM_CORES = frozenset({"Neoverse-V1", "Neoverse-V2", "Neoverse-V3"})
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """How many cores this process can keep busy, and how that was found."""
+    """Number of cores this process can keep busy, and its source."""
 
     usable: float
     """Physical cores; fractional under a processor quota."""
@@ -170,7 +170,7 @@ def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> G
 
 
 def _caveats(flags: frozenset[str], *, limited: bool) -> Iterator[str]:
-    """What the figures of a processor with these flags rest on; `limited`: a control group allows less memory than there is."""
+    """Evidence for the figures of a processor with these flags; `limited`: a control group allows less memory than there is."""
     yield f"memory bandwidth assumed {ASSUMED_BANDWIDTH_BYTES_PER_S / 1e9:g} GB/s (two channels of DDR4-3200): no file tells it"
     if "avx512f" in flags:
         yield "two 512-bit pipes per core assumed"

@@ -37,7 +37,7 @@ class Processor:
 
     @property
     def core(self) -> tuple[str, str] | None:
-        """Which physical core it is part of: (package, core id); None when the system does not say."""
+        """Physical core it is part of: (package, core id); None when the system does not say."""
         core_id = self.entries.get("core id")
         return None if core_id is None else (self.entries.get("physical id", "0"), core_id)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.catalogue.mig import profiles_of, slice_of
 from planner.observe.cpu import read_cpu
 from planner.units import UNKNOWN, bytes_text, si_text
 
@@ -31,6 +32,14 @@ class LocalGpu:
     def name(self) -> str:
         """The canonical name, or the driver's when the catalogue does not have it."""
         return self.gpu.name if self.gpu else self.told.nvml_name
+
+    @property
+    def devices(self) -> tuple[Gpu, ...]:
+        """The parts that programs find: the GPU, or each of the slices it is cut into; none where it is set to slices and has none."""
+        if self.gpu is None or self.told.mig_profiles is None:
+            return (self.gpu,) if self.gpu else ()
+        profiles = {profile.name: profile for profile in profiles_of(self.gpu)}
+        return tuple(slice_of(self.gpu, profiles[name]) for name in self.told.mig_profiles if name in profiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +64,8 @@ class Machine:
 
     @property
     def devices(self) -> tuple[Gpu, ...]:
-        """The distinct parts of this machine that can be planned for: catalogue GPUs, then the CPU."""
-        parts = {local.gpu.name: local.gpu for local in self.gpus if local.gpu is not None}
+        """The distinct parts of this machine that can be planned for: catalogue GPUs or their slices, then the CPU."""
+        parts = {device.name: device for local in self.gpus for device in local.devices}
         return (*parts.values(), self.cpu)
 
     def describe(self) -> str:
@@ -78,7 +87,7 @@ class Machine:
 
 
 def cpu_key(cpu: Gpu) -> str:
-    """What the benchmark's fingerprints of this machine's processor begin with: its name, cores and instruction set."""
+    """Beginning of the benchmark's fingerprints of this machine's processor: its name, cores and instruction set."""
     import platform
 
     from bench.protocol import machine_key

@@ -31,7 +31,7 @@ class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     cpu_cores: int | None
     """Logical CPUs the system runs."""
     cpu_busy_fraction: float | None = None
-    """Of all logical CPUs, since the previous snapshot."""
+    """Busy share of all logical CPUs since the previous snapshot."""
     memory_total_bytes: float | None = None
     memory_used_bytes: float | None = None
     """Total less what the kernel could give to a new program."""
@@ -63,7 +63,7 @@ class ProcessSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """One process on a GPU."""
 
     pid: int
-    """As the driver counts: of the host, in a container too."""
+    """Process number as the driver counts: of the host, in a container too."""
     kind: ProcessKind
     memory_bytes: float | None = None
     """GPU memory it uses."""
@@ -105,7 +105,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     nvlink_rx_bytes_per_s: float | None = None
     nvlink_tx_bytes_per_s: float | None = None
     counter_window_s: float | None = None
-    """How long the averages above reach back."""
+    """Time the averages above reach back."""
 
     kernel_resident_fraction: float | None = None
     """Share of time with a kernel running (nvidia-smi's GPU-Util); says nothing about how much of the GPU it used."""
@@ -156,7 +156,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     retired_pages_double_bit: int | None = None
     page_retirement_pending: bool | None = None
     health_warnings: tuple[str, ...] = ()
-    """What is wrong with the memory: 'row remap pending', … (`planner.observe.health`)."""
+    """Faults of the memory: 'row remap pending', … (`planner.observe.health`)."""
     processes: tuple[ProcessSnapshot, ...] | None = None
     """Who uses it, the largest memory first; None unless processes are listed."""
     mig_enabled: bool | None = None
@@ -185,7 +185,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     taken_at_s: float
     """The same on the monotonic clock."""
     collect_s: float
-    """How long reading took."""
+    """Time that reading took."""
     interval_s: float
     """From one reading to the next as it is now, the longer one while a benchmark measures; 0 for a single reading."""
     nvml_state: str
@@ -194,7 +194,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: HostSnapshot
     devices: tuple[DeviceSnapshot, ...] = ()
     source: str | None = None
-    """Where it comes from when that is not this machine now: 'demo', 'replay FILE', the address of an exporter."""
+    """Source when that is not this machine now: 'demo', 'replay FILE', the address of an exporter."""
 
     @property
     def badge(self) -> str | None:
@@ -212,7 +212,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, devices=devices)
 
     def age_s(self, now_s: float) -> float:
-        """How long ago the tick began, given the monotonic clock's `now_s`."""
+        """Time since the tick began, given the monotonic clock's `now_s`."""
         return max(0.0, now_s - self.taken_at_s)
 
     def stale_for_s(self, now_s: float) -> float | None:

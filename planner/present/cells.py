@@ -47,7 +47,7 @@ class Cell:
     spread: str = ""
     """Half width of its range, such as '±14 %'; empty where the value is exact or unknown."""
     basis: Basis | None = None
-    """What the value rests on; None: exact, or words."""
+    """Basis of the value; None: exact, or words."""
     share: float | None = None
     """The value as a fraction, where a bar can be drawn."""
 
@@ -132,7 +132,7 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What is typed or pasted as it stands."""
+    """Text to type or paste as it stands."""
 
     text: str
 

@@ -49,7 +49,7 @@ def _as_toml(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlanCommand:
-    """What `gpu-planner plan` was given."""
+    """Arguments of `gpu-planner plan`."""
 
     preset: str
     settings: Sequence[str] = ()
@@ -57,6 +57,8 @@ class PlanCommand:
     gpus: Sequence[str] = ()
     objective: str | None = None
     config: Path | None = None
+    own: Path | None = None
+    """Inventory of one's own machines."""
     basis: BasisChoice = "measured"
 
     @property
@@ -74,6 +76,7 @@ class PlanCommand:
     def _text(self, gpus: Sequence[str], settings: Sequence[str]) -> str:
         words = ["gpu-planner", *(["--config", str(self.config)] if self.config else []), "plan", self.preset]
         words += [word for name in gpus for word in ("--gpu", name)]
+        words += ["--own", str(self.own)] if self.own else []
         words += ["--objective", self.objective] if self.objective else []
         words += [word for text in settings for word in ("--set", text)]
         return shlex.join([*words, *(["--basis", self.basis] if self.basis != "measured" else [])])

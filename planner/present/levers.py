@@ -1,4 +1,4 @@
-"""The changes that would make a workload fit, each with what it costs."""
+"""The changes that would make a workload fit, or cheaper, each with what it saves and costs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,27 @@ from collections.abc import Callable, Sequence
 
 from planner.engine.answers.lever import Lever
 from planner.present.cells import LEAST_SHARE, Code, Paragraph, Section
-from planner.units import bytes_text, digits, percent_text
+from planner.units import bytes_text, digits, percent_text, usd_text
 
-COST_WORDS = {"precision": "rounds more", "margin": "less margin", "job": "another job"}
-"""What a lever asks for besides time."""
+COST_WORDS = {
+    "precision": "rounds more",
+    "margin": "less margin",
+    "target": "a looser target",
+    "interruptions": "nodes may be taken away",
+    "commitment": "paid whether used or not",
+    "job": "another job",
+}
+"""Costs of a lever besides time."""
 
 
 def levers_section(levers: Sequence[Lever], command_with: Callable[[Lever], str]) -> Section:
     """The levers, each followed by the command that plans with it."""
     parts = [part for lever in levers for part in (Paragraph(lever_text(lever)), Code(command_with(lever)))]
-    return Section("What would change it", parts)
+    return Section("What would cost less" if any(lever.after for lever in levers) else "What would change it", parts)
 
 
 def lever_text(lever: Lever) -> str:
-    """What to change, and in brackets what that saves and costs."""
+    """Change to make, with its saving and cost in brackets."""
     cost = cost_text(lever)
     return f"{lever.text} ({cost})" if cost else lever.text
 
@@ -28,7 +35,19 @@ def cost_text(lever: Lever) -> str:
     """'saves 12.1 GiB, 31 % slower, rounds more'; what is unknown or too small to matter is left out."""
     saved = f"saves {bytes_text(lever.saves_bytes)}" if lever.saves_bytes and lever.saves_bytes > 0 else ""
     speed = _speed_text(lever.slowdown) if lever.slowdown is not None else ""
-    return ", ".join(filter(None, (saved, speed, COST_WORDS.get(lever.costs or "", ""))))
+    return ", ".join(filter(None, (saving_text(lever), saved, speed, COST_WORDS.get(lever.costs or "", ""))))
+
+
+def saving_text(lever: Lever) -> str:
+    """'−3,220 $ a month (−37 %): 5,380 instead of 8,600 $'; empty where the lever is not about money."""
+    before, after = lever.before, lever.after
+    if before is None or after is None:
+        return ""
+    for name, unit in (("job_usd", "$ for the job"), ("usd_per_month", "$ a month")):
+        was, now = getattr(before, name), getattr(after, name)
+        if was and now:
+            return f"−{usd_text(was - now)} {unit} (−{percent_text(1 - now / was)}): {usd_text(now)} instead of {usd_text(was)} $"
+    return ""
 
 
 def _speed_text(slowdown: float) -> str:

@@ -1,4 +1,4 @@
-"""What things are called on screen: devices, models, verdicts and components of memory."""
+"""Names on screen: devices, models, verdicts and components of memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def device_name(name: str) -> str:
 
 def row_device(row: PlanRow) -> str:
     """The name of a row's device, marked when it is in this machine: 'RTX 4090, here'."""
-    return device_name(row.gpu) + (", here" if row.here else "")
+    owned = "" if row.owned is None else ", bought" if row.owned.bought else ", own"
+    return device_name(row.gpu) + (", here" if row.here else owned)
 
 
 def row_place(row: PlanRow) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.present.cells import Cell, Column, NumberText, Table, basis_legend, figure_cell, range_cell
 from planner.present.names import VERDICT_SIGNS, row_device
+from planner.present.prices import network_text, provider_text
 from planner.units import (
     SECONDS_PER_HOUR,
     UNKNOWN,
@@ -93,6 +94,7 @@ def columns_for(plan: Plan) -> list[PlanColumn]:
         column
         for column in _columns(plan.task)
         if column.id in ALWAYS or column.sort is None or any(column.sort(row) is not None for row in plan.rows)
+        if column.id != "network" or any(row.answer.network and row.answer.network.nodes > 1 for row in plan.rows)
     ]
 
 
@@ -128,7 +130,16 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
             best_is_high=True,
         ),
         _figures("usd-per-h", "$/h", lambda row: row.usd_per_h, money_text, 95, "$/h"),
-        *(_job_columns() if training else _service_columns()),
+        Column(
+            "purchase",
+            "buy, $",
+            lambda row: money_text(_purchase(row)),
+            right=True,
+            priority=91,
+            sort=_purchase,
+            sorts_by="price of what is bought",
+        ),
+        *(job_columns() if training else _service_columns()),
         _figures(
             "usd-per-million",
             "$/M tok",
@@ -147,13 +158,21 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
             best_is_high=True,
         ),
         Column("limit", "limit", lambda row: _limit(row) or UNKNOWN, priority=75, sort=_limit, sorts_by="what limits"),
-        Column("provider", "provider", lambda row: _provider(row) or UNKNOWN, priority=93, sort=_provider, sorts_by="provider"),
+        Column(
+            "provider",
+            "provider",
+            lambda row: provider_text(row, task) or UNKNOWN,
+            priority=93,
+            sort=lambda row: provider_text(row, task),
+            sorts_by="provider",
+        ),
+        Column("network", "network", lambda row: network_text(row) or UNKNOWN, priority=50, sort=network_text, sorts_by="network"),
         Column("why", "why", lambda row: row.why, least_width=LEAST_WHY_WIDTH),
     ]
 
 
-def _job_columns() -> list[PlanColumn]:
-    """What a job that ends costs and how long it takes."""
+def job_columns() -> list[PlanColumn]:
+    """Cost and duration of a job that ends."""
     return [
         _figures("job-usd", "$/job", _if_it_fits(lambda row: row.job_usd), money_text, 94, "$ of the job"),
         _figures("job-h", "job takes", _if_it_fits(lambda row: row.job_h), hours_text, 80, "time of the job"),
@@ -162,7 +181,7 @@ def _job_columns() -> list[PlanColumn]:
 
 
 def _service_columns() -> list[PlanColumn]:
-    """What a service that does not end costs a month, and how long a request takes."""
+    """Cost a month of a service that does not end, and the time of a request."""
     return [
         _figures("usd-per-month", "$/month", lambda row: row.usd_per_month, money_text, 94, "$ a month"),
         _figures("ttft", "1st tok", _if_it_fits(lambda row: worst(row.answer.ttft_s)), duration_text, 12, "first token"),
@@ -202,6 +221,11 @@ def _value(figure: Figure | None) -> float | None:
     return figure.value if figure else None
 
 
+def _purchase(row: PlanRow) -> float | None:
+    """Price of GPUs that would be bought; None for others."""
+    return row.owned.price_usd if row.owned is not None and row.owned.bought else None
+
+
 def _rank(row: PlanRow) -> str:
     return str(row.rank) if row.rank else VERDICT_SIGNS[row.verdict]
 
@@ -236,10 +260,6 @@ def _limit(row: PlanRow) -> str | None:
     return row.answer.bottleneck if row.answer.fits else None
 
 
-def _provider(row: PlanRow) -> str | None:
-    return row.offer.provider if row.offer else None
-
-
 def legend(rows: Sequence[PlanRow]) -> str:
     """The meaning of the signs in the column of throughput; empty where it has none."""
     return basis_legend(figure for row in rows if (figure := _rate(row)))
@@ -261,7 +281,7 @@ def reasons(plan: Plan, *, limit_shown: bool) -> list[str]:
 
 
 def heading(plan: Plan) -> list[str]:
-    """What is planned, how many candidates fit, what they are ranked by, and the age of the prices."""
+    """Summary of a plan: the workload, how many candidates fit, what they are ranked by, and the age of the prices."""
     task, counts = plan.task, plan.counts
     parts = [
         task.get("title") or model_title(task),

@@ -98,7 +98,7 @@ def operator_lines(detail: TimeDetail, phase: PhaseTime) -> Iterator[OperatorLin
 
 
 def roofs(detail: TimeDetail) -> list[Fact]:
-    """What is reached of compute and bandwidth and the ridge between them, each beside the data sheet's."""
+    """Reached compute and bandwidth and the ridge between them, each beside the data sheet's."""
     return [
         Fact(
             detail.dtype,
@@ -117,6 +117,6 @@ def peak_share(detail: TimeDetail) -> float:
 
 
 def below_roof(detail: TimeDetail, one: Operator) -> str:
-    """How much of the data sheet's roof above it an operator reaches."""
+    """Share that an operator reaches of the data sheet's roof above it."""
     roof = min(detail.peak_flop_per_s, detail.peak_bytes_per_s * (one.intensity or 0.0))
     return percent_text(one.flop / one.seconds / roof) if roof else ""

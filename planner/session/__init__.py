@@ -1,5 +1,5 @@
 """One planning session: what the user has, asks and gets."""
 
-from planner.session.session import Session
+from planner.session.decisions import Session
 
 __all__ = ["Session"]

@@ -1,4 +1,4 @@
-"""What a calibration changed: plans of a fixed set of workloads on one part, before and after."""
+"""Effect of a calibration: plans of a fixed set of workloads on one part, before and after."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from planner.engine.estimate.calibration_check import CalibrationCheck
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
     from planner.hardware.catalogue.gpus import Gpu
-    from planner.session.session import Session
+    from planner.session import Session
     from planner.workload.tasks import Workload
 
 WORKLOADS = (
@@ -38,7 +38,7 @@ class ChangedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What measuring a part changed."""
+    """Effect of measuring a part."""
 
     gpu: str
     plans: list[ChangedPlan]
@@ -58,7 +58,7 @@ def change_of(session: Session, gpu: Gpu) -> Change:
 
 
 def _tokens_per_s(session: Session, gpu: Gpu, workload: Workload, basis: BasisChoice) -> float | None:
-    """Of the best row on that part, whether or not it meets the targets; None where it does not fit."""
+    """Figure of the best row on that part, whether or not it meets the targets; None where it does not fit."""
     answers = (row.answer for row in session.plan(workload, basis=basis, levers=False).rows if row.gpu == gpu.name)
     rates = (answer.tokens_per_s or answer.output_tokens_per_s or answer.decode_tokens_per_s for answer in answers if answer.fits)
     return next((rate.value for rate in rates if rate), None)

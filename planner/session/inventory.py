@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,11 +20,16 @@ if TYPE_CHECKING:
     from planner.hardware.ceilings.records import CeilingRecords
     from planner.hardware.measurements.measurement import Measurement
     from planner.hardware.measurements.store import Store
+    from planner.hardware.prices.api_prices import ApiPrice
     from planner.hardware.prices.offers import Offer
+    from planner.hardware.prices.providers import Provider
     from planner.hardware.prices.refresh import Refreshed
     from planner.observe.driver.driver import Driver
     from planner.observe.machine import Machine
+    from planner.predictions.learning import Learned
+    from planner.predictions.log import PredictionLog
     from planner.workload.architecture import Architecture, Models
+    from planner.workload.hardware.owned import Own
     from planner.workload.models import ModelShelf
     from planner.workload.presets import PresetShelf
     from planner.workload.studies import PublishedStudy
@@ -49,17 +54,33 @@ class Inventory:
 
     @cached_property
     def gpus(self) -> GpuCatalogue:
-        """The GPUs of the catalogue."""
+        """The GPUs of the catalogue, and those of the user's `gpus` folder."""
         from planner.hardware.catalogue.gpus import load_gpus
 
-        return load_gpus(paths.presets_folder() / "gpus")
+        return load_gpus(paths.presets_folder() / "gpus", self.config / "gpus")
+
+    def machines(self, path: Path) -> list[Own]:
+        """The machines that an inventory lists: TOML, Slurm's `sinfo`, or nodes of Kubernetes. Raises `UserError`."""
+        from planner.hardware.catalogue.gpus import spellings
+        from planner.workload.hardware.inventory import part_finder, read_inventory
+
+        names = {spelling: gpu.name for gpu in self.gpus.all for spelling in spellings(gpu)}
+        return read_inventory(path, part_finder(names), self.gpus.names())
 
     @cached_property
     def offers(self) -> tuple[Offer, ...]:
-        """Offers to rent GPUs: the user's own, and the shipped ones of every other provider."""
+        """Offers to rent GPUs: the user's own, and the shipped ones of every other provider; with the prices of advertised discounts."""
         from planner.hardware.prices.offers import with_own
+        from planner.hardware.prices.providers import with_discounts
 
-        return with_own(self.shipped_offers, self.own_offers)
+        return with_discounts(with_own(self.shipped_offers, self.own_offers), self.providers)
+
+    @cached_property
+    def providers(self) -> dict[str, Provider]:
+        """Providers by name: shipped records, and the user's own in their place (`providers/` of the config folder)."""
+        from planner.hardware.prices.providers import load_providers
+
+        return load_providers(paths.presets_folder() / "providers") | load_providers(self.config / "providers")
 
     @cached_property
     def shipped_offers(self) -> tuple[Offer, ...]:
@@ -74,6 +95,13 @@ class Inventory:
         from planner.hardware.prices.offers import load_own_offers
 
         return load_own_offers(self.offers_folder, self.gpus)
+
+    @cached_property
+    def api_prices(self) -> tuple[ApiPrice, ...]:
+        """Prices of models by the token: the user's own, and the shipped ones."""
+        from planner.hardware.prices.api_prices import load_api_prices
+
+        return load_api_prices(paths.presets_folder() / "api_prices", self.config / "api_prices")
 
     @property
     def offers_folder(self) -> Path:
@@ -138,9 +166,23 @@ class Inventory:
         recover_journals(self.state, store, self.canonical_name)
         return store
 
+    @cached_property
+    def predictions(self) -> PredictionLog:
+        """Predictions, and what was seen of them."""
+        from planner.predictions.log import PredictionLog
+
+        return PredictionLog(self.state)
+
+    def own_results(self) -> Mapping[str, Learned]:
+        """Kind of figure -> what ranges learn from one's own results."""
+        from planner.predictions.learning import learned
+
+        pairs = self.predictions.pairs()
+        return learned(pairs) if pairs else {}
+
     @property
     def warnings(self) -> Sequence[str]:
-        """What went wrong with the store so far; empty while nothing has asked for it."""
+        """Faults of the store so far; empty while nothing has asked for it."""
         return self.store.warnings if "store" in self.__dict__ else ()
 
     def canonical_name(self, driver_name: str) -> str | None:
@@ -175,7 +217,11 @@ class Inventory:
         from planner.ceilings_cache import CeilingsCache
 
         return CeilingsCache(
-            records=self.ceiling_records, related=self.gpus.all, measurements=self.measurements, architecture=self.architecture
+            records=self.ceiling_records,
+            related=self.gpus.all,
+            measurements=self.measurements,
+            architecture=self.architecture,
+            own_results=self.own_results,
         )
 
     def ceilings(self, gpu: Gpu, *, basis: BasisChoice = "measured") -> Ceilings:
@@ -206,28 +252,45 @@ class Inventory:
     def architecture(self, model: str | dict[str, Any], where: str = "") -> Architecture:
         """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`.
 
-        A family that is not known is as its own code was described, where that was done (`gpu-planner models describe`).
+        A family that is not known is as its own code was described, where that was done (`gpu-planner models show PATH --exact`),
+        or as the shapes of its tensors say, where a checkpoint lies beside the config.
         """
         key = model if isinstance(model, str) else json.dumps(model, sort_keys=True, default=str)
         if key not in self._architectures:
             config = self.models.config(model) if isinstance(model, str) else model
-            self._architectures[key] = self._architecture(config, where)
+            self._architectures[key] = self._architecture(config, where, model if isinstance(model, str) else "")
         return self._architectures[key]
 
-    def _architecture(self, config: dict[str, Any], where: str) -> Architecture:
+    def _architecture(self, config: dict[str, Any], where: str, name: str) -> Architecture:
         from planner.workload.huggingface.config import known_family, read_architecture
 
         if known_family(config) and not self.exact:
-            return read_architecture(config, where)
-        from planner.observe.benchmark.description import kept_description
-
-        if self.exact or kept_description(config, self.descriptions) is not None:
+            found = read_architecture(config, where)
+            if name.casefold().endswith(".gguf"):
+                self.models.check_gguf(name, found)
+            return found
+        if self.traced(config):
             return self.described(config)
+        if name and (tensors := self.models.tensors(name)):
+            from planner.workload.checkpoints.shapes import description_by_shapes
+            from planner.workload.huggingface.described import described_architecture
+
+            try:
+                return described_architecture(description_by_shapes(config, tensors, where))
+            except ValueError as error:
+                raise UserError(Problem(where, "model", f"cannot be described by the shapes of its tensors: {error}.")) from None
         return read_architecture(config, where)
+
+    def traced(self, config: dict[str, Any]) -> bool:
+        """Whether `config` is planned as its own code was traced: asked for, or done before and of no known family."""
+        from planner.observe.benchmark.description import kept_description
+        from planner.workload.huggingface.config import known_family
+
+        return self.exact or (not known_family(config) and kept_description(config, self.descriptions) is not None)
 
     @property
     def descriptions(self) -> Path:
-        """Where descriptions of models by their own code are kept."""
+        """Folder of descriptions of models by their own code."""
         return self.state / "descriptions"
 
     def described(self, config: dict[str, Any], python: Path | None = None) -> Architecture:
@@ -252,6 +315,6 @@ class Inventory:
         """Number of each device of this machine, by name."""
         counts: dict[str, int] = {self.machine.cpu.name: 1}
         for local in self.machine.gpus:
-            if local.gpu is not None:
-                counts[local.gpu.name] = counts.get(local.gpu.name, 0) + 1
+            for device in local.devices:
+                counts[device.name] = counts.get(device.name, 0) + 1
         return counts

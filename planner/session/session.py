@@ -16,19 +16,23 @@ if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
     from planner.engine.advice.advice import Advice
     from planner.engine.advice.observation import Observed
-    from planner.engine.advice.ownership import Owning
     from planner.engine.answers.answer import Answer
     from planner.engine.answers.lever import Lever
     from planner.engine.answers.memory import MemoryDetail
     from planner.engine.answers.plan import Plan, PlanRow
+    from planner.engine.answers.replay import Replay
     from planner.engine.answers.study import StudyAnswer
     from planner.engine.answers.time import TimeDetail
     from planner.engine.evaluate.supply import Supply
     from planner.engine.evaluate.task import Task
     from planner.engine.job.job import Job
+    from planner.engine.replay.runs import Each
     from planner.engine.study.sizes import Study
     from planner.hardware.measurements.measurement import Measurement, Prediction
+    from planner.workload.hardware.owned import Owning
     from planner.workload.tasks import Request, Workload
+    from planner.workload.traffic.trace import Trace
+
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -93,6 +97,14 @@ class Session(Inventory):
             found, notes=[*found.notes, f"{self.machine.silent}: the GPUs of this machine are left out."]
         )
 
+    def with_flips(self, workload: Workload, plan: Plan, *, basis: BasisChoice = "measured") -> Plan:
+        """The `plan` for `workload` with the nearest changes of its inputs that put another GPU first; `basis`: the plan's."""
+        import msgspec
+
+        from planner.engine.study.sensitivity import flips_of
+
+        return msgspec.structs.replace(plan, flips=flips_of(self._task(workload), self._supply(basis), plan))
+
     def job(self, workload: Workload, row: PlanRow) -> Job:
         """The resolved job of `row` of the plan for `workload`."""
         return self._task(workload).job_of(row)
@@ -123,7 +135,8 @@ class Session(Inventory):
             self.gpus.find(row.gpu)
         except UserError:  # a part of this machine that the catalogue does not know
             return []
-        only = msgspec.structs.replace(workload, gpus_considered=[row.gpu])
+        price = workload.price_usd_per_gpu_h if workload.gpus_considered else None
+        only = msgspec.structs.replace(workload, gpus_considered=[row.gpu], price_usd_per_gpu_h=price)
         return [lever for lever in self.plan(only).levers if "gpus_considered" not in lever.change]
 
     def estimate(self, requests: Sequence[Request], *, basis: BasisChoice = "measured") -> list[Answer | UserError]:
@@ -161,6 +174,26 @@ class Session(Inventory):
         )
         return run_study(study or Study(), inputs, gpus=gpus, prices=prices, given=given)
 
+    def replay(
+        self,
+        workload: Workload,
+        row: PlanRow,
+        trace: Trace,
+        *,
+        replicas: int | None = None,
+        by_hour: bool = True,
+        basis: BasisChoice = "measured",
+        each: Each | None = None,
+    ) -> Replay:
+        """Serve `trace` by `replicas` (None: as many as are needed) of `row` of the plan for `workload`; raises `UserError`.
+
+        `by_hour`: say how many each hour needs. `each` serves the chunks of the simulation, in this process where it is None.
+        """
+        from planner.engine.replay.replay import replay
+
+        task, supply = self._task(workload), self._supply(basis)
+        return replay(task, row, supply, trace, replicas=replicas, by_hour=by_hour, each=each)
+
     def rightsize(
         self,
         observed: Sequence[Observed],
@@ -176,8 +209,8 @@ class Session(Inventory):
         `workload` is what runs on each, where that is known, `tokens_per_s` what it was measured to do there, `usd_per_h` what one costs.
         """
         from planner.engine.advice.case import Inputs
-        from planner.engine.advice.ownership import Owning
         from planner.engine.advice.rightsizing import right_size
+        from planner.workload.hardware.owned import Owning
 
         inputs = Inputs(
             find_gpu={gpu.name: gpu for gpu in self.gpus.all},
@@ -202,7 +235,9 @@ class Session(Inventory):
         import msgspec
 
         from planner.engine.evaluate.task import Task
+        from planner.engine.job.people import with_request_rate
 
+        workload = with_request_rate(workload, where)
         return _kept(self._tasks, msgspec.json.encode(workload), lambda: Task(workload, self.models_of(workload, where)))
 
     def _ranking(self, task: Task, basis: BasisChoice) -> Plan:
@@ -227,6 +262,7 @@ class Session(Inventory):
                 local_counts=self.local_counts(),
                 chip=self.ceilings_cache.chips(basis),
                 spec_chip=self.ceilings_cache.chips("spec"),
+                providers=self.providers,
             )
         return self._supplies[basis]
 

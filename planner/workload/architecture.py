@@ -25,7 +25,7 @@ class Architecture(ReadsContext):
     family: str
     """Its `model_type`."""
     block: Block
-    """What the family's code does besides."""
+    """Further facts of the family's code."""
     eager_attention: bool
     """transformers has no fused attention for the family."""
     layers: int
@@ -89,7 +89,7 @@ class Architecture(ReadsContext):
     window: int | None = None
     """Tokens a windowed layer attends to."""
     windowed_layers: int = 0
-    """How many of the layers with the attention of these fields are windowed."""
+    """Number of windowed layers among those with the attention of these fields."""
     chosen: int | None = None
     """Tokens a layer attends to that chooses them of all (sparse attention)."""
 
@@ -120,6 +120,12 @@ class Architecture(ReadsContext):
     """Bytes that a token leaves for the backward pass in the mean layer, in 16 bit and operator by operator; None: the formulas say it."""
     mtp_layers: int = 0
     """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
+    stored_as: str = ""
+    """Format of the weights in the file that the model was read from, where one format says it; see `planner.workload.weights`."""
+    mtp_copies: bool = True
+    """Each of these layers comes with a copy of embedding and head in checkpoints."""
+    towers: int = 0
+    """Parameters of encoders of pictures with their projection, which no token of text passes."""
     left_out: tuple[str, ...] = ()
     """Parts of the config that are not counted: 'vision_config', 'num_nextn_predict_layers', …"""
 
@@ -191,8 +197,8 @@ class Architecture(ReadsContext):
 
     @property
     def final_vector(self) -> int:
-        """Vectors outside the layers: norms and biases."""
-        return self.final_norms * self.norm_parameters + self.final_bias
+        """Vectors outside the layers, norms and biases, and towers: what every GPU of a stage holds whole."""
+        return self.final_norms * self.norm_parameters + self.final_bias + self.towers
 
     @property
     def attended(self) -> int:
@@ -294,9 +300,9 @@ class Architecture(ReadsContext):
 
     @cached_property
     def active(self) -> int:
-        """Parameters one token uses: all but the experts it is not routed to."""
+        """Parameters one token of text uses: all but towers, and the experts it is not routed to."""
         used = self.moe_layers * self.experts_per_token * (self.expert_matrix + self.expert_vector)
-        return self.total - self.experts_total + used
+        return self.total - self.towers - self.experts_total + used
 
     @cached_property
     def active_matrix(self) -> int:
@@ -318,11 +324,11 @@ class Architecture(ReadsContext):
 
         "experts" holds the routed experts with their biases; "attention" the sinks, "router" its biases or corrections,
         "shared" the gate of the shared expert; "norms" every norm of the model with its bias; "biases" those of all
-        other projections outside the experts, the head's included; "head" is 0 when tied.
+        other projections outside the experts, the head's included; "head" is 0 when tied; "towers" read pictures.
         """
         further = {
             part: sum(one.kept * (one.matrix + one.convolution + one.other) for one in self._further if one.part == part)
-            for part in ("attention", "mlp")
+            for part in ("attention", "mlp", "router")
         }
         norms, biases = (sum(one.kept * getattr(one, name) for one in self._further) for name in ("norm", "bias"))
         own = self.attention_layers
@@ -331,25 +337,26 @@ class Architecture(ReadsContext):
             "attention": own * (self.attention_matrix + self.sinks) + further["attention"],
             "mlp": self.dense_layers * self.dense_mlp_matrix + further["mlp"],
             "experts": self.experts_total,
-            "router": self.moe_layers * (self.router_matrix + self.router_vector),
+            "router": self.moe_layers * (self.router_matrix + self.router_vector) + further["router"],
             "shared": self.moe_layers * self.shared_matrix,
-            "norms": own * self.attention_norm + self.layers * self.norm_vector + norms + self.final_vector - self.final_bias,
+            "norms": own * self.attention_norm + self.layers * self.norm_vector + norms + self.final_norms * self.norm_parameters,
             "biases": own * self.attention_bias + self.dense_layers * self.mlp_vector + biases + self.final_bias,
             "head": self.head,
+            "towers": self.towers,
         }
 
     @property
     def mtp_parameters(self) -> int:
-        """Parameters of the layers that predict further tokens as the checkpoint holds them, copies of embedding and head included.
+        """Parameters of the layers that predict further tokens as the checkpoint holds them, copies of embedding and head included where it has them.
 
-        Each is one layer with experts, a projection of two hidden states to one, and norms of both and of its head
+        Each is one layer with experts or a dense MLP, a projection of two hidden states to one, and norms of both and of its head
         (README_WEIGHTS.md of DeepSeek-V3: 11.5 billion of their own, and the copies).
         """
         own = 2 * self.width * self.width + 3 * self.width
         vectors = self.attention_vector + self.norm_vector + self.router_vector
         experts = self.experts * (self.expert_matrix + self.expert_vector)
-        layer = self.attention_matrix + vectors + self.router_matrix + self.shared_matrix + experts
-        return self.mtp_layers * (own + layer + 2 * self.token_matrix)
+        mlp = self.router_matrix + self.shared_matrix + experts if self.experts else self.dense_mlp_matrix + self.mlp_vector
+        return self.mtp_layers * (own + self.attention_matrix + vectors + mlp + 2 * self.token_matrix * self.mtp_copies)
 
 
 class Models(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the code of a block does that its sizes do not say, as PyTorch computes it in transformers 5.23."""
+"""Facts of a block's code that its sizes do not say, as PyTorch computes it in transformers 5.23."""
 
 from __future__ import annotations
 

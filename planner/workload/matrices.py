@@ -24,7 +24,7 @@ class Matrix:
     layers: int
     copies: int = 1
     stored: int | None = None
-    """How many of the layers have a matrix of their own; None: all."""
+    """Number of layers with a matrix of their own; None: all."""
 
     @property
     def parameters(self) -> int:

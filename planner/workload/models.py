@@ -1,4 +1,4 @@
-"""Models by name: `presets/models/`, a config.json on disk, or an id of the Hugging Face hub."""
+"""Models by name: `presets/models/`, a config.json or a GGUF file on disk, or an id of the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 import stat
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,8 +15,14 @@ from planner.reading import kind_of, read_json, read_toml, toml_files, user_path
 from planner.schema import read_struct
 from planner.workload.huggingface.hub import NotFetched, config_address, fetched_config, is_hub_id
 
+if TYPE_CHECKING:
+    from planner.workload.architecture import Architecture
+    from planner.workload.checkpoints.gguf_file import GgufFile
+    from planner.workload.checkpoints.tensors import StoredTensor
+
+GGUF = ".gguf"
 _PATHS = ("/", "./", "../", "~")
-"""What a model's text starts with when it can only be a path."""
+"""Beginnings of a model's text that can only be a path."""
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +45,7 @@ class ModelShelf:
         self._folder = folder
         self._read: dict[str, Model] = {}
         self._not_fetched: dict[str, str] = {}
+        self._gguf: dict[Path, GgufFile] = {}
 
     def names(self) -> tuple[str, ...]:
         """Canonical names, sorted."""
@@ -60,18 +67,56 @@ class ModelShelf:
             )
         return self._model(canonical)
 
+    def known(self, name: str) -> Model | None:
+        """The model of the catalogue with that name or alias; None for a path, or an id of the hub that is not in it."""
+        folded = name.strip().casefold()
+        return None if is_path(folded) or (folded not in self._paths and folded not in self._aliases) else self.find(name)
+
     def config(self, name: str) -> dict[str, Any]:
-        """The config of a model: its name or alias here, else a config.json or a directory that holds one, else an id of the hub.
+        """The config of a model: its name or alias here, else a config.json, a directory that holds one, a GGUF file, or an id of the hub.
 
         Raises `UserError`; one for a model that cannot be fetched says where to get the file and what to do with it.
         """
         folded, path = name.strip().casefold(), user_path(name)
         explicit = is_path(folded)
-        if not explicit and (folded in self._paths or folded in self._aliases):
-            return self.find(name).config
+        if known := self.known(name):
+            return known.config
+        if folded.endswith(GGUF):
+            return self.gguf(path).config
         if explicit or kind_of(path):
             return read_json(path / "config.json" if kind_of(path) == stat.S_IFDIR else path, "model")
         return self._from_hub(name.strip()) if is_hub_id(name.strip()) else self.find(name).config
+
+    def gguf(self, path: Path) -> GgufFile:
+        """Config and tensors of the GGUF file at `path`, read once; raises `UserError`."""
+        from planner.workload.checkpoints.gguf_file import read_gguf
+
+        if path not in self._gguf:
+            self._gguf[path] = read_gguf(path)
+        return self._gguf[path]
+
+    def check_gguf(self, name: str, counted: Architecture) -> None:
+        """Raises `UserError` where the family counts other parameters than the file holds, by more than a hundredth."""
+        held = self.gguf(user_path(name)).parameters
+        if abs(counted.total - held) > held / 100:
+            text = f"holds {held:,} parameters, and {counted.family!r} of its sizes has {counted.total:,}. Give its config.json instead."
+            raise UserError(Problem(name, "model", text))
+
+    def tensors(self, name: str) -> tuple[StoredTensor, ...]:
+        """Tensors of the checkpoint that lies where `name` says, on disk or on the hub; none where it names a config alone.
+
+        Raises `UserError` for files that cannot be read.
+        """
+        from planner.workload.checkpoints.headers import folder_tensors, hub_tensors
+
+        folded, path = name.strip().casefold(), user_path(name)
+        if self.known(name):
+            return ()
+        if folded.endswith(GGUF):
+            return self.gguf(path).tensors
+        if kind := kind_of(path):
+            return folder_tensors(path if kind == stat.S_IFDIR else path.parent)
+        return hub_tensors(name.strip()) if is_hub_id(name.strip()) else ()
 
     def hub_id(self, name: object) -> str:
         """The model's id on the Hugging Face hub; '' for a file, a config, or a name that has none."""
@@ -118,5 +163,5 @@ class ModelShelf:
 
 
 def is_path(model: str) -> bool:
-    """Whether a model's text can only be the path of a config.json or of its directory."""
-    return model.endswith((".json", "/")) or model.startswith(_PATHS)
+    """Whether a model's text can only be the path of a config.json, of its directory, or of a GGUF file."""
+    return model.endswith((".json", GGUF, "/")) or model.startswith(_PATHS)

@@ -37,7 +37,7 @@ class Optimizer:
     matrix_temporaries: float = 0.0
     """Temporaries of w bytes for every element of the largest matrix, made matrix by matrix."""
     updates: bool = True
-    """It changes the weights; without an update no gradient is kept and nothing is moved."""
+    """Changes the weights; without an update no gradient is kept and nothing is moved."""
     source: str
 
     def state_bytes(self, width_bytes: float, a: Architecture) -> float:

@@ -68,7 +68,7 @@ class PresetShelf:
         path = self._user / f"{name}.toml"
         if path.exists() and not overwrite:
             raise UserError(Problem(str(path), "", "exists already; choose another name or overwrite it."))
-        text = _as_toml(workload, path)
+        text = as_toml(workload, path)
         write_whole(path, text).require()
         return path
 
@@ -112,7 +112,7 @@ def _plain(value: object) -> object:
     return value
 
 
-def _as_toml(workload: Workload, path: Path) -> str:
+def as_toml(workload: Workload, path: Path) -> str:
     """TOML of `workload`, laid over what `path` holds already so that comments survive."""
     import tomlkit
     from tomlkit.exceptions import ParseError

@@ -11,14 +11,14 @@ Role = Literal[
     "q", "k", "v", "qkv", "q_a", "q_b", "kv_a", "kv_b", "o", "gate", "up", "gate_up", "down", "router", "shared_gate",
     "index", "index_key", "index_weights", "in", "out", "other",
 ]  # fmt: skip
-"""What a matrix is for: `in`, `out`: into and out of a recurrence; `index…`: the choice of tokens in sparse attention."""
+"""Use of a matrix: `in`, `out`: into and out of a recurrence; `index…`: the choice of tokens in sparse attention."""
 Reach = Literal["all", "window", "chosen"]
 """Tokens that a layer attends to: all before, the last `window` of them (which alone it keeps), or `chosen` ones of all it keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attending:
-    """How one group of equal layers sees earlier tokens: by scores of each of them, or by a state of constant size."""
+    """Access of one group of equal layers to earlier tokens: by scores of each of them, or by a state of constant size."""
 
     layers: int
     heads: int = 0
@@ -51,15 +51,15 @@ class Sublayer:
     One without matrices says that these layers have no attention, or no MLP.
     """
 
-    part: Literal["attention", "mlp"]
+    part: Literal["attention", "mlp", "router"]
     layers: int
     first: int = 0
     stored: int | None = None
-    """How many of the layers have weights of their own; None: all. The others use the same again."""
+    """Number of layers with weights of their own; None: all. The others use the same again."""
     matrices: tuple[tuple[Role, int, int], ...] = ()
     """(role, inputs, outputs) of each."""
     convolution: int = 0
-    """Parameters of convolutions over the last tokens, channel by channel."""
+    """Parameters of convolutions over the last tokens, channel by channel, and of small products that are no layer of the library."""
     other: int = 0
     """Parameters that are neither matrices, norms nor biases: decays, scales."""
     bias: int = 0

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from planner.numbers import Amount, Count, Dollars, Gpus, Location, Moderate, Name, Prose, Rate, Share, Title
+from planner.workload.hardware.owned import Own, Owning, People
 from planner.workload.optimizers import OPTIMIZERS
 
 TaskName = Literal["train", "finetune", "generate", "serve", "prefill"]
@@ -24,11 +25,16 @@ Recipe = Literal["fp32", "amp", "mixed", "bf16"]
 Sharding = Literal["none", "zero1", "zero2", "zero3", "hsdp"]
 Offload = Literal["none", "optimizer", "parameters", "activations"]
 Checkpointing = Literal["none", "selective", "selective-op", "full"]
-"""'selective' computes attention scores again, 'selective-op' everything but attention and every second product, 'full' everything."""
+"""'selective' computes attention scores again, 'selective-op' all but attention and what the engine's list keeps, 'full' everything."""
 Attention = Literal["flash", "eager"]
 Loss = Literal["full", "chunked", "fused"]
 Objective = Literal["cheapest", "fastest", "flop-per-usd", "fewest-gpus"]
-Market = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
+Term = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
+"""Terms GPUs are rented on: by the hour, by the hour until they are taken away, for one year or three."""
+Market = Literal[Term, "any"]
+"""'any': all terms in one ranking."""
+ProviderKind = Literal["hyperscaler", "gpu-cloud", "marketplace", "peer-to-peer"]
+"""'marketplace': data centres of others by auction; 'peer-to-peer': single hosts of private owners."""
 
 if TYPE_CHECKING:
     Optimizer = str
@@ -68,7 +74,7 @@ class Companion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     role: Literal["reference", "reward", "critic", "draft"]
     """'critic' is trained like the workload's own model; 'draft' proposes tokens while generating; the others are frozen."""
     model: Location | dict[str, Any] | None = None
-    """As the workload's; absent: the same model."""
+    """Model as in the workload; absent: the same model."""
     weight_dtype: WeightDtype = "bf16"
     """Storage format of frozen weights; a critic follows the recipe."""
     acceptance: Share | None = None
@@ -201,13 +207,26 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prefix_tokens: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     """Leading input tokens found in the prefix cache."""
     requests: Amount | None = None
-    """Requests of a whole batch job: turns requests/s into hours and dollars. A closed loop given in full ends after them."""
+    """Requests of a whole batch job: turns requests/s into hours and dollars. A load given in full ends after them, as a benchmark does:
+    the ramp at its begin and the drain at its end are part of every figure."""
+    warmup_requests: Annotated[int, Meta(ge=0, le=10**9)] | None = None
+    """The first of these `requests`, which are not measured."""
     concurrency: Count | Literal["max"] | None = None
     request_rate_per_s: Moderate | None = None
     arrival_variation: Annotated[float, Meta(ge=0, le=10)] | None = None
     """For a request rate: standard deviation ÷ mean of the time between requests. 1, or absent: Poisson; 3: in bursts; 0: evenly."""
     batch_window_s: Annotated[float, Meta(ge=0, le=60)] | None = None
     """For a request rate: how long a front end gathers requests before it hands them to the engine together."""
+
+    max_num_seqs: Count | None = None
+    """For a service: most requests in flight on a replica; absent: the engine's default."""
+    max_num_batched_tokens: Count | None = None
+    """For a service: most tokens of one iteration; absent: the engine's default."""
+
+    power_limit_w: Moderate | None = None
+    """Power limit of each GPU (nvidia-smi -pl); one above what a part ships with changes nothing."""
+    clock_limit_hz: Annotated[float, Meta(ge=1e8, le=1e10)] | None = None
+    """Highest clock of each GPU's multiprocessors (nvidia-smi -lgc)."""
 
     disaggregated: bool | None = None
     """For a service: some replicas only read prompts and send their cache to the others, which only decode."""
@@ -218,6 +237,16 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     expert_imbalance: Annotated[float, Meta(ge=1, le=1e4)] | None = None
     """Tokens of the busiest expert-parallel rank over their mean; absent: 1 in training, else the fourth root of the ranks."""
     price_usd_per_gpu_h: Moderate | None = None
+    own: Annotated[list[Own], Meta(max_length=100)] = []
+    """Machines of one's own: ranked beside rented ones, at what they cost to keep."""
+    owning: Owning | None = None
+    """Costs of owning GPUs beside their price."""
+    capex_usd: Dollars | None = None
+    """Capital to buy GPUs with: what it buys is ranked beside rented ones."""
+    daily_users: Amount | None = None
+    """People who use a service on one day: gives its request rate in the busiest hour."""
+    people: People | None = None
+    """Messages of one of them, and how much the busiest hour stands out."""
 
     confidence: Annotated[float, Meta(ge=0, lt=1)] = 0.9
     """A candidate counts as one that fits when it does so with this probability."""
@@ -226,6 +255,26 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     market: Market = "on-demand"
     providers: Names = []
     """Restrict offers to these providers; empty: all."""
+    kinds: Annotated[list[ProviderKind], Meta(max_length=16)] = []
+    """Restrict offers to these kinds of providers; empty: all."""
+    regions: Names = []
+    """Restrict offers to these regions, with * and ?; empty: all."""
+    countries: Names = []
+    """Restrict offers to data centres in these countries (ISO 3166 codes, 'EU', 'EEA'); empty: all."""
+    certifications: Names = []
+    """Restrict offers to providers that are known to hold all of these, as 'ISO 27001'."""
+    exclude: Names = []
+    """Leave out these providers, kinds of providers, instances (with * and ?) and GPUs."""
+    fabric: Name | Rate | None = None
+    """Network between nodes: 'infiniband', 'ethernet', 'none', or bytes/s per GPU and direction; absent: the one each offer is sold with."""
+    max_nodes: Gpus | None = None
+    """Most nodes that can be had at once; absent: what each provider sells, or what is usual of its kind."""
+    commitment_use: Share | None = None
+    """Share of the rest of a commitment that other work uses; absent: none of it, so that a job pays the whole commitment."""
+    checkpoint_interval_h: Moderate | None = None
+    """Hours between checkpoints on spot instances; absent: 1."""
+    spot_interruptions_per_h: Annotated[float, Meta(ge=0, le=100)] | None = None
+    """Interruptions an hour of a spot instance; absent: between what two clouds publish."""
     gpus_considered: Names = []
     """Restrict the search to these GPUs (names or aliases); empty: all."""
     max_gpus: Gpus | None = None
@@ -248,8 +297,6 @@ class Request(Workload, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     gpus_per_node: Gpus | None = None
     link: Name | Rate | None = None
     """'nvlink', 'pcie', or bytes/s per GPU and direction, inside a node."""
-    fabric: Name | Rate | None = None
-    """'infiniband', 'ethernet', or bytes/s per GPU and direction, between nodes."""
     tp: Gpus | None = None
     pp: Gpus | None = None
     dp: Gpus | None = None
@@ -257,4 +304,4 @@ class Request(Workload, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     ep: Gpus | None = None
     virtual_stages: Gpus | None = None
     prefill_replicas: Gpus | None = None
-    """How many of the dp replicas of a disaggregated service only read prompts; absent: the number that serves the most."""
+    """Number of the dp replicas of a disaggregated service that only read prompts; absent: the number that serves the most."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.workload import gguf
 from planner.workload.architecture import Architecture
+from planner.workload.checkpoints import gguf
 from planner.workload.matrices import Matrix, matrices
 
 

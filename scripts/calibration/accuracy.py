@@ -1,8 +1,8 @@
-"""Writes docs/accuracy.md: what `gpu-planner validate FOLDER` finds, and how well the ceilings fit, put into the template.
+"""Writes docs/evidence/accuracy.md: what `gpu-planner validate FOLDER` finds, and how well the ceilings fit, put into the template.
 
     scripts/calibration/accuracy.py FOLDER [--operators FOLDER] [--out FILE]
 
-FOLDER holds published measurements (docs/validation.md). `--operators`: the folder scripts/calibration/fit_ceilings.py reads; with it, the error
+FOLDER holds published measurements (docs/evidence/validation.md). `--operators`: the folder scripts/calibration/fit_ceilings.py reads; with it, the error
 of each GPU when it is left out of the fit is written too. The diagram of nominal and observed shares is written beside the page.
 """
 
@@ -36,7 +36,7 @@ FEW = 12
 
 
 def validated(folder: Path, form: str) -> str:
-    """What the command prints in that form, without this user's own measurements."""
+    """Output of the command in that form, without this user's own measurements."""
     command = [sys.executable, "-m", "planner", "validate", str(folder), form]
     nowhere = str(ROOT / "build" / "no-state")
     done = subprocess.run([*command[:3], "--state", nowhere, *command[3:]], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -88,7 +88,7 @@ def out_of_sample(folder: Path, diagram: Path) -> dict[str, str]:
 
 
 def remarks(found: dict[str, Any]) -> str:
-    """What was not asked, by reason, the most frequent first."""
+    """Rows not asked, by reason, the most frequent first."""
     not_asked = list(found.get("not_asked", {}).items())
     told = "; ".join(f"{reason} ({count})" for reason, count in not_asked[:FEW])
     refused = sum(found.get("refused", {}).values())
@@ -100,7 +100,7 @@ def main() -> None:
     """Write the page."""
     options = options_of(__doc__)
     options.add_argument("--operators", type=Path)
-    options.add_argument("--out", type=Path, default=ROOT / "docs" / "accuracy.md")
+    options.add_argument("--out", type=Path, default=ROOT / "docs" / "evidence" / "accuracy.md")
     given = options.parse_args()
     folder = given.folder.resolve()
     found = json.loads(validated(folder, "--json"))

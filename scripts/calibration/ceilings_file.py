@@ -25,7 +25,7 @@ NORMAL_90 = 1.645
 
 
 def pooled(records: list[dict[str, Any]], source: str) -> dict[str, Any]:
-    """What a GPU that nobody measured is likely to reach: means of the logarithms, and the spread of one more draw."""
+    """Likely ceilings of a GPU that nobody measured: means of the logarithms, and the spread of one more draw."""
     mean: dict[str, Any] = {"name": "any GPU", "source": source}
     for key in SINGLE:
         mean[key] = drawn([record[key] for record in records if key in record])
@@ -69,7 +69,7 @@ def drawn(figures: list[tuple[float, float]]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Error:
-    """Of a fit, absolute and logarithmic."""
+    """Limits of a fit, absolute and logarithmic."""
 
     median: float
     p90: float

@@ -233,7 +233,7 @@ def report_leave_one_out(rows_of: dict[str, tuple[Spec, list[Row]]]) -> None:
 
 
 def attention_figures(name: str, spec: Spec, prefill: list[Row], decode: list[Row], gemm_efficiency: float) -> dict[str, Any]:
-    """What attention reaches, with the 16-bit cache and the head sizes language models have."""
+    """Share that attention reaches, with the 16-bit cache and the head sizes language models have."""
     found: dict[str, Any] = {}
     chosen = [row for row in matching(prefill, kv_dtype="bfloat16", head_dim="128") if int(row["isl"]) >= 16]
     batch, length, heads, kv_heads, width, latency_us = columns(

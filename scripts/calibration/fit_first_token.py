@@ -2,7 +2,7 @@
 
     scripts/calibration/fit_first_token.py FOLDER [--simulate CLIENTS]
 
-FOLDER holds published measurements (docs/validation.md): mean times to first token at a concurrency, with fixed lengths. Only
+FOLDER holds published measurements (docs/evidence/validation.md): mean times to first token at a concurrency, with fixed lengths. Only
 engines whose prompts share iterations with running sequences have such a number; it minimises Huber's loss (turning at 10 %) of
 ln(predicted ÷ measured), given `loops.ROUNDS` requests a client that all start together. Printed: each engine's number and
 error, the number without each source (a release of an engine on a GPU) and the error that source then has, the same for one

@@ -2,7 +2,7 @@
 
     scripts/calibration/fit_host_step.py FOLDER
 
-FOLDER holds published measurements (docs/validation.md): mean times per output token at a concurrency, with fixed lengths. Products,
+FOLDER holds published measurements (docs/evidence/validation.md): mean times per output token at a concurrency, with fixed lengths. Products,
 attention and communication are predicted without any of them. The latter two are of engines that launch an iteration of prompts and
 running sequences operator by operator (`LAUNCHED`). It minimises Huber's loss (turning at 10 %) of ln(predicted ÷ measured). Printed:
 for each engine the four and the error, the error as shipped, and the four without each source (a release on a GPU with a model) and

@@ -2,7 +2,7 @@
 
     scripts/calibration/fit_ranges.py FOLDER [--out FILE]
 
-FOLDER holds published measurements (docs/validation.md); scripts/calibration/ranges/residuals.py says the method. The predictions are those of the
+FOLDER holds published measurements (docs/evidence/validation.md); scripts/calibration/ranges/residuals.py says the method. The predictions are those of the
 planner as it stands: run it again whenever they change. Printed: per kind, the coverage and the median width with each source left
 out, beside those of the ranges shipped before.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from published import ROOT, experiments_of, options_of, plain_session
 from ranges.residuals import Design, LeftOut, Residual, interval_scores, left_out, mean_of_sources
+from ranges.shared_causes import shared_causes
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import NETWORK
@@ -84,6 +85,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             of["sources"] = max(of["sources"], len({one.source for one in group if one.facts.get(name)}))
     today = dt.datetime.now(dt.UTC).date().isoformat()
     pairs = [(share, np.mean([one.quantile(share) / one.quantile(NOMINAL) for one in ratios])) for share in SHARES]
+    of_plan, of_gpu = shared_causes(residuals)
     lines = [f'"{kind}" = {kinds[kind]}' for kind in KINDS if kind in kinds]
     facts = [
         f'"{name}" = {{ {", ".join(f"{key} = {value}" for key, value in sorted(of.items()))} }}'
@@ -94,10 +96,12 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             f"# Written by scripts/calibration/fit_ranges.py on {today}; the script says the method. Do not edit: run it again.",
             "# half_width: of the range of ln(measured / predicted) that should hold nine truths in ten where no fact makes it wider.",
             "# engines, wider: logarithm of the factor on it, for each unit of the fact.",
+            "# shared: correlation of the errors of two candidates for one workload, on different GPUs and on one GPU.",
             "# quantiles: share of the truths, and the half width that holds it over that of 0.9.",
             f'source = "{len(residuals):,} published values of {len({one.source for one in residuals})} sources (folder {folder})"',
             f"retrieved = {today}",
             'method = "each source left out in turn; a source counts as one"',
+            f"shared = {{ plan = {of_plan:.2g}, gpu = {of_gpu:.2g} }}",
             f"quantiles = [{', '.join(f'[{share}, {ratio:.3g}]' for share, ratio in pairs)}]",
             *("", "[kinds]", *lines, "", "[wider]", *facts, ""),
         ]

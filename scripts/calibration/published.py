@@ -1,4 +1,4 @@
-"""What these scripts share: the arguments, a planner without this user's files, and a folder of published measurements."""
+"""Shared parts of these scripts: the arguments, a planner without this user's files, and a folder of published measurements."""
 
 from __future__ import annotations
 

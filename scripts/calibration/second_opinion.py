@@ -2,7 +2,7 @@
 
     scripts/calibration/second_opinion.py FOLDER [--python FILE] [--answers FILE] [--out FILE]
 
-FOLDER holds published measurements (docs/validation.md); what becomes of a row as a request is the planner's own reading, and
+FOLDER holds published measurements (docs/evidence/validation.md); what becomes of a row as a request is the planner's own reading, and
 second_opinion_questions.py puts it in aiconfigurator's words. `--python`: the interpreter it is installed in (`make
 second-opinion` makes one apart; nothing of the planner depends on it). `--answers`: its answers, a JSON object a line; questions
 that are answered there are not asked again, and new answers are added. `--out`: also write the tables as a page.

@@ -45,7 +45,7 @@ ARCHITECTURES = {
     "qwen3": "Qwen3ForCausalLM",
     "qwen3_moe": "Qwen3MoeForCausalLM",
 }
-"""What it knows of what is published. Mistral is asked as Llama: the same layers, but for a window longer than these prompts."""
+"""Published parts it knows. Mistral is asked as Llama: the same layers, but for a window longer than these prompts."""
 GEMMS = {
     "awq": "int4_wo",
     "bf16": "bfloat16",
@@ -59,11 +59,11 @@ GEMMS = {
 """Its quantisation of a product, by stored weights; INT8 times INT8 is its `sq`. It has one 16-bit kind."""
 CACHES = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8", "int8": "int8"}
 UNSTATED_POSITIONS = 131072
-"""Of a config that does not say; no time depends on it."""
+"""Value for a config that does not say; no time depends on it."""
 
 
 def question_of(request: Request, answer: Answer, part: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What second_opinion_ask.py takes, with `key` (of its content) and `replicas`; raises `NotPredicted`.
+    """Questions as second_opinion_ask.py takes them, with `key` (of its content) and `replicas`; raises `NotPredicted`.
 
     `part`: the catalogue's name of the GPU; `config`: the model's, as Hugging Face has it; `answer`: the planner's own.
     """

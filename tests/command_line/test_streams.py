@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from repository import ROOT
+from terminal_screen import Terminal
 
 pytestmark = pytest.mark.process
 FULL = "error: stdout cannot be written: No space left on device"
@@ -58,3 +59,16 @@ sys.exit(main(argv=["plan", "--top", "1"]))
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert (module, done.returncode, done.stderr.strip()) == (module, 128 + signal.SIGINT, "interrupted")
+
+
+@pytest.mark.pty
+def test_a_watch_ended_by_a_signal_shows_the_cursor_again(tmp_path: Path) -> None:
+    environment = {**os.environ, "TERM": "xterm-256color", "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    watches = [Terminal(["-m", "planner", "watch", "--demo"], environment) for _ in numbers]
+    for watch, number in zip(watches, numbers, strict=True):
+        assert b"\x1b[?25l" in watch.read(until=b"logical CPUs")
+        watch.process.send_signal(number)
+        assert watch.read(until=b"\x1b[?25h").endswith(b"\x1b[?25h")
+        assert watch.process.wait(timeout=10) == -number
+        watch.close()

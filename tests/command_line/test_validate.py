@@ -195,7 +195,7 @@ def test_own_measurements_against_the_vendors_figures(run_planner: RunPlanner, t
 
 
 def test_the_documents_name_every_column_and_metric() -> None:
-    page = (ROOT / "docs" / "validation.md").read_text()
+    page = (ROOT / "docs" / "evidence" / "validation.md").read_text()
     missing = [name for name in (*COLUMNS, *METRICS) if f"`{name}`" not in page]
     assert not missing
 

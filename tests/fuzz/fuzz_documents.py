@@ -13,9 +13,10 @@ from fuzz_lines import MOST_S
 from fuzz_values import Values
 from hostile_files import make_hostile_files
 
-from planner.cli.plan.settings import fields_of, parse_settings
+from planner.cli.plan.settings import parse_settings
 from planner.errors import UserError
 from planner.session import Session
+from planner.workload.changes import fields_of
 from planner.workload.tasks import Workload
 
 TOGETHER = 100

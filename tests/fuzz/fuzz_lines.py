@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from fuzz_values import Values
 
-from planner.cli.estimate.command import answer_lines
+from planner.cli.estimate.lines import answer_lines
 from planner.session import Session
 from planner.workload.tasks import Request
 

@@ -12,7 +12,7 @@ from fuzz_commands import Commands
 from fuzz_documents import Documents
 from fuzz_lines import Lines
 
-from planner.cli.estimate import command
+from planner.cli.estimate import lines as lines_room
 
 CORPUS = Path(__file__).parent / "corpus.json"
 FUZZERS: dict[str, tuple[type[Any], int]] = {"lines": (Lines, 12), "documents": (Documents, 12), "commands": (Commands, 60)}
@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("kind", FUZZERS)
 def test_random_input_and_the_corpus_end_as_documented(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "LONGEST_S", 1.0)
+    monkeypatch.setattr(lines_room, "LONGEST_S", 1.0)
     make, rounds = FUZZERS[kind]
     fuzz = make(20260822, tmp_path)
     for given in json.loads(CORPUS.read_text(encoding="utf-8"))[kind]:

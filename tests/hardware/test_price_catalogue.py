@@ -193,6 +193,11 @@ def test_reserved_prices_stay_and_say_of_when(reader: Reader, shipped: tuple[Off
     assert f"reserved prices as shipped, of {before.as_of}" in offer.note
 
 
+def test_a_memory_size_of_thousands_of_digits_is_none(reader: Reader) -> None:
+    info = "\"'SizeInMiB': " + "9" * 5000 + '"'
+    assert not reader.read("vast", f"a,H200,8,1,1,8.0,eu,{info},,").unusable
+
+
 def test_lines_that_cannot_be_read_are_named_and_the_others_used(reader: Reader) -> None:
     found = reader.read(
         "nebius",
@@ -201,9 +206,11 @@ def test_lines_that_cannot_be_read_are_named_and_the_others_used(reader: Reader)
         "c,H200,8,1",
         "d,H200,8,1,1,-3,eu,,,",
         "e,H200,8,1,1,8.0,eu,,,",
+        "f,H200,1e8,1,1,8.0,eu,,,",
+        "g,H200,8,1,1,1e-320,eu,,,",
     )
     assert [offer.instance for offer in found.offers] == ["e"]
-    assert [line.split(":")[0] for line in found.unusable] == ["line 2", "line 3", "line 4", "line 5"]
+    assert [line.split(":")[0] for line in found.unusable] == [f"line {number}" for number in (2, 3, 4, 5, 7, 8)]
     assert "Price 'cheap' is not a number" in found.unusable[0]
     for head in ("<html><body>Sign in</body></html>", "", HEAD.replace("SpotPrice", "Spot")):
         with pytest.raises(UnusablePrices, match="has no column"):

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
-import socket
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from repository import ROOT
@@ -26,10 +22,7 @@ from planner.errors import UserError
 from planner.observe.snapshot import DeviceSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.exporter import devices_of, read_exporter
 from planner.observe.telemetry.exposition import prometheus_text, read_samples
-from planner.observe.telemetry.prometheus import read_fleet
 from planner.observe.telemetry.recording import read_demo, read_recording
-from planner.observe.telemetry.window import observe, observe_fleet
-from planner.session import Session
 
 H100 = "H100 SXM5 80GB"
 MIB = 2**20
@@ -157,8 +150,7 @@ def test_odd_samples() -> None:
     assert math.isinf(read_samples("up +Inf", "text")[0].value)
     with pytest.raises(UserError, match="line 1"):
         read_samples("<!doctype html>", "text")
-    with pytest.raises(UserError, match="line 2"):
-        read_samples('a 1\nb{c="d} 1', "text")
+    assert [one.name for one in read_samples('a 1\nb{c="d} 1', "text")] == ["a"]
 
 
 def test_slices_whose_number_the_driver_keeps_are_told_apart_by_their_uuid() -> None:
@@ -231,110 +223,3 @@ def test_an_exporter_that_goes_away_and_comes_back_is_waited_for() -> None:
     assert stale_s > 1.0
     assert len(seen) > count >= 2
     assert stream.failure is None
-
-
-# a server that has kept the readings of several hosts
-
-
-def matrix(hosts: dict[str, str], asked: dict[str, list[str]]) -> str:
-    """What a Prometheus server answers to a range query over exporters that went through recordings."""
-    start, end, step = (float(asked[name][0]) for name in ("start", "end", "step"))
-    series: dict[tuple[tuple[str, str], ...], list[list[Any]]] = {}
-    for host, name in hosts.items():
-        snapshots = read_recording(WINDOWS / f"{name}.jsonl").snapshots
-        at_s, position = start, 0
-        while at_s <= end:
-            for sample in read_samples(dcgm_text(snapshots[position % len(snapshots)], host), "text"):
-                labels = tuple(sorted({"__name__": sample.name, "instance": f"{host}:9400", **sample.labels}.items()))
-                series.setdefault(labels, []).append([at_s, str(sample.value)])
-            at_s, position = at_s + step, position + 1
-    result = [{"metric": dict(labels), "values": values} for labels, values in series.items()]
-    return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
-
-
-@pytest.mark.process
-def test_a_fleet_is_judged_from_a_range_query(tmp_path: Path) -> None:
-    hosts = {"node-a": "idle", "node-b": "compute-bound-training", "node-c": "launch-bound"}
-    asked: list[dict[str, list[str]]] = []
-
-    def answer(path: str) -> tuple[int, str]:
-        assert urlsplit(path).path == "/api/v1/query_range"
-        asked.append(parse_qs(urlsplit(path).query))
-        return 200, matrix(hosts, asked[-1])
-
-    with server(answer) as address:
-        done = command(
-            "rightsize", "--prometheus", address, "--seconds", "600", "--match", 'cluster="a"', "--json", "--state", str(tmp_path)
-        )
-        text = command("rightsize", "--prometheus", f"{address}/", "--seconds", "600", "--state", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["gpus"]
-    assert {row["observed"]["host"]: row["judgement"]["limiter"] for row in rows} == {
-        "node-a": "idle",
-        "node-b": "compute",
-        "node-c": "launch/host",
-    }
-    assert all(row["observed"]["gpu"] == H100 and row["observed"]["readings"] == 241 for row in rows)
-    query = asked[0]["query"][0]
-    assert query.startswith('{__name__=~"DCGM_FI_(')
-    assert query.endswith(',cluster="a"}')
-    assert "node-b GPU 0" in text.stdout
-    assert "3 GPUs cost" in text.stdout
-
-
-@pytest.mark.parametrize(
-    ("status", "text", "said"),
-    [
-        (200, '{"status": "success", "data": {"result": []}}', "has kept no metric of a GPU"),
-        (200, '{"status": "error", "error": "query processing would load too many samples"}', "too many samples"),
-        (200, "<html>", "does not answer as a Prometheus server does"),
-        (400, '{"status": "error", "error": "parse error"}', "parse error"),
-    ],
-)
-def test_a_server_that_cannot_answer_is_said(status: int, text: str, said: str) -> None:
-    with server(lambda _: (status, text)) as address, pytest.raises(UserError, match=said):
-        read_fleet(address, 60)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus on the PATH (Debian package prometheus)")
-def test_a_real_prometheus_scrapes_and_is_asked(tmp_path: Path) -> None:
-    with server(replaying("launch-bound", "node-a")) as one, server(replaying("compute-bound-training", "node-b")) as two:
-        targets = [one.removeprefix("http://"), two.removeprefix("http://")]
-        (tmp_path / "prometheus.yml").write_text(
-            f"global: {{scrape_interval: 500ms}}\nscrape_configs: [{{job_name: gpu, static_configs: [{{targets: {json.dumps(targets)}}}]}}]\n"
-        )
-        port = free_port()
-        options = [
-            f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data", f"--web.listen-address=127.0.0.1:{port}",
-            "--log.level=error",
-        ]  # fmt: skip
-        address = f"http://127.0.0.1:{port}"
-        with subprocess.Popen(["prometheus", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            try:
-                end_s = time.monotonic() + 30
-                while time.monotonic() < end_s:
-                    time.sleep(0.5)
-                    try:
-                        with urllib.request.urlopen(f"{address}/-/ready", timeout=1):  # noqa: S310  # our own address
-                            break
-                    except OSError:
-                        continue
-                time.sleep(10)  # the server hands its targets to the scrapers every 5 s
-                fleet = read_fleet(address, 4, step_s=0.5)
-            finally:
-                process.terminate()
-    assert set(fleet) == {"node-a", "node-b"}
-    assert all(len(snapshots) >= 5 for snapshots in fleet.values())
-    session = Session.open(state=tmp_path, config=tmp_path)
-    seen = {one.host: one for one in observe_fleet(fleet, session.gpus)}
-    (true,) = observe(read_recording(WINDOWS / "launch-bound.jsonl").snapshots, session.gpus)
-    assert seen["node-a"].gpu == H100
-    assert seen["node-a"].sm_active == pytest.approx(true.sm_active, rel=0.1)
-    limiters = {row.observed.host: row.judgement.limiter for row in session.rightsize(list(seen.values())).gpus}
-    assert limiters == {"node-a": "launch/host", "node-b": "compute"}

@@ -212,6 +212,21 @@ def test_a_machine_names_each_part_once() -> None:
     assert "NVIDIA New, 7.5 GiB, not in the catalogue" in machine.describe()
 
 
+def test_a_gpu_that_is_cut_is_its_slices() -> None:
+    catalogue = load_gpus(presets_folder() / "gpus")
+    whole = catalogue.find("A100 80GB SXM")
+    cut = msgspec.structs.replace(facts(0, "NVIDIA A100-SXM4-80GB"), mig_profiles=("1g.10gb", "1g.10gb", "3g.40gb"))
+    empty = msgspec.structs.replace(facts(1, "NVIDIA A100-SXM4-80GB"), mig_profiles=())
+    machine = Machine(read_cpu(), (LocalGpu(cut, whole), LocalGpu(empty, whole)), "ready", "NVML answers")
+    names = [device.name for device in machine.devices]
+    assert names == ["A100 80GB SXM 1g.10gb", "A100 80GB SXM 3g.40gb", machine.cpu.name]
+    small = machine.devices[0]
+    assert small.usable_memory_bytes == pytest.approx(9.75 * 2**30)
+    assert small.memory_bandwidth_bytes_per_s == pytest.approx(whole.memory_bandwidth_bytes_per_s / 8)
+    assert small == catalogue.find("A100 80GB SXM 1g.10gb")
+    assert len(LocalGpu(cut, whole).devices) == 3
+
+
 TWO = [("GPU-aa11", "A"), ("GPU-bb22", "A")]
 MIXED = [("GPU-aa11", "A"), ("GPU-bb22", "B")]
 

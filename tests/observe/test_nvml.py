@@ -298,7 +298,7 @@ assert h100.told.pci_bus_id == "00000000:01:00.0"
 assert unknown.gpu is None and unknown.name == "NVIDIA Graphics Device" and unknown.told.gpm_state == "not supported"
 assert sliced.told.mig_profiles == ("3g.40gb", "1g.10gb"), sliced
 assert (machine.driver_version, machine.cuda_version) == ("570.86.15", "12.8")
-assert [gpu.kind for gpu in machine.devices] == ["gpu", "gpu", "cpu"]
+assert [gpu.kind for gpu in machine.devices] == ["gpu", "gpu", "gpu", "cpu"], "one whole, two slices"
 text = machine.describe()
 assert "not in the catalogue" in text and "3g.40gb" in text, text
 """

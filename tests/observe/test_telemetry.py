@@ -16,7 +16,7 @@ from planner.observe.driver.driver import Driver, DriverError
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.poller import Poller
 from planner.observe.telemetry.reading import read_once
-from planner.present.telemetry import COLUMNS, missing_notes
+from planner.present.machine.telemetry import COLUMNS, missing_notes
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 

@@ -12,6 +12,18 @@ from planner.workload.huggingface.config import TEXT_PART
 
 ROUTERS = {"gate", "router"}
 """Names of modules that choose experts."""
+HEADS = (
+    "lm_head",
+    "decoder",
+    "embed_out",
+    "project_out",
+    "transform.dense",
+    "lm_head.dense",
+    "generator_predictions.dense",
+)
+"""Ends of the names of output heads, and of products right before them."""
+MIXERS = {"conv", "temporal_block", "linear_attn", "attn_hc", "ffn_hc", "hc_head", "mlstm_layer"}
+"""Modules that mix tokens, or copies of the residual stream, whose names do not say attention."""
 MLP = ("up_proj", "down_proj", "gate_proj")
 """Names of an MLP's projections where attention and MLP are both called mixers."""
 WITHOUT_CODE = {"kimi_k2": "deepseek_v3"}
@@ -34,21 +46,27 @@ def build(config: dict[str, Any]) -> Any:
 def kind_of(name: str, module: Any, *, tied: bool) -> str:
     """The component a parameter belongs to, by the names and classes the library gives its modules."""
     path, _, leaf = name.rpartition(".")
-    if "norm" in type(module).__name__.lower():
+    if "norm" in type(module).__name__.lower() and "Head" not in type(module).__name__:
         return "norms"
+    if tied and path == "lm_head.decoder":
+        return "embedding"
     if ".experts" in path:
         return "experts"
-    if ROUTERS & set(path.split(".")):
+    if ROUTERS & set(path.split(".")) or leaf in {"expert_bias", "e_score_correction_bias"}:
         return "router"
     if "shared_expert" in path:
         return "shared"
     if leaf == "bias":
         return "biases"
-    if isinstance(module, torch.nn.Embedding) or path.endswith("project_in"):
+    if isinstance(module, torch.nn.Embedding) or path.endswith(("project_in", "embeddings_project")):
         return "embedding"
-    if path.endswith(("lm_head", "decoder", "embed_out", "project_out", "transform.dense")) and not (tied and path == "lm_head"):
+    if path == "head" or (path.endswith(HEADS) and not (tied and path == "lm_head")):
         return "head"
-    mixes = any(part in path for part in ("attn", "attention", "mamba")) or ("mixer" in path and not path.endswith(MLP))
+    mixes = (
+        any(part in path for part in ("attn", "attention", "mamba"))
+        or MIXERS & set(path.split("."))
+        or ("mixer" in path and not path.endswith(MLP))
+    )
     return "attention" if mixes else "mlp"
 
 
@@ -63,11 +81,16 @@ def counted(model: Any) -> Counter[str]:
     modules = dict(model.named_modules())
     routed = {layer_of(path) for path in modules if path.endswith(".experts")}
     found: Counter[str] = Counter()
-    for name, tensor in model.named_parameters():
+    tensors = dict(model.named_parameters())
+    for name, whole in tensors.items():
+        joined = name.endswith(
+            "experts.gate_up_proj"
+        )  # LongCat's experts without weights have one in the library, none in checkpoints
+        tensor = whole[: len(tensors[name.replace("gate_up", "down")])] if joined else whole
         kind = kind_of(name, modules[name.rpartition(".")[0]], tied=model.config.tie_word_embeddings)
-        found["shared" if kind == "mlp" and layer_of(name) in routed else kind] += tensor.numel()
+        found["shared" if kind == "mlp" and layer_of(name) in routed and ".mlps." not in name else kind] += tensor.numel()
     for name, tensor in model.named_buffers():
-        if name.endswith("e_score_correction_bias"):
+        if name.endswith(("e_score_correction_bias", "expert_bias")):
             found["router"] += tensor.numel()
     return found
 
@@ -75,9 +98,14 @@ def counted(model: Any) -> Counter[str]:
 def shapes(model: Any) -> Counter[tuple[int, ...]]:
     """Linear layers by shape, of the layers alone: routed experts and their router are modules of other kinds."""
     found: Counter[tuple[int, ...]] = Counter()
+    adapters: set[int] = set()
     for path, module in model.named_modules():
         linear = isinstance(module, torch.nn.Linear) or type(module).__name__ == "Conv1D"
         parts = path.split(".")
+        if "adapter_list" in path and linear:
+            if id(module.weight) in adapters:
+                continue  # every use of a shared block has modules for the adapters of all others
+            adapters.add(id(module.weight))
         if linear and not ROUTERS & set(parts) and (any(part.isdigit() for part in parts) or "per_layer" in path):
             found[tuple(sorted(module.weight.shape))] += 1
     return found

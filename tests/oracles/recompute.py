@@ -10,9 +10,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import decoder_cases
 import description_cases
 import memory_cases
 import parameter_cases
+import tower_cases
 from golden import ROOT, Golden, as_json
 
 
@@ -31,10 +33,22 @@ def descriptions() -> Mapping[str, Any]:
     return {description_cases.key(name): description_cases.compute(name) for name in description_cases.CASES}
 
 
+def towers() -> Mapping[str, Any]:
+    """Towers for pictures, by wrapper."""
+    return {name: tower_cases.compute(name) for name in tower_cases.WRAPPERS}
+
+
+def decoders() -> Mapping[str, Any]:
+    """Every decoder of the library, built or not."""
+    return decoder_cases.compute()
+
+
 ORACLES: tuple[tuple[Golden, Callable[[], Mapping[str, Any]]], ...] = (
     (parameter_cases.GOLDEN, parameters),
     (memory_cases.GOLDEN, training_memory),
     (description_cases.GOLDEN, descriptions),
+    (decoder_cases.GOLDEN, decoders),
+    (tower_cases.GOLDEN, towers),
 )
 
 

@@ -12,6 +12,7 @@ from textual.widgets import Input
 from tui_sample import sample_options, settle
 
 from widgets.app import PlannerApp
+from widgets.background import row_details
 
 Compare = Callable[..., bool]
 REPORT_FOLDER = {name: value for name, value in os.environ.items() if name.startswith("TEXTUAL_SNAPSHOT")}
@@ -22,6 +23,7 @@ REPORT_FOLDER = {name: value for name, value in os.environ.items() if name.start
 def _report_folder(isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in REPORT_FOLDER.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(row_details, "QUIET_S", 1000.0)  # what is found out later is not in the pictures
 
 
 async def with_why(pilot: Pilot[None]) -> None:

@@ -20,7 +20,7 @@ from widgets.options import AppOptions
 pytestmark = [pytest.mark.process, pytest.mark.pty]
 SAMPLE = """
 import pathlib, sys
-sys.path[:0] = [{root!r}, {tests!r}]
+sys.path[:0] = [{root!r}, {tests!r}, {tests!r} + "/screen"]
 from tui_sample import sample_options
 from widgets.launch import open_app
 sys.exit(open_app(sample_options(pathlib.Path({folder!r}))))

@@ -16,6 +16,7 @@ from tui_sample import CHAT, sample_plan
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.present.cells import spread_text
+from planner.present.choice.ranked_by import ranked_by
 from planner.present.plan import money_text, rate_text
 from planner.reading import read_toml
 from planner.units import GIB
@@ -27,14 +28,13 @@ from widgets.actions.registry import ACTIONS, BY_ID
 from widgets.drawing.memory_bar import split_cells
 from widgets.drawing.styles import INK, Paint
 from widgets.drawing.symbols import ASCII, UNICODE
-from widgets.drawing.text import shorten_middle
+from widgets.drawing.text import fold, shorten_middle
 from widgets.drawing.theme import NAMES
 from widgets.panes.headline import load_summary
 from widgets.panes.machine.history import sparkline
 from widgets.panes.ranking.columns import columns_for, fit_columns
-from widgets.panes.ranking.table import matches
 from widgets.panes.workload.fields import FIELDS, fields_for
-from widgets.panes.workload.values import get, number_text, parse, parse_number, put, show, turned_to
+from widgets.panes.workload.values import Kind, get, number_text, parse, parse_number, put, show, stepped, turned_to
 from widgets.plain_output import PlainText
 
 
@@ -124,11 +124,13 @@ def test_a_range_reads_as_its_wider_side(figure: Figure | None, text: str) -> No
 def test_columns_never_need_more_than_there_is(task: str, width: int) -> None:
     plan = sample_plan(read_workload({"model": "llama-3.1-70b", "task": task}, ""), "measured")
     rows = plan.rows
-    fitted = fit_columns(columns_for(plan), width, rows)
+    fitted = fit_columns(columns_for(plan), width)
     assert sum(cells + fitted.gap for _, cells in fitted.columns) - fitted.gap <= width
     names = [column.id for column, _ in fitted.columns]
-    assert names[:3] == ["rank", "gpu", "gpus"]
-    assert "rate" in names
+    assert names[:4] == ["rank", "gpu", "more", "gpus"]
+    assert ranked_by(plan).id in names
+    narrower = {column.id for column, _ in fit_columns(columns_for(plan), width - 1).columns}
+    assert narrower <= set(names), "a wider table has every column of a narrower one"
     for column, cells in fitted.columns:
         for row in rows:
             text = "".join(piece for piece, _ in column.pieces(row, UNICODE, cells))
@@ -141,10 +143,21 @@ def test_figures_stay_within_their_columns(value: float) -> None:
     assert len(money_text(value)) <= 7
 
 
-def test_filter_words_all_have_to_match_and_can_be_negated() -> None:
-    rows = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve"}, ""), "measured").rows
-    assert [row.gpu for row in rows if matches(row, "bandwidth runpod")] == ["H200 SXM 141GB"]
-    assert "L40S" not in [row.gpu for row in rows if matches(row, "!pcie")]
+@pytest.mark.parametrize(
+    ("kind", "text", "up", "down"),
+    [
+        ("number", "16.667", "20", "15"),
+        ("count", "600", "700", "500"),
+        ("count", "8192", "16384", "4096"),
+        ("crowd", "3", "4", "2"),
+        ("lengths", "600/1500", "700/1750", "500/1250"),
+        ("number", "0.5", "0.7", "0.3"),
+        ("percent", "0", "1", "0"),
+    ],
+)
+def test_plus_and_minus_step_to_values_people_choose(kind: Kind, text: str, up: str, down: str) -> None:
+    assert stepped(kind, text, 1) == up
+    assert stepped(kind, text, -1) == down
 
 
 def test_the_command_names_every_change(tmp_path: Path) -> None:
@@ -241,3 +254,11 @@ def test_an_engine_stays_where_the_other_task_knows_it() -> None:
     assert turned_to(service, "generate")["engine"] == "vllm"
     assert turned_to(service, "finetune") == {"model": "llama-3.1-8b", "task": "finetune"}
     assert service["engine"] == "vllm"
+
+
+@pytest.mark.parametrize("width", range(14, 30))
+def test_no_line_ends_between_a_number_and_its_unit(width: int) -> None:
+    text = "matmul 56 %, elementwise 23 %, link 6 %; 3.3 h of 24.0 h, 43.6 of 178.4 GiB at 18.39 $ for 12 GPUs and 4.5 ms"
+    lines = fold(text, width)
+    assert " ".join(lines) == text
+    assert not [line for line in lines if re.match(r"(%|h|GiB|\$|ms)\b|%|\$", line)]

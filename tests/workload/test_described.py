@@ -46,7 +46,7 @@ def sums(found: dict[str, Any]) -> dict[str, int]:
 def test_golden_values_are_of_the_tracer_as_it_is() -> None:
     assert GOLDEN.made_from == GOLDEN.digests(), "make oracles"
     assert set(GOLDEN.values) == {key(name) for name in CASES}, "make oracles"
-    assert len(CASES) >= 40
+    assert len(CASES) >= 130
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -60,8 +60,11 @@ def test_flops_and_cache_of_a_family_are_those_of_its_code(name: str) -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_description_says_what_the_family_says(name: str) -> None:
     family, traced = read_architecture(CASES[name]), described_architecture(golden(name))
-    for measured in ("layers", "width", "vocabulary", "tied", "total", "active", "active_matrix", "experts", "experts_per_token"):
+    for measured in ("layers", "width", "vocabulary", "tied", "total", "active", "experts", "experts_per_token"):
         assert getattr(traced, measured) == getattr(family, measured), measured
+    assert traced.active_matrix == pytest.approx(family.active_matrix, rel=3e-3), (
+        "small products without a layer count as FLOP alone"
+    )
     for measured in ("cached_all", "cached_window", "state", "wide_state"):
         assert getattr(traced, measured) == pytest.approx(getattr(family, measured)), measured
     for tokens, count in golden(name)["flops"].items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from planner.engine.job.engines import find_engine
 from planner.errors import UserError
 from planner.workload.published.experiments import read_published
 from planner.workload.published.names import model_key
+from planner.workload.tasks import Lengths
 
 
 def test_rows_of_one_configuration_are_one_experiment(tmp_path: Path) -> None:
@@ -188,6 +190,14 @@ def test_torchtunes_switches_add_up(tmp_path: Path, step: int, expected: dict[st
         (GENERATED | {"note": "attention=fa2; HF generate"}, {"attention": "flash"}),
         (SERVED | {"concurrency": ""}, {"concurrency": "max"}),
         (SERVED | {"concurrency": "", "request_rate": "2.5"}, {"concurrency": None, "request_rate_per_s": 2.5}),
+        (SERVED | {"gpu": "A100-SXM-80GB-330W"}, {"gpu": "A100-SXM-80GB", "power_limit_w": 330.0}),
+        (SERVED | {"note": "ShareGPT, 200 prompts"}, {"requests": 200, "input_tokens": 512}),
+        (
+            SERVED | {"isl": "215", "note": "means of the run"},
+            {"input_tokens": Lengths(mean=215, p50=215 * math.exp(-(0.8**2) / 2))},
+        ),
+        (SERVED | {"isl": "215"}, {"input_tokens": 215, "requests": None}),
+        (SERVED | {"framework": "exllamav2"}, {"engine": "exllamav3"}),
     ],
 )
 def test_inference_rows(tmp_path: Path, row: dict[str, str], expected: dict[str, Any]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from planner.paths import presets_folder
-from planner.workload import gguf
 from planner.workload.architecture import Architecture
+from planner.workload.checkpoints import gguf
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.matrices import matrices
 from planner.workload.models import ModelShelf

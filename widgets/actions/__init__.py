@@ -1,1 +1,1 @@
-"""What keys do: the registry of actions, and a function for each."""
+"""Actions of keys: the registry, and a function for each."""

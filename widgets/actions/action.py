@@ -19,7 +19,7 @@ class Action:
     """Something a key does."""
 
     id: str
-    """What `[keys]` of the user's config.toml remaps."""
+    """Name under which `[keys]` of the user's config.toml remaps it."""
     keys: str
     """Separated by commas, as Textual names them."""
     label: str
@@ -29,15 +29,15 @@ class Action:
     run: Callable[[Any], Work | None] | None = None
     """Does it, given the app; None: a widget does it, as `widget_action` says."""
     needs: tuple[Condition, ...] = ()
-    """What has to hold before it can run; the first that does not is the reason shown."""
+    """Conditions that have to hold before it can run; the first that does not is the reason shown."""
     label_now: Callable[[Any], str | None] | None = None
     """Another label that stands for the usual one now; None: the usual one."""
     key_text: str = ""
-    """How the keys read; empty: the first of them."""
+    """Keys as shown; empty: the first of them."""
     rank: int = 0
     """Order in the key line, smallest first; 0: not there."""
-    scope: Literal["app", "table", "form", "textual"] = "app"
-    """Where the keys work; textual: everywhere, by Textual's own binding, which the user cannot remap."""
+    scope: Literal["app", "table", "form", "choice", "textual"] = "app"
+    """Scope of the keys; textual: everywhere, by Textual's own binding, which the user cannot remap."""
     widget_action: str = ""
     """Textual's name for what the widget does."""
 
@@ -78,7 +78,7 @@ def bindings(actions: Iterable[Action]) -> list[Binding]:
 
 
 def opens(screen: str) -> Callable[[Any], Work | None]:
-    """What opens a screen: `open_screen` of the module `screen` of `widgets.screens`, imported when it is first opened."""
+    """Function that opens a screen: `open_screen` of the module `screen` of `widgets.screens`, imported when it is first opened."""
 
     def run(app: Any) -> Work | None:
         opened: Work | None = import_module(f"widgets.screens.{screen}").open_screen(app)

@@ -1,4 +1,4 @@
-"""What actions need: each function returns the reason why a condition does not hold now, or None."""
+"""Conditions of actions: each function returns the reason why a condition does not hold now, or None."""
 
 from __future__ import annotations
 
@@ -50,6 +50,11 @@ def a_benchmark(app: BaseApp) -> str | None:
 def a_change(app: BaseApp) -> str | None:
     """The workload was changed."""
     return None if app.form.can_undo else "Nothing was changed since the preset was opened."
+
+
+def an_undone_change(app: BaseApp) -> str | None:
+    """A change was taken back."""
+    return None if app.form.can_redo else "Nothing was taken back."
 
 
 def telemetry(app: BaseApp) -> str | None:

@@ -35,7 +35,7 @@ def copy_row(app: BaseApp) -> None:
 def copy_command(app: BaseApp) -> None:
     """Copy the command line that gives the same plan."""
     if app.preset is not None:
-        copy(app, plan_command(app.preset, app.preset_fields, app.form.workload, app.basis).text, "Command")
+        copy(app, plan_command(app.preset, app.preset_fields, app.facets.over(app.form.workload), app.basis).text, "Command")
 
 
 def export(app: BaseApp) -> None:

@@ -35,9 +35,48 @@ TABLE = (
     _table("up", "k,up", "k ↑", "up", "Previous row.", "move(-1)"),
     _table("first", "g,home", "g", "first", "First row.", "go(0)"),
     _table("last", "G,end", "G", "last", "Last row.", "go(-1)"),
-    _table("left", "h,left", "h ←", "left", "Shift the columns back, where W draws them all.", "shift(-1)"),
-    _table("right", "l,right", "l →", "right", "Shift to the next columns, where W draws them all.", "shift(1)"),
+    _table("left", "h,left", "h ←", "fold", "Fold the rows of the GPU; where W draws every column: shift them back.", "shift(-1)"),
+    _table(
+        "right",
+        "l,right",
+        "l →",
+        "open",
+        "Open the other rows of the GPU: counts, providers; where W draws every column: shift them.",
+        "shift(1)",
+    ),
+    _table("open-all", "E", "E", "open all", "Open the rows of every GPU, or fold all of them.", "open_all"),
     _table("page-down", "ctrl+d,pagedown", "^d", "page down", "Half a page down.", "page(1)"),
     _table("page-up", "ctrl+u,pageup", "^u", "page up", "Half a page up.", "page(-1)"),
 )
-FORM = (_form("next", "down", "↓ tab", "app.focus_next"), _form("previous", "up", "↑ ⇧tab", "app.focus_previous"))
+FORM = (
+    _form("next", "down", "↓ tab", "app.focus_next"),
+    _form("previous", "up", "↑ ⇧tab", "app.focus_previous"),
+    Action(
+        id="form-reset",
+        keys="ctrl+r",
+        key_text="^r",
+        label="as preset",
+        description="Put the field back to what the preset has. In a number + and - step to the next sensible value.",
+        widget_action="reset",
+        scope="form",
+    ),
+)
+
+
+def _choice(name: str, keys: str, key_text: str, label: str, description: str, widget_action: str) -> Action:
+    return Action(
+        id=f"choice-{name}",
+        keys=keys,
+        key_text=key_text,
+        label=label,
+        description=description,
+        widget_action=widget_action,
+        scope="choice",
+    )
+
+
+CHOICE = (
+    _choice("open", "enter,space", "enter", "choose", "Open the list of a field that holds one of several values.", "open"),
+    _choice("previous", "left", "←", "previous", "Previous value of such a field.", "step(-1)"),
+    _choice("next", "right", "→", "next", "Next value of such a field.", "step(1)"),
+)

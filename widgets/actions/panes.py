@@ -8,6 +8,7 @@ from textual.widgets import Input
 
 from widgets.actions import conditions as need
 from widgets.actions.action import Action
+from widgets.actions.narrowing import clear_filter
 from widgets.base_app import BaseApp
 
 DESCRIPTIONS = {
@@ -33,9 +34,11 @@ def zoom(app: BaseApp) -> None:
 def back(app: BaseApp) -> None:
     """Back out one level: the filter, then the form or another pane, then the zoom."""
     words = app.main.query_one("#filter", Input)
-    if words.has_focus or app.table.filter_words:
-        words.value = ""
+    if words.has_focus or app.filter_text:
+        with words.prevent(Input.Changed):
+            words.value = ""
         words.display = False
+        clear_filter(app)
         app.show_pane("ranking")
     elif app.active_pane != "ranking":
         app.show_pane("ranking")

@@ -15,7 +15,7 @@ def open_filter(app: BaseApp) -> None:
     app.show_pane("ranking", focus=False)
     words = app.main.query_one("#filter", Input)
     words.display = True
-    words.focus()
+    app.main.set_focus(words)  # at once: what is typed next belongs to it
 
 
 async def read_again(app: BaseApp) -> None:
@@ -49,6 +49,23 @@ ACTIONS = (
         rank=5,
     ),
     Action(
+        id="change",
+        keys="a",
+        label="what if",
+        description="What would make the row fit, or change the answer: a digit tries one at once, with the difference; u takes it back.",
+        run=opens("levers"),
+        needs=(need.a_plan, need.a_row),
+        rank=5,
+    ),
+    Action(
+        id="own",
+        keys="O",
+        label="rent or buy",
+        description="Rent or buy: what the row costs on GPUs that are bought, and from which use on that is cheaper.",
+        run=opens("owning"),
+        needs=(need.a_plan, need.a_row),
+    ),
+    Action(
         id="study",
         keys="f",
         label="study",
@@ -70,7 +87,7 @@ ACTIONS = (
         keys="slash",
         key_text="/",
         label="filter",
-        description="Show only rows that contain every word; !word leaves out.",
+        description="Narrow the search: l4 h100 aws spot; gpu: provider: market: with commas; $/h<5, sure>90; fits, here; !word leaves out.",
         run=open_filter,
         needs=(need.open_panes,),
         rank=4,

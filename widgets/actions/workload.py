@@ -25,8 +25,35 @@ def open_named(app: BaseApp, name: str | None) -> None:
 
 
 async def undo(app: BaseApp) -> None:
-    """Take back the last change."""
-    await app.form.undo()
+    """Take back the last change, and say which."""
+    app.trial = None
+    if told := await app.form.undo():
+        app.notify(told, title="Undone", timeout=3)
+
+
+async def redo(app: BaseApp) -> None:
+    """Make the change again that was taken back last, and say which."""
+    if told := await app.form.redo():
+        app.notify(told, title="Done again", timeout=3)
+
+
+def plan_model(app: BaseApp, name: str) -> None:
+    """Plan another model."""
+    app.run_worker(app.form.change({"model": name}), group="model", exit_on_error=False)
+
+
+def find(app: BaseApp) -> None:
+    """Ask for a model, a preset, a GPU, a command or a setting."""
+    from widgets.omnibox.taking import open_box
+
+    open_box(app)
+
+
+def find_model(app: BaseApp) -> None:
+    """Ask for another model."""
+    from widgets.omnibox.taking import open_box
+
+    open_box(app, models_only=True)
 
 
 def save(app: BaseApp) -> None:
@@ -44,6 +71,24 @@ def save(app: BaseApp) -> None:
 
 ACTIONS = (
     Action(
+        id="find",
+        keys="colon",
+        key_text=":",
+        label="find",
+        description="One box for a model, a hub id, the path of a config.json, a preset, a GPU, a command, or key=value.",
+        run=find,
+        needs=(need.a_plan,),
+        rank=4,
+    ),
+    Action(
+        id="model",
+        keys="n",
+        label="model",
+        description="Plan another model: of the catalogue, of the Hugging Face hub, or by the path of its config.json.",
+        run=find_model,
+        needs=(need.a_plan,),
+    ),
+    Action(
         id="preset",
         keys="o",
         label="preset",
@@ -60,6 +105,14 @@ ACTIONS = (
         run=undo,
         needs=(need.a_plan, need.a_change),
         rank=10,
+    ),
+    Action(
+        id="redo",
+        keys="U",
+        label="redo",
+        description="Make the change of the workload again that was taken back last.",
+        run=redo,
+        needs=(need.a_plan, need.an_undone_change),
     ),
     Action(
         id="save",

@@ -1,1 +1,1 @@
-"""What runs beside the screen: the planning session, the telemetry of this machine, the benchmark."""
+"""Background work: the planning session, the telemetry of this machine, the benchmark."""

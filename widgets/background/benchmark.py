@@ -49,7 +49,7 @@ class RunChanged(Message):
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What a result is compared with."""
+    """Reference of a result."""
 
     compute_flop_per_s: Mapping[str, float] = field(default_factory=dict)
     bandwidth_bytes_per_s: float | None = None
@@ -57,7 +57,7 @@ class Background:
     """Point -> its last value."""
 
     def share(self, measurement: Measurement) -> float | None:
-        """Of what the vendor (or the instruction set) promises."""
+        """Share of the peak that the vendor (or the instruction set) promises."""
         peak = self.bandwidth_bytes_per_s if measurement.kind in {"copy", "triad", "read", "gemv", "attention-decode"} else None
         if measurement.unit == "FLOP/s":
             peak = self.compute_flop_per_s.get(measurement.dtype or "")
@@ -254,7 +254,7 @@ def _value_text(value: float, unit: str) -> str:
 
 
 def _options(session: Session, suite: str, model: str | Mapping[str, Any] | None) -> tuple[str, ...]:
-    """What the worker is asked for besides: the products of `model`, where the suite has them and it can be read."""
+    """Further points for the worker: the products of `model`, where the suite has them and it can be read."""
     from planner.observe.benchmark.models import WITH_PRODUCTS, product_options
 
     if suite not in WITH_PRODUCTS or not model:
@@ -294,7 +294,7 @@ def _rows_here(plan: Plan | None) -> dict[str, PlanRow]:
 
 
 def suites(model: str | Mapping[str, Any] | None) -> list[Item]:
-    """What can be measured, with the longest it takes on a GPU; `model` is that of the form."""
+    """Suites that can be measured, with the longest time on a GPU; `model` is that of the form."""
     of_model = f", {model if isinstance(model, str) else 'your model'}" if model else ""
     said = {
         "quick": f"ceilings, a training step{of_model}",
@@ -312,7 +312,7 @@ def _longest(suite: str) -> str:
 
 
 def stored_text(session: Session) -> str:
-    """What earlier starts measured, in one sentence; empty when nothing."""
+    """Measurements of earlier starts, in one sentence; empty when there are none."""
     runs = [run for run in session.store.runs() if run.measurements]
     if not runs:
         return ""

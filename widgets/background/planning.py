@@ -69,7 +69,7 @@ class PlanReady(Message):
     workload: Mapping[str, Any]
     basis: BasisChoice
     warnings: Sequence[str] = ()
-    """What went wrong with the measurements that it rests on."""
+    """Faults of the measurements that it rests on."""
 
 
 @dataclass

@@ -71,12 +71,12 @@ class TelemetryWatch:
 
     @property
     def polls(self) -> int:
-        """How many times the devices of this machine were read; a recording reads none."""
+        """Number of times the devices of this machine were read; a recording reads none."""
         return 0 if self._demo or self._replay is not None else self._count
 
     @property
     def trouble(self) -> str:
-        """What keeps new readings away, in words; empty while they come, and while paused."""
+        """Reason why there are no new readings, in words; empty while they come, and while paused."""
         source = self._telemetry
         if source is None:
             return ""

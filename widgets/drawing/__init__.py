@@ -1,1 +1,1 @@
-"""How things are drawn: colours, symbols, bars, charts, and figures as text."""
+"""Drawing: colours, symbols, bars, charts, and figures as text."""

@@ -1,4 +1,4 @@
-"""What fills the fullest GPU: one stacked bar, every component its own pattern and colour."""
+"""Memory of the fullest GPU: one stacked bar, every component its own pattern and colour."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MEDIUM_NAMES = {
 
 
 class Naming(NamedTuple):
-    """How a legend names its parts."""
+    """Form of a legend's names."""
 
     names: Mapping[str, str]
     swatch: int

@@ -32,7 +32,7 @@ class LogAxis:
     low: float
     high: float
     text: Callable[[float], str] = digits
-    """How a tick reads."""
+    """Label of a tick."""
 
     @classmethod
     def around(cls, values: Sequence[float], text: Callable[[float], str] = digits, margin: float = 0.06) -> LogAxis:

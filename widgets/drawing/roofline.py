@@ -14,10 +14,10 @@ from widgets.drawing.plot import LogAxis, Plot
 from widgets.drawing.symbols import ASCII, Symbols
 
 BEFORE, BEYOND = 30.0, 6.0
-"""How far before the ridge the roof is drawn at least, and how far past it."""
+"""Least factor by which the roof is drawn before the ridge, and past it."""
 PROJECTION = " projection"
 PHASE_STYLES = ("bold $primary", "bold $warning", "bold $success")
-"""Of the marks, by phase in order of time."""
+"""Signs of the marks, by phase in order of time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ INK: Mapping[str, tuple[str, str]] = {
 }
 """Name -> theme variable of its colour, and its text style."""
 CURSOR, CURSOR_AWAY = 0.32, 0.16
-"""How much of the primary colour is in the bar under the cursor, with and without the focus."""
+"""Share of the primary colour in the bar under the cursor, with and without the focus."""
 
 
 class Paint:

@@ -23,7 +23,7 @@ class Symbols:
     empty: str
     cursor: str
     marked: str
-    """Of a row that is to be compared."""
+    """Sign of a row that is to be compared."""
     divider: str
     headroom: str
     ellipsis: str
@@ -40,6 +40,8 @@ class Symbols:
     dot: str
     sparks: str
     """Lowest to highest, as many cells as levels."""
+    changed: str
+    """Sign of a field that is not as its preset has it."""
     mark: str
     """Beginning, middle and end of a stretch of time."""
 
@@ -75,12 +77,13 @@ UNICODE = Symbols(
     times="·",
     dot="·",
     sparks="▁▂▃▄▅▆▇█",
+    changed="•",
     mark="├─┤",
 )
 
 ASCII = Symbols(
-    basis={"measured": "*", "transferred": "+", "public": "o", "spec": "."},
-    verdict={"fits": "y", "may-not-fit": "?", "misses-target": "~", "does-not-fit": "x", "not-supported": "-"},
+    basis={"measured": "*", "transferred": "c", "public": "o", "spec": "."},
+    verdict={"fits": "y", "may-not-fit": "?", "misses-target": "m", "does-not-fit": "n", "not-supported": "-"},
     patterns={
         "weights": "#",
         "gradients": "%",
@@ -92,12 +95,12 @@ ASCII = Symbols(
         "overhead": ":",
     },
     filled="#",
-    empty=".",
+    empty="_",
     cursor=">",
-    marked="*",
+    marked="@",
     divider="|",
     headroom="!",
-    ellipsis="~",
+    ellipsis="..",
     ascending="^",
     descending="v",
     drop_down="v",
@@ -109,5 +112,6 @@ ASCII = Symbols(
     times="*",
     dot="-",
     sparks="_.-=#",
+    changed=":",
     mark="[-]",
 )

@@ -108,7 +108,7 @@ _BORROWED = (
 )
 
 NAMES: tuple[str, ...] = (*(theme.name for theme in _OWN), *_BORROWED)
-"""What the picker offers, our own first."""
+"""Themes of the picker, our own first."""
 
 
 def defaults(name: str) -> dict[str, str]:

@@ -53,9 +53,9 @@ class Run:
     points: list[PointLine] = field(default_factory=list)
     eta_s: float | None = None
     message: str = ""
-    """What failed and what to do next, or how it ended."""
+    """Failure and next step, or the end of the run."""
     effects: list[str] = field(default_factory=list)
-    """What the plan's answer became."""
+    """The plan's answer afterwards."""
 
     def point(self, name: str) -> PointLine | None:
         """The point of this id."""

@@ -12,6 +12,7 @@ from widgets.panes.machine.pane import MachineLine, MachineView
 from widgets.panes.memory import MemoryStrip, MemoryView
 from widgets.panes.ranking.pane import RankingView
 from widgets.panes.too_small import TooSmall
+from widgets.panes.why import WhyView
 from widgets.panes.workload.form import Form
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Panes:
     def __init__(self, symbols: Symbols) -> None:
         self.form = Form(symbols=symbols)
         self.ranking = RankingView(symbols=symbols)
+        self.why = WhyView(symbols=symbols)
         self.memory = MemoryView(symbols=symbols)
         self.strip = MemoryStrip(symbols=symbols)
         self.machine = MachineView(symbols=symbols)
@@ -39,6 +41,7 @@ class Panes:
         """Put everything into its frame."""
         await screen.query_one("#ranking").mount(self.ranking)
         await screen.query_one("#workload").mount(self.form)
+        await screen.query_one("#why").mount(self.why)
         await screen.query_one("#memory").mount(self.memory)
         await screen.query_one("#machine").mount(self.machine)
         await screen.query_one("#benchmark").mount(self.benchmark)
@@ -62,6 +65,7 @@ class Panes:
     def show_row(self, row: PlanRow | None, plan: Plan | None) -> None:
         """Show the reason and the memory of the highlighted row."""
         self.ranking.explain(row, plan)
+        self.why.show(row, plan)
         self.memory.show(row, plan)
         self.strip.show_row(row, plan)
 

@@ -11,7 +11,7 @@ PANES = ("workload", "ranking", "memory", "machine", "benchmark")
 
 
 class Frame(Container):
-    """A border with the pane's number and title."""
+    """A border with the pane's number and title; what only follows another pane has no number."""
 
     def __init__(self, pane: str, *, active: bool = False) -> None:
         super().__init__(id=pane, classes="pane -active" if active else "pane")
@@ -25,7 +25,7 @@ class Frame(Container):
             return
         self._said = name, title, aside
         name = name or ("This machine" if self._pane == "machine" else self._pane.capitalize())
-        words = f"[{PANES.index(self._pane) + 1}] {name}"
+        words = f"[{PANES.index(self._pane) + 1}] {name}" if self._pane in PANES else name
         self.border_title = Content(f"{words} · {title}" if title else words)
         self.border_subtitle = Content(aside)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Headline(Static):
-    """What is planned, the age of the prices, and whether this machine was measured; parts go from the right of each side."""
+    """Headline: the plan, the age of the prices, and whether this machine was measured; parts go from the right of each side."""
 
     def __init__(self) -> None:
         super().__init__(id="headline")
@@ -39,13 +39,12 @@ class Headline(Static):
         room = self.content_size.width
         if not room or not self._left:
             return
-        right = "   ".join(self._right)
-        for kept in range(len(self._right), -1, -1):
+        head, right = self._left[0], ""
+        for kept in range(len(self._right), 0, -1):
             right = "   ".join(self._right[:kept])
             if len(right) + 3 + len("  ·  ".join(self._left)) <= room:
                 break
-        rest = " · ".join(self._left[1:])
-        head = self._left[0]
+        right = right if len(head) + 3 + len(right) <= room else ""
         space = room - len(head) - len(right) - 3
         rest = _fit_parts(self._left[1:], space)
         gap = room - len(head) - 2 - len(rest) - len(right)
@@ -56,7 +55,7 @@ class Headline(Static):
 
 
 def _fit_parts(parts: Sequence[str], room: int) -> str:
-    """As many whole parts as there is room for; a first one that is too long is cut."""
+    """Whole parts, as many as there is room for; a first one that is too long is cut."""
     for kept in range(len(parts), 0, -1):
         text = " · ".join(parts[:kept])
         if len(text) <= room:
@@ -71,10 +70,10 @@ def headline_parts(
     left = [preset, model_name(task), *load_summary(task)]
     right = []
     measured = [row.gpu for row in plan.rows if row.here and row.basis == "measured"] if plan is not None else []
+    if plan is not None and plan.prices_as_of:
+        right.append(f"prices {_age(plan.prices_as_of, today) or plan.prices_as_of}")
     if measured or here:
         right.append(f"{device_name(measured[0])} measured here" if measured else here)
-    if plan is not None and plan.prices_as_of:
-        right.append(f"prices {plan.prices_as_of}{_age(plan.prices_as_of, today)}")
     return left, right
 
 
@@ -83,7 +82,7 @@ def _age(as_of: str, today: dt.date) -> str:
         days = (today - dt.date.fromisoformat(as_of[:10])).days
     except ValueError:
         return ""
-    return f", {days} d old" if days > 0 else ""
+    return f"{days} d old" if days > 0 else ""
 
 
 def load_summary(task: Mapping[str, Any]) -> list[str]:

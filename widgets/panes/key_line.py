@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Input
 
 from widgets.actions.action import Action, ActionState
@@ -17,6 +18,10 @@ TYPING = ("form-next", "form-previous", "back")
 """In a text field plain keys are text; the keys of these are not."""
 NOTED = ("form-next", "back")
 """The ones that stay beside a note on the field; in a narrow line the last one alone."""
+CHOOSING = ("choice-open", "choice-previous", "choice-next", "form-next", "form-reset", "back")
+"""On a field that holds one of several values."""
+ELSEWHERE = ("why",)
+"""Actions whose key does something else outside the ranking."""
 GAP = 3
 """Cells behind a key and its label."""
 LEAST_NOTE = 24
@@ -48,9 +53,9 @@ class KeyLine(Clickable):
     def draw(self) -> None:
         """Draw every action as it stands now, unless that is what is there."""
         room = self.content_size.width
-        typing = isinstance(self.screen.focused, Input)
-        note = self._note_of() if typing else ""
-        wanted = (NOTED if room >= ROOMY else NOTED[-1:]) if note else TYPING if typing else self._ranked
+        focused = self.screen.focused
+        note = self._note_of() if isinstance(focused, Input) else ""
+        wanted = self._wanted(focused, roomy=room >= ROOMY, noted=bool(note))
         left = [self._state_of(self._by_id[name]) for name in wanted]
         right = [self._state_of(self._by_id[name]) for name in RIGHT]
         if not room or self._shown == (room, note, left, right):
@@ -76,6 +81,17 @@ class KeyLine(Clickable):
         self.update(
             Content("").join([*map(_key, kept), Content.styled(between, "italic $foreground"), *map(_key, right)]), layout=False
         )
+
+    def _wanted(self, focused: Widget | None, *, roomy: bool, noted: bool) -> Sequence[str]:
+        """Ids of the actions to name where the cursor is."""
+        in_form = focused is not None and isinstance(focused.parent, Widget) and "field-line" in focused.parent.classes
+        if isinstance(focused, Input):
+            return (NOTED if roomy and in_form else NOTED[-1:]) if noted or not in_form else TYPING
+        if in_form:
+            return CHOOSING
+        if focused is None or focused.id == "table":
+            return self._ranked
+        return [name for name in self._ranked if name not in ELSEWHERE]
 
 
 def _width(state: ActionState) -> int:

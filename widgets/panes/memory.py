@@ -62,7 +62,7 @@ class MemoryView(Vertical, can_focus=True):
 
 
 def memory_facts(row: PlanRow) -> list[str]:
-    """What the memory allows, in words."""
+    """Room that the memory leaves, in words."""
     answer = row.answer
     facts = []
     if answer.max_concurrency is not None:

@@ -1,4 +1,4 @@
-"""What a screen that is too small shows instead of a broken layout."""
+"""Message of a screen that is too small, instead of a broken layout."""
 
 from __future__ import annotations
 

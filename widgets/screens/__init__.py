@@ -1,1 +1,1 @@
-"""What opens over the panes: a file for each screen."""
+"""Screens over the panes, a file each."""

@@ -50,7 +50,7 @@ class CompareScreen(TextOverlay):
         self._rows, self._plan, self._symbols = rows, plan, symbols
 
     def lines(self, width: int) -> list[Content]:
-        """As many columns as there is room for."""
+        """Columns, as many as there is room for."""
         return compare(self._rows, self._plan, self._symbols, width)
 
 
@@ -124,7 +124,7 @@ class _Table:
         yield Content.assemble(*parts)
 
     def _apart(self, figure: Figure, best: Figure) -> str:
-        """How far a figure is from the best; with a sign where their ranges overlap, so that it may be none."""
+        """Distance of a figure from the best; with a sign where their ranges overlap, so that it may be none."""
         if not best.value or abs(figure.value / best.value - 1) < ALIKE:
             return ""
         overlap = figure is not best and figure.low <= best.high and best.low <= figure.high

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.widgets import Input
 
 from planner.present.cells import BASIS_WORDS
 from planner.present.names import VERDICT_WORDS
 from widgets.actions.action import ActionState
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import labelled, styled_lines
+from widgets.drawing.text_field import Entry
 from widgets.screens.overlay import TextOverlay
 
 PANE_TEXTS = {
     "workload": "The job without hardware. Where it reads auto, that is chosen for you (the dim value); the form scrolls to what fewer people set. The bottom line says what a field is. Numbers take 4k, 1.5B, 15T; lengths take "
     "mean/p95. Every keystroke makes a new plan; a field that cannot be read says why and the last plan stays.",
-    "ranking": "Every GPU, count and layout that could run the job: solutions first, ranked by the objective; below them what misses a "
-    "target (~), does not fit (✗) or is not supported (–), with the smallest change that would help. f shows compute per dollar over model sizes. W draws every column, r reads all there is again; enter works a row out, "
-    "M itemises its memory, T its time: phases by class of operator, the roofline with the operators on it, and every one of them.\n"
+    "ranking": "A row is a GPU at its best count, layout and offer; → opens the others (+5). Solutions first, by the figure whose title "
+    "stands out; below them what misses a target, does not fit or is not supported, with the smallest change that would help; a tries "
+    "changes. / narrows the search over all candidates, and the line below says what it asks for.\n"
+    "sure: the probability that the memory is enough and every target is met, by the ranges of the figures.\n"
     "×: how many GPUs. layout: tp, pp, cp, ep, dp are tensor, pipeline, context, expert and data parallel; 3P:2D: three replicas read prompts, "
     "two decode. memory: of the fullest GPU, of what programs can take.\n"
     "provider: whose price it is; the line below the table has the instance, the market and the date.\n"
@@ -49,6 +53,14 @@ RANGES = (
     ("±14 %", "the range that should hold the truth nine times in ten"),
     ("×÷2.4", "the same as a factor: from the figure divided by it to the figure times it"),
 )
+FIRST: Mapping[str, Sequence[str]] = {
+    "workload": ("Workload", "Move"),
+    "ranking": ("Plan", "Move"),
+    "memory": ("Plan",),
+    "machine": ("Measure",),
+    "benchmark": ("Measure",),
+}
+"""Pane -> groups of keys that are told first."""
 KEY = 10
 """Cells of the keys at the left."""
 
@@ -57,16 +69,51 @@ class HelpScreen(TextOverlay):
     """Help for one pane, with all keys."""
 
     WIDTH = 112
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "dismiss", "back", show=False)]
+    AUTO_FOCUS = "#text"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark,f1", "dismiss", "back", show=False),
+        Binding("slash", "search", "search", show=False),
+        Binding("escape", "back", "back", show=False, priority=True),
+    ]
 
     def __init__(self, pane: str, actions: Callable[[], Mapping[str, Sequence[ActionState]]], symbols: Symbols) -> None:
         """`actions`: every action as it stands now, by group."""
-        super().__init__("Help")
+        super().__init__("Help", "/ searches · j k ^d ^u scroll · esc back")
+        self._words: list[str] = []
         self._pane, self._actions, self._symbols = pane, actions, symbols
+
+    def above(self) -> Iterator[Entry]:
+        """Searched text; out of sight until that begins."""
+        entry = Entry(placeholder="words about a key", id="help-words")
+        entry.display = False
+        yield entry
+
+    def action_search(self) -> None:
+        """Show only keys that are about what is typed."""
+        entry = self.query_one("#help-words", Entry)
+        entry.display = True
+        self.set_focus(entry)
+
+    def action_back(self) -> None:
+        """End the search, or else the help."""
+        entry = self.query_one("#help-words", Entry)
+        if not entry.display:
+            self.dismiss()
+            return
+        entry.value, entry.display = "", False
+        self.set_focus(self.scrolled)
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._words = event.value.casefold().split()
+        self.draw()
 
     def lines(self, width: int) -> Iterator[Content]:
         """The pane, the signs, and the keys by group."""
-        yield _heading(self._pane.capitalize())
+        yield from self._keys(width)
+        if self._words:
+            return
+        yield from (Content(""), _heading(self._pane.capitalize()))
         for text in PANE_TEXTS[self._pane].split("\n"):
             yield from styled_lines(text, width)
         yield from (Content(""), _heading("Signs"))
@@ -74,14 +121,31 @@ class HelpScreen(TextOverlay):
         signs += [(sign, VERDICT_WORDS[verdict]) for verdict, sign in self._symbols.verdict.items()]
         for sign, words in (*signs, (self._symbols.marked, "marked for c"), *RANGES):
             yield from labelled(f"  {sign}", KEY, words, width, "$quiet", "")
-        for group, states in self._actions().items():
-            yield from (Content(""), _heading(group))
+        yield Content("")
+
+    def _keys(self, width: int) -> Iterator[Content]:
+        """The keys by group, those of the pane first; where words were typed, the ones that are about them."""
+        groups = self._actions()
+        first = FIRST.get(self._pane, ())
+        found = False
+        for group in sorted(groups, key=lambda name: first.index(name) if name in first else len(first)):
+            states = [state for state in groups[group] if all(word in _about(state) for word in self._words)]
+            if not states:
+                continue
+            yield from ((Content(""), _heading(group)) if found else (_heading(group),))
+            found = True
             for state in states:
                 style, key_style = ("", "bold $accent") if state.reason is None else ("$quiet", "$quiet")
                 yield from labelled(f"  {state.keys}", KEY, state.action.description, width, style, key_style)
                 if state.reason is not None:
                     yield from labelled("", KEY, state.reason, width, "italic $text-warning")
-        yield Content("")
+        if not found:
+            yield Content.styled("No key is about that.", "$quiet")
+
+
+def _about(state: ActionState) -> str:
+    """The words of an action that are searched."""
+    return f"{state.keys} {state.label} {state.action.description}".casefold()
 
 
 def _heading(text: str) -> Content:

@@ -1,4 +1,4 @@
-"""What crosses the network between the nodes of a row, in words."""
+"""Traffic between the nodes of a row, in words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def between_nodes(row: PlanRow, gpu: Gpu | None, task: str) -> str:
 
 
 def crossing(layout: LayoutAnswer, task: str) -> Iterator[str]:
-    """What leaves a node where tensor ranks are neighbours, stages come next, and replicas last."""
+    """Traffic that leaves a node where tensor ranks are neighbours, stages come next, and replicas last."""
     inside, stage = layout.gpus_per_node, layout.tp * layout.cp
     replica = stage * layout.pp
     if layout.tp > inside:

@@ -1,4 +1,4 @@
-"""What lies over the panes: a box in the middle, the panes dim behind it."""
+"""Overlay: a box in the middle, the panes dim behind it."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ class Overlay(ModalScreen[Result]):
         #picker { width: 92; max-height: 80%; padding: 0 1; }
         #picker-filter { border: none; height: 1; background: $panel; margin: 0 0 1 0; }
         #picker-list { height: auto; max-height: 24; border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1; }
+        OptionList > .option-list--option-highlighted, OptionList:focus > .option-list--option-highlighted {
+            background: $primary 35%; color: $foreground; text-style: bold;
+        }
         .dialog { width: 66; padding: 1 2; }
         .dialog-text { margin: 0 0 1 0; }
         .dialog-hint { color: $quiet; }

@@ -15,7 +15,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from planner.text import one_line
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import Entry, move_cursor
 from widgets.screens.overlay import Overlay
 
 
@@ -25,7 +25,7 @@ class Item:
 
     value: str
     label: str = ""
-    """What is shown; empty: the value."""
+    """Text shown; empty: the value."""
     detail: str = ""
     """Said beside it, dim."""
 
@@ -83,11 +83,7 @@ class PickerScreen(Overlay[str | None]):
 
     def action_move(self, step: int) -> None:
         """Move in the list while the filter keeps the focus."""
-        listing = self.query_one(OptionList)
-        if step > 0:
-            listing.action_cursor_down()
-        else:
-            listing.action_cursor_up()
+        move_cursor(self.query_one(OptionList), step)
 
     def action_leave(self) -> None:
         """Back out without choosing."""

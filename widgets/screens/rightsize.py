@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from planner.present.advice import action_details, judgement_facts, price_text, remarks
+from planner.present.machine.advice import action_details, judgement_facts, price_text, remarks
 from planner.present.names import device_name
 from planner.units import duration_text
 from widgets.drawing.symbols import Symbols

@@ -1,4 +1,4 @@
-"""Where the time of one row goes: its phases by class of operator, the roofline with its operators, and every one of them."""
+"""Time of one row: its phases by class of operator, the roofline with its operators, and every one of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ROOM = {
 }
 """Column -> its cells, and the width from which it is there."""
 ROOFS = {"reached": ("━", "="), "data sheet": ("┄", ".")}
-"""How the roofs are drawn, and in ASCII."""
+"""Signs of the roofs, and in ASCII."""
 
 
 async def open_screen(app: BaseApp) -> None:
@@ -156,7 +156,7 @@ def _stack(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, cells: int) -
 
 
 def _legend(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Content]:
-    """What the patterns mean, with the share of all the time, the longest first."""
+    """Legend of the patterns, with the share of all the time, the longest first."""
     lines: list[list[Content]] = [[]]
     for kind, seconds in sorted(_by_class(detail).items(), key=lambda item: -item[1]):
         pattern, style = _look(kind, symbols)

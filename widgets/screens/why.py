@@ -30,7 +30,7 @@ from widgets.screens.time import CLASSES
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu
-    from planner.present.owning import Owned
+    from planner.present.money.owning import Owned
 
 LABEL = 22
 VALUE = 12
@@ -85,7 +85,7 @@ class WhyScreen(TextOverlay):
 
     def show_part(self, gpu: Gpu | None) -> None:
         """Show what the data of its GPU tell: the network between nodes, and what the row costs on GPUs that are bought."""
-        from planner.present.owning import owned
+        from planner.present.money.owning import owned
 
         self._owned = owned(self._row, gpu)
         self._network = between_nodes(self._row, gpu, str(self._plan.task.get("task", "")))
@@ -108,7 +108,7 @@ class WhyScreen(TextOverlay):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the lines are drawn with, and how wide."""
+    """Style and width of the lines."""
 
     symbols: Symbols
     width: int = 106

@@ -7,16 +7,18 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bench.protocol import SUITES
 from planner.cli.bench.elsewhere import suite_elsewhere, write_job
+from planner.cli.bench.serving import SERVE, measure_server, serve_options
 from planner.cli.emit.measuring import FORMS, Form
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.streams import say
+from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
     from planner.cli.bench.narrator import Narrator
@@ -39,12 +41,12 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 @click.command()
 @click.option(
     "--suite",
-    type=click.Choice(SUITES),
+    type=click.Choice([*SUITES, SERVE]),
     default="quick",
     show_default=True,
     help="quick: under a minute; standard: everything, in rounds, ten minutes at most; study: training steps over model sizes; "
     "collectives: what several GPUs do together, over nodes too where torchrun starts it; prove: what a first run on a new kind of device has to show, beside what is expected of it; "
-    "smoke: a self-test, not used by plans.",
+    "serve: an OpenAI-compatible server at --url, without torch; smoke: a self-test, not used by plans.",
 )
 @click.option(
     "--device", default="auto", show_default=True, metavar="NAME", help="cpu, cuda:0, cuda:1, …; auto: the first GPU, else the CPU."
@@ -72,7 +74,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 @click.option(
     "--emit",
     type=click.Choice(FORMS),
-    help="Measure elsewhere: write a SkyPilot task, an sbatch script, a Dockerfile or a Kubernetes job.",
+    help="Measure elsewhere: write a SkyPilot task, an sbatch script, a Dockerfile, a Kubernetes Job, a JobSet, a Job for Kueue or one for Ray.",
 )
 @click.option(
     "--gpu", "gpus", multiple=True, metavar="NAME", help="With --emit: this GPU (repeat for more), not the plan's first ones."
@@ -88,12 +90,14 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     metavar="PRESET",
     help="Measure the products of its model besides (quick and standard); with --emit: whose plan's first GPUs are measured.",
 )
+@serve_options
 @json_option
 @pass_invocation
 @click.pass_context
 def bench(
     ctx: click.Context,
     invocation: Invocation,
+    /,
     suite: str,
     device: str,
     python: Path | None,
@@ -109,12 +113,17 @@ def bench(
     nodes: int | None,
     preset: str | None,
     as_json: bool,
+    **serving: Any,
 ) -> int:
     """Measure this machine with torch. Plans rest on the results from then on.
 
     Every result is kept as it arrives, so a run that is interrupted (Ctrl+C) has not been for nothing. With --json a line is
     one measurement: `gpu-planner schema measurement`.
     """
+    if suite == SERVE and emit is None:
+        return measure_server(invocation.session(), as_json=as_json, **serving)
+    if serving["url"] or suite == SERVE:
+        raise UserError(Problem("--url", "", "is measured by --suite serve, from here."))
     if emit is not None:
         chosen = None if ctx.get_parameter_source("suite") is click.core.ParameterSource.DEFAULT else suite
         over = nodes is not None and nodes > 1

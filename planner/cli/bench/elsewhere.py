@@ -46,7 +46,7 @@ def write_job(
         say("nothing in the plan to rent: name a GPU with --gpu")
         return ExitCode.NOTHING_FOUND
     parts = [session.gpus.find(name) for name in named]
-    like = [part for part in parts if part.vendor == parts[0].vendor] if form == "kubernetes" else parts
+    like = [part for part in parts if part.vendor == parts[0].vendor] if form in {"kubernetes", "jobset", "kueue"} else parts
     if len(like) < len(parts):
         say(f"left out, of another vendor than {parts[0].name}: {', '.join(p.name for p in parts if p not in like)}")
     drivers = tuple(name for part in like for name in part.nvml_names)

@@ -26,11 +26,11 @@ class Narrator:
         self._redraws = sys.stderr.isatty()
         """Whether a line of progress can be written over."""
         self.measurements: list[Measurement] = []
-        """What was measured so far."""
+        """Measurements so far."""
 
     @property
     def device(self) -> str:
-        """What was measured, by the name that plans know it by; empty as long as nothing was."""
+        """Name of the measured part as plans know it; empty as long as nothing was."""
         return self.measurements[-1].device if self.measurements else ""
 
     def report(self, event: Event) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -13,7 +13,10 @@ from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_card, print_columns, print_json
-from planner.units import UNKNOWN, count_text
+from planner.units import UNKNOWN, bytes_text, count_text
+from planner.workload.checkpoints.tensors import by_dtype
+from planner.workload.huggingface.config import known_family
+from planner.workload.huggingface.vision import read_tower
 
 if TYPE_CHECKING:
     from planner.workload.architecture import Architecture
@@ -43,47 +46,98 @@ def list_models(invocation: Invocation, as_json: bool) -> int:
 
 
 @models.command("show")
-@click.argument("name", shell_complete=model_names)
-@json_option
-@pass_invocation
-def show_model(invocation: Invocation, name: str, as_json: bool) -> int:
-    """Show one model: its parameters, its config and where that comes from."""
-    session = invocation.session()
-    model = session.models.find(name)
-    parameters = _parameters(session.architecture(model.name))
-    if as_json:
-        print_json({**msgspec.to_builtins(model), "parameters": parameters})
-        return ExitCode.ANSWERED
-    counts = {field: count_text(count) for field, count in parameters.items()}
-    facts = {
-        "title": model.title,
-        **{f"{field} parameters": text for field, text in counts.items()},
-        "other names": ", ".join(model.aliases),
-        "source": f"{model.source} ({model.retrieved})",
-        "note": model.note,
-        **{key: str(value) for key, value in model.config.items()},
-    }
-    print_card(model.name, facts)
-    return ExitCode.ANSWERED
-
-
-@models.command("describe")
-@click.argument("name")
+@click.argument("name", metavar="NAME|PATH|HUB-ID", shell_complete=model_names)
+@click.option("--exact", is_flag=True, help="Trace its own code, and keep what it does for every plan.")
 @click.option(
-    "--python", type=click.Path(path_type=Path), help="The Python that has torch and transformers; the running one when left out."
+    "--python",
+    type=click.Path(path_type=Path),
+    help="With --exact: the Python that has torch and transformers; the running one when left out.",
 )
 @json_option
 @pass_invocation
-def describe_model(invocation: Invocation, name: str, python: Path | None, as_json: bool) -> int:
-    """Trace the code of a model on the meta device, and keep what it does for every plan.
+def show_model(invocation: Invocation, name: str, exact: bool, python: Path | None, as_json: bool) -> int:
+    """Show one model: its parameters, what a token costs and keeps, the bytes of its files, and where that comes from.
 
-    NAME is a model of the catalogue, a path of a config.json, or an id of the Hugging Face hub. Nothing of the model's own
-    repository is run, only the code of the transformers that is installed.
+    NAME is a model of the catalogue, PATH a config.json, a folder with one, or a GGUF file, HUB-ID an id of the Hugging Face hub.
+    With --exact the code of the installed transformers is run on the meta device; that of a model's repository never is.
     """
+    return _show(invocation, name, exact=exact, python=python, as_json=as_json)
+
+
+@models.command("describe", hidden=True)
+@click.argument("name")
+@click.option("--python", type=click.Path(path_type=Path))
+@json_option
+@pass_invocation
+def describe_model(invocation: Invocation, name: str, python: Path | None, as_json: bool) -> int:
+    """Show one model with --exact."""
+    return _show(invocation, name, exact=True, python=python, as_json=as_json)
+
+
+def _show(invocation: Invocation, name: str, *, exact: bool, python: Path | None, as_json: bool) -> int:
     session = invocation.session()
-    a = session.described(dict(session.models.config(name)), python)
-    facts: dict[str, int | float] = {
-        **_parameters(a),
+    shelf = session.models
+    config = shelf.config(name)
+    a = session.described(dict(config), python) if exact else session.architecture(name)
+    stored = [] if exact else [msgspec.to_builtins(one) for one in by_dtype(shelf.tensors(name))]
+    parameters, sizes = _parameters(a), _sizes(a)
+    source = _source(config, a, traced=exact or session.traced(config))
+    known = shelf.known(name)
+    if as_json:
+        print_json(
+            {
+                **(msgspec.to_builtins(known) if known else {"name": name, "config": config}),
+                "parameters": parameters,
+                "counted_from": source,
+                "sizes": sizes,
+                "picture": read_tower(config, a.width),
+                "stored": stored,
+            }
+        )
+        return ExitCode.ANSWERED
+    card = {
+        "title": known.title if known else "",
+        **{f"{field} parameters": count_text(count) for field, count in parameters.items()},
+        "counted from": source,
+        **{field.replace("_", " "): count_text(size) for field, size in sizes.items() if size},
+        "tokens of a picture": _picture(config, a),
+        "not counted": ", ".join(a.left_out),
+        **{f"stored as {one['dtype']}": f"{bytes_text(one['bytes'])} in {one['tensors']:,} tensors" for one in stored},
+        "other names": ", ".join(known.aliases) if known else "",
+        "source": f"{known.source} ({known.retrieved})" if known else "",
+        "note": known.note if known else "",
+        **{key: str(value) for key, value in config.items()},
+    }
+    print_card(known.name if known else name, card)
+    return ExitCode.ANSWERED
+
+
+def _parameters(architecture: Architecture) -> dict[str, int]:
+    """Parameters of the whole model, of what one token passes, of the layers that predict further tokens, and of towers."""
+    further = {"mtp": architecture.mtp_parameters} if architecture.mtp_layers else {}
+    further |= {"vision": architecture.towers} if architecture.towers else {}
+    return {"total": architecture.total, "active": architecture.active, "embedding": architecture.embedding, **further}
+
+
+def _picture(config: dict[str, Any], architecture: Architecture) -> str:
+    """Tokens that a picture adds to a prompt."""
+    if (tower := read_tower(config, architecture.width)) is None:
+        return ""
+    return f"{tower.tokens:,} each, or each of its tiles" if tower.tokens else f"one for {tower.pixels} × {tower.pixels} pixels"
+
+
+def _source(config: dict[str, Any], architecture: Architecture, *, traced: bool) -> str:
+    """Source of the count of parameters, in words."""
+    if traced:
+        return "its own code, traced"
+    if known_family(config):
+        return f"its config, as models of the family {architecture.family} are built"
+    return "its config, and the names and shapes of its tensors"
+
+
+def _sizes(a: Architecture) -> dict[str, int | float]:
+    """Sizes that decide time and memory: FLOP, and elements of scores, cache and states."""
+    return {
         "layers": a.layers,
         "flop_per_token": 2 * a.active_matrix + a.scan_flop,
         "attended_elements": a.attended_all + a.attended_window + a.attended_chosen,
@@ -92,13 +146,3 @@ def describe_model(invocation: Invocation, name: str, python: Path | None, as_js
         "window": a.window or 0,
         "state_elements": a.state + a.wide_state,
     }
-    if as_json:
-        print_json(facts)
-    else:
-        print_card(name, {key.replace("_", " "): count_text(value) for key, value in facts.items()})
-    return ExitCode.ANSWERED
-
-
-def _parameters(architecture: Architecture) -> dict[str, int]:
-    """Parameters of the whole model, and of what one token passes."""
-    return {"total": architecture.total, "active": architecture.active, "embedding": architecture.embedding}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from planner.cli.invocation import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.hardware.prices.offers import Offer
 from planner.units import usd_text
+
+if TYPE_CHECKING:
+    from planner.session import Session
 
 REFRESH = {"refresh": LazyCommand("planner.cli.catalogue.refresh", "refresh", "Fetch today's prices from the SkyPilot catalogue.")}
 
@@ -32,7 +36,7 @@ def list_offers(invocation: Invocation, provider: str | None, as_json: bool) -> 
     known = session.offers
     if provider is not None:
         known = tuple(offer for offer in known if offer.provider.casefold() == provider.casefold())
-    return _print_offers(known, session.own_offers, as_json)
+    return _print_offers(known, session, as_json)
 
 
 @offers.command("show")
@@ -43,7 +47,7 @@ def show_offers(invocation: Invocation, gpu: str, as_json: bool) -> int:
     """List the offers of one GPU, cheapest GPU hour first."""
     session = invocation.session()
     name = session.gpus.find(gpu).name
-    return _print_offers(tuple(offer for offer in session.offers if offer.gpu == name), session.own_offers, as_json)
+    return _print_offers(tuple(offer for offer in session.offers if offer.gpu == name), session, as_json)
 
 
 PRICES = (
@@ -55,9 +59,11 @@ PRICES = (
 """Prices of the whole instance; a column that no offer has is left out."""
 
 
-def _print_offers(found: Sequence[Offer], own: Sequence[Offer], as_json: bool) -> int:
-    """Print `found` and say by the exit code whether there were any; `own` are those of the user's files."""
-    yours = {offer.provider for offer in own}
+def _print_offers(found: Sequence[Offer], session: Session, as_json: bool) -> int:
+    """Print `found` and say by the exit code whether there were any."""
+    from planner.present.prices import kind_text, sold_network_text
+
+    yours, records = {offer.provider for offer in session.own_offers}, session.providers
 
     def price_per_gpu(offer: Offer) -> float:
         price = offer.on_demand_usd_per_h or offer.spot_usd_per_h
@@ -68,7 +74,19 @@ def _print_offers(found: Sequence[Offer], own: Sequence[Offer], as_json: bool) -
         print_json(ordered)
     else:
         priced = [(head, name) for head, name in PRICES if any(getattr(offer, name) is not None for offer in ordered)]
-        heads = ("provider", "GPU", "×", "$/GPU-h", *(head for head, _ in priced), "instance", "region", "as of", "from")
+        heads = (
+            "provider",
+            "GPU",
+            "×",
+            "$/GPU-h",
+            *(head for head, _ in priced),
+            "instance",
+            "region",
+            "kind",
+            "between nodes",
+            "as of",
+            "from",
+        )
         rows = [
             (
                 offer.provider,
@@ -80,6 +98,8 @@ def _print_offers(found: Sequence[Offer], own: Sequence[Offer], as_json: bool) -
                 offer.region,
                 offer.as_of,
                 "yours" if offer.provider in yours else "shipped",
+                kind_text(offer, records.get(offer.provider)),
+                sold_network_text(offer, records.get(offer.provider)),
             )
             for offer in ordered
         ]

@@ -93,7 +93,7 @@ def indexed_job(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str
     if limit_s is not None:
         spec["activeDeadlineSeconds"] = limit_s
     labels = {"job-name": pod.name}
-    template = _template(pod, labels if nodes > 1 else {}, {"subdomain": pod.name, "restartPolicy": "Never"})
+    template = template_of(pod, labels if nodes > 1 else {}, {"subdomain": pod.name, "restartPolicy": "Never"})
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -105,7 +105,7 @@ def indexed_job(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str
 def stateful_set(pod: Pod, nodes: int, service: str) -> dict[str, Any]:
     """A service whose one replica needs all of `nodes` pods; `service` gives them names."""
     labels = {"app": pod.name}
-    template = {"metadata": {"labels": labels}, "spec": _template(pod, labels, {})}
+    template = {"metadata": {"labels": labels}, "spec": template_of(pod, labels, {})}
     spec = {"serviceName": service, "replicas": nodes, "podManagementPolicy": "Parallel", "selector": {"matchLabels": labels}}
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": pod.name}, "spec": spec | {"template": template}}
 
@@ -113,12 +113,12 @@ def stateful_set(pod: Pod, nodes: int, service: str) -> dict[str, Any]:
 def deployment(pod: Pod, replicas: int) -> dict[str, Any]:
     """A service each of whose replicas is one pod."""
     labels = {"app": pod.name}
-    template = {"metadata": {"labels": labels}, "spec": _template(pod, {}, {})}
+    template = {"metadata": {"labels": labels}, "spec": template_of(pod, {}, {})}
     spec = {"replicas": replicas, "selector": {"matchLabels": labels}}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": pod.name}, "spec": spec | {"template": template}}
 
 
-def _template(pod: Pod, apart: Mapping[str, str], more: Mapping[str, Any]) -> dict[str, Any]:
+def template_of(pod: Pod, apart: Mapping[str, str], more: Mapping[str, Any]) -> dict[str, Any]:
     """The pod's own spec; pods with the labels `apart` lie on different nodes."""
     if pod.vendor not in RESOURCES:
         known = ", ".join(RESOURCES)

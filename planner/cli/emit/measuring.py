@@ -6,14 +6,14 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from planner.cli.emit import manifests, nodes
+from planner.cli.emit import manifests, nodes, operators
 from planner.cli.emit.names import accelerators, site_name
 from planner.errors import Problem, UserError
 
-Form = Literal["sky", "slurm", "docker", "kubernetes"]
-FORMS: tuple[Form, ...] = ("sky", "slurm", "docker", "kubernetes")
+Form = Literal["sky", "slurm", "docker", "kubernetes", "jobset", "kueue", "ray"]
+FORMS: tuple[Form, ...] = get_args(Form)
 RESULT = "gpu-planner-result.json"
 LIMIT_MIN = 30
 """A job ends itself: installing, ten minutes of the standard suite, and some air."""
@@ -55,7 +55,8 @@ class Job:
 
 def written(form: Form, job: Job) -> str:
     """The job as a file of `form`; raises `UserError` for a GPU that SkyPilot has no name for, and for nodes of an image."""
-    return {"sky": _sky, "slurm": _slurm, "docker": _docker, "kubernetes": _kubernetes}[form](job)
+    forms = {"sky": _sky, "slurm": _slurm, "docker": _docker, "ray": _ray}
+    return forms[form](job) if form in forms else _kubernetes(job, form)
 
 
 def _measuring(job: Job, export: str) -> list[str]:
@@ -176,26 +177,58 @@ def _docker(job: Job) -> str:
     return manifests.lines_text(lines)
 
 
-def _kubernetes(job: Job) -> str:
-    """An Indexed Job, a pod a node, whose first pod prints the result."""
-    who = nodes.kubernetes(NAME, job.nodes, '"$JOB_COMPLETION_INDEX"', NAME) if job.nodes > 1 else ()
+def _ray(job: Job) -> str:
+    """A job for a cluster of Ray (docs.ray.io/en/latest/cluster/running-applications/job-submission, read 2026-11-22)."""
+    if job.nodes > 1:
+        raise UserError(
+            Problem(
+                "--emit",
+                "ray",
+                "a job of Ray starts on one machine; sky, slurm, kubernetes and jobset write jobs over several nodes.",
+            )
+        )
+    steps = "; ".join(_measuring(job, ""))
+    environment = json.dumps({"working_dir": ".", "pip": [".[bench]"], "excludes": [".git", ".venv"]})
+    lines = [
+        "#!/bin/bash",
+        f"# Measures {job.amount} on a cluster of Ray. In a clone of gpu-planner, with RAY_ADDRESS set to the cluster's:",
+        "#   bash gpu-planner.ray.sh",
+        f"#   gpu-planner measurements import {RESULT}",
+        "# GPU_TYPE is a label of ray.util.accelerators, such as H100; without it any GPU of the cluster is measured.",
+        "set -euo pipefail",
+        'RESOURCES="{}"; if [ -n "${GPU_TYPE:-}" ]; then RESOURCES="{\\"accelerator_type:$GPU_TYPE\\": 0.001}"; fi',
+        f'ray job submit --entrypoint-num-gpus {job.count} --entrypoint-resources "$RESOURCES" \\',
+        f"  --runtime-env-json {shlex.quote(environment)} -- bash -c {shlex.quote(steps)} \\",
+        f"  | sed -n '/^{{$/,/^}}$/p' > {RESULT}",
+    ]
+    return manifests.lines_text(lines)
+
+
+def _kubernetes(job: Job, form: Form) -> str:
+    """An Indexed Job, a JobSet, or a Job that Kueue admits: a pod a node, of which the first prints the result."""
+    several = job.nodes > 1
+    if form == "jobset":
+        who = operators.jobset_nodes(NAME, job.nodes) if several else ()
+    else:
+        who = nodes.kubernetes(NAME, job.nodes, '"$JOB_COMPLETION_INDEX"', NAME) if several else ()
     script = [*who, *_measuring(job, "")]
     pod = manifests.Pod(
         name=NAME, image=IMAGE, script=script, gpus=job.count, vendor=job.vendor, products=job.products, environment={}
     )
-    first = f"job-name={NAME},batch.kubernetes.io/job-completion-index=0"
+    kind, first = ("job", f"job-name={NAME}") if form != "jobset" else ("jobset", f"jobset.sigs.k8s.io/jobset-name={NAME}")
+    done = "completed" if form == "jobset" else "complete"
     head = [
         f"# Measures {job.amount} in a cluster (Kubernetes 1.28 or later).",
+        *([f"# {operators.NEEDED[form]}"] if form in operators.NEEDED else []),
         f"# Its image is that of gpu-planner bench --emit docker, in a registry of yours: put its name for {IMAGE}. Then:",
         "#   kubectl apply --filename gpu-planner.k8s.yaml",
-        f"#   kubectl wait --for=condition=complete --timeout={LIMIT_MIN}m job/{NAME}",
-        f"#   kubectl logs --tail=-1 --selector {first} | sed -n '/^{{$/,$p' > {RESULT}",
+        f"#   kubectl wait --for=condition={done} --timeout={LIMIT_MIN}m {kind}/{NAME}",
+        f"#   kubectl logs --tail=-1 --selector {first},batch.kubernetes.io/job-completion-index=0 | sed -n '/^{{$/,$p' > {RESULT}",
         f"#   gpu-planner measurements import {RESULT} && kubectl delete --filename gpu-planner.k8s.yaml",
-        *(
-            ["# Adapters of the GPUs reach a pod by their own device plugin: add its resource to the limits."]
-            if job.nodes > 1
-            else []
-        ),
+        *(["# Adapters of the GPUs reach a pod by their own device plugin: add its resource to the limits."] if several else []),
     ]
-    service = [manifests.headless(NAME, {"job-name": NAME})] if job.nodes > 1 else []
-    return manifests.lines_text(head) + manifests.text_of([*service, manifests.indexed_job(pod, job.nodes, limit_s=LIMIT_MIN * 60)])
+    if form == "jobset":
+        return manifests.lines_text(head) + manifests.text_of([operators.jobset(pod, job.nodes, limit_s=LIMIT_MIN * 60)])
+    found = manifests.indexed_job(pod, job.nodes, limit_s=LIMIT_MIN * 60)
+    service = [manifests.headless(NAME, {"job-name": NAME})] if several else []
+    return manifests.lines_text(head) + manifests.text_of([*service, operators.queued(found) if form == "kueue" else found])

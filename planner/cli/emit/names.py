@@ -1,4 +1,4 @@
-"""What other tools call a part."""
+"""Names of a part in other tools."""
 
 from __future__ import annotations
 

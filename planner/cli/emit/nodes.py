@@ -11,6 +11,8 @@ SKY = (
     f"PORT={PORT}",
 )
 """Variables of docs.skypilot.co/en/stable/running-jobs/distributed-jobs.html."""
+DSTACK = ('NODES="$DSTACK_NODES_NUM"', 'NODE_RANK="$DSTACK_NODE_RANK"', 'HEAD="$DSTACK_MASTER_NODE_IP"', f"PORT={PORT}")
+"""Variables of dstack.ai/docs/concepts/tasks, distributed tasks."""
 SLURM_JOB = (
     'HEAD="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"',
     f'PORT="$(({PORT} + SLURM_JOB_ID % 10000))"',

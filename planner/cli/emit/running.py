@@ -8,10 +8,10 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from planner.cli.emit import manifests, nodes
+from planner.cli.emit import manifests, nodes, operators
 from planner.cli.emit.measuring import on_every_node, slurm_directives
 from planner.cli.emit.names import accelerators, site_name
-from planner.cli.emit.services import service_of, written_engines
+from planner.cli.emit.services import left_out, notes, service_of, written_engines
 from planner.cli.emit.spread import spread_of
 from planner.errors import Problem, UserError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from planner.engine.job.job import Job
     from planner.hardware.catalogue.gpus import Gpu
 
-Form = Literal["sky", "slurm", "kubernetes"]
+Form = Literal["sky", "slurm", "kubernetes", "jobset", "kueue", "lws", "kserve", "dstack"]
 FORMS: tuple[Form, ...] = get_args(Form)
 TRAINING_IMAGE = "pytorch/pytorch:latest"
 PROGRAM = '"${TRAIN:-train.py}"'
@@ -37,7 +37,7 @@ class Running:
     name: str
     """Name of the job: letters, digits and dashes."""
     comments: tuple[str, ...]
-    """What it is, for people, a line each."""
+    """Description for people, by lines."""
     gpu: Gpu
     gpus: int
     """GPUs of one machine."""
@@ -48,7 +48,7 @@ class Running:
     lines: tuple[str, ...]
     """Shell for each machine; several find each other by NODES, NODE_RANK, HEAD and PORT."""
     installed: tuple[str, ...]
-    """What pip installs there."""
+    """Packages pip installs there."""
     image: str
     server: str = ""
     """Engine of a service."""
@@ -61,8 +61,13 @@ def written(form: Form, plan_name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id
     """`row` as a file of `form`; raises `UserError` with what of it no form here can say. `hub_id`: '' where the model has none."""
     name = _job_name(plan_name)
     assert row.answer.layout is not None
-    running = _training(name, row, job, gpu) if job.train else _service(name, row, job, gpu, hub_id)
-    return {"sky": _sky, "slurm": _slurm, "kubernetes": _kubernetes}[form](running)
+    running = _training(name, row, job, gpu) if job.train else _service(name, row, job, gpu, hub_id, groups=form == "lws")
+    if form in {"jobset", "kueue"} and running.port is not None:
+        raise _not_written(f"{form} is for jobs that end, and this is a service; kubernetes, lws and kserve are for services")
+    if form in {"lws", "kserve"} and running.port is None:
+        raise _not_written(f"{form} is for services, and this is training; kubernetes, jobset and kueue are for jobs that end")
+    forms = {"sky": _sky, "slurm": _slurm, "dstack": _dstack}
+    return forms[form](running) if form in forms else _kubernetes(running, form)
 
 
 def _job_name(plan_name: str) -> str:
@@ -106,21 +111,21 @@ def _layout_text(layout: LayoutAnswer, job: Job) -> str:
     return json.dumps(degrees | steps | ways)
 
 
-def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str) -> Running:
+def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str, *, groups: bool = False) -> Running:
     layout = row.answer.layout
     assert layout is not None
     service = service_of(job.engine.name)
-    if reasons := [*_left_out(job, layout), *(service.left_out(job, layout, hub_id) if service else ())]:
+    if reasons := [*_left_out(job, layout), *(left_out(service, job, layout, hub_id) if service else ())]:
         raise _not_written("; ".join(reasons))
     assert service is not None  # `_left_out` has said so
-    spread = spread_of(job, layout)
+    spread = spread_of(job, layout, groups=groups)
     if spread is None:
         replica = layout.tp * layout.pp
         raise _not_written(
             f"{layout.dp} replicas over nodes, each of {replica} GPUs over several itself, or GPUs that do not fill their nodes; "
-            "of services over nodes one replica is written (targets or max_gpus that leave dp = 1)"
+            "of services over nodes one replica is written (targets or max_gpus that leave dp = 1), many by lws"
         )
-    comments = (*_heading(name, row, gpu), *service.notes(job))
+    comments = (*_heading(name, row, gpu), *notes(service, job))
     lines = tuple(service.lines(job, row, spread, hub_id))
     image = service.IMAGES.get(gpu.vendor, "")
     installed = (service.INSTALLED,) if gpu.vendor == "NVIDIA" else ()
@@ -136,7 +141,7 @@ def _left_out(job: Job, layout: LayoutAnswer) -> Iterator[str]:
     if job.task != "serve":
         yield f"the task {job.task!r} is no service (jobs are written of train, finetune and serve)"
     if service_of(job.engine.name) is None:
-        yield f"the engine is {job.engine.name}; of engines, {', '.join(written_engines())} is written"
+        yield f"the engine is {job.engine.name}; of engines, {', '.join(written_engines())} are written"
     if layout.prefill_replicas:
         yield "replicas that only read prompts are not written"
     for name, given in (("companions", asked.companions), ("adapters", asked.adapters)):
@@ -228,17 +233,39 @@ def _limit(seconds: float | None) -> str | None:
     return f"{days}-{hours:02d}:00:00"
 
 
-def _kubernetes(run: Running) -> str:
+def _dstack(run: Running) -> str:
+    """A task or a service of dstack (dstack.ai/docs/reference/dstack.yml, read 2026-11-22)."""
+    served = run.port is not None
+    if served and run.nodes > 1:
+        raise _not_written("a service of dstack is of one machine a replica; sky, slurm, kubernetes and lws write it over nodes")
+    (accelerator,) = accelerators([run.gpu.name])
+    name, _, memory = accelerator.partition("-")
+    gpu = f"{name}:{memory}:{run.gpus}" if memory[:1].isdigit() else f"{name}:{run.gpus}"
+    way: dict[str, object] = {"image": run.image} if served and run.image else {"python": "3.12"}
+    setup = [] if served and run.image else [*_installing(run, "~/job-venv"), 'export PATH="$HOME/job-venv/bin:$PATH"']
+    document: dict[str, object] = {"type": "service" if served else "task", "name": run.name, **way}
+    document |= {"port": run.port, "replicas": run.replicas} if served else {"nodes": run.nodes}
+    document |= {"env": ["HF_TOKEN"] if served else ["TRAIN=train.py"]}
+    document |= {"commands": ["\n".join([*setup, *(nodes.DSTACK if run.nodes > 1 else ()), *run.lines]) + "\n"]}
+    document |= {"resources": {"gpu": gpu, "shm_size": "16GB", "disk": "512GB"}}
+    head = [
+        *(f"# {line}" for line in run.comments),
+        f"# dstack apply --file {run.name}.dstack.yml; it costs money until: dstack stop {run.name}",
+    ]
+    return manifests.lines_text(head) + manifests.text_of([document])
+
+
+def _kubernetes(run: Running, form: Form = "kubernetes") -> str:
     several, served = run.nodes > 1, run.port is not None
     if served and not run.image:
         raise _not_written(f"no image of {run.server} for GPUs of {run.gpu.vendor} is known")
-    rank = '"${HOSTNAME##*-}"' if served else '"$JOB_COMPLETION_INDEX"'
+    if form == "kserve" and several:
+        raise _not_written("a predictor of KServe is one pod here; kubernetes and lws write a service over nodes")
     peers = f"{run.name}-peers" if served else run.name
-    who: Sequence[str] = nodes.kubernetes(run.name, run.nodes, rank, peers) if several else ()
     pod = manifests.Pod(
         name=run.name,
         image=run.image,
-        script=[*who, *run.lines],
+        script=[*_who(run, form, peers), *run.lines],
         gpus=run.gpus,
         vendor=run.gpu.vendor,
         products=run.gpu.nvml_names,
@@ -246,11 +273,24 @@ def _kubernetes(run: Running) -> str:
         port=run.port,
         token=served,
     )
-    return manifests.lines_text(_kubernetes_head(run)) + manifests.text_of(_objects(run, pod, peers))
+    return manifests.lines_text(_kubernetes_head(run, form)) + manifests.text_of(_objects(run, pod, peers, form))
 
 
-def _kubernetes_head(run: Running) -> list[str]:
-    head = [*(f"# {line}" for line in run.comments), f"# kubectl apply --filename {run.name}.k8s.yaml"]
+def _who(run: Running, form: Form, peers: str) -> Sequence[str]:
+    """Shell by which the pods of several nodes find each other."""
+    if run.nodes == 1:
+        return ()
+    if form == "lws":
+        return operators.group_nodes()
+    if form == "jobset":
+        return operators.jobset_nodes(run.name, run.nodes)
+    rank = '"${HOSTNAME##*-}"' if run.port is not None else '"$JOB_COMPLETION_INDEX"'
+    return nodes.kubernetes(run.name, run.nodes, rank, peers)
+
+
+def _kubernetes_head(run: Running, form: Form) -> list[str]:
+    head = [*(f"# {line}" for line in run.comments), *([f"# {operators.NEEDED[form]}"] if form in operators.NEEDED else [])]
+    head.append(f"# kubectl apply --filename {run.name}.k8s.yaml")
     if run.port is None:
         head.append(f"# The image has to hold the program, in its working folder: put its name for {run.image}.")
     else:
@@ -260,10 +300,18 @@ def _kubernetes_head(run: Running) -> list[str]:
     return head
 
 
-def _objects(run: Running, pod: manifests.Pod, peers: str) -> list[dict[str, object]]:
+def _objects(run: Running, pod: manifests.Pod, peers: str, form: Form) -> list[dict[str, object]]:
+    if form == "jobset":
+        return [operators.jobset(pod, run.nodes)]
     if run.port is None:
         own = [manifests.headless(peers, {"job-name": run.name})] if run.nodes > 1 else []
-        return [*own, manifests.indexed_job(pod, run.nodes)]
+        job = manifests.indexed_job(pod, run.nodes)
+        return [*own, operators.queued(job) if form == "kueue" else job]
+    if form == "lws":
+        balanced = manifests.balanced(run.name, operators.leaders(run.name), run.port)
+        return [balanced, operators.leader_worker_set(pod, run.nodes, run.replicas)]
+    if form == "kserve":
+        return [operators.inference_service(pod, run.replicas)]
     if run.nodes > 1:
         first = {"statefulset.kubernetes.io/pod-name": f"{run.name}-0"}
         named = manifests.headless(peers, {"app": run.name})

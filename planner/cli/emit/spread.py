@@ -1,4 +1,4 @@
-"""How a service is spread over machines."""
+"""Spread of a service over machines."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ class Spread:
     """Replicas within one server."""
 
 
-def spread_of(job: Job, layout: LayoutAnswer) -> Spread | None:
+def spread_of(job: Job, layout: LayoutAnswer, *, groups: bool = False) -> Spread | None:
     """Machines of a service; None where a replica over several is one of many, or does not fill them.
+
+    `groups`: what runs it has groups of machines, so that many replicas may each be over several.
 
     Replicas of a dense model that share a machine are one server, which balances between them; a model with experts would tie them
     together, so each of its replicas is a server.
     """
     replica, room = layout.tp * layout.pp, layout.gpus_per_node
     if replica > room:
-        whole = layout.dp == 1 and replica % room == 0
-        return Spread(room, replica // room, 1) if whole else None
+        whole = (groups or layout.dp == 1) and replica % room == 0
+        return Spread(room, replica // room, layout.dp) if whole else None
     local = min(layout.dp, room // replica)
     if job.architecture.experts or layout.dp % local:
         local = 1

@@ -12,16 +12,15 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
 from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.measurements.importing import counted, import_measurements
 from planner.cli.measurements.selection import chosen, chosen_by, fits, named
 from planner.cli.terminal.sections import print_card, print_columns, print_json
-from planner.cli.terminal.streams import print_line, say
-from planner.durable import NotKeptError, write_out
+from planner.cli.terminal.streams import say
+from planner.durable import write_out
 from planner.errors import Problem, UserError
 from planner.hardware.measurements.measurement import UNITS, Measurement
-from planner.present.benchmark.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
-from planner.reading import read_file
+from planner.present.benchmark.measurement import environment_facts, measurement_facts, note_of, outlier_texts, state_of, value_text
 
-MOST_IMPORT_BYTES = 1 << 28
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -48,6 +47,9 @@ def list_measurements(invocation: Invocation, /, as_json: bool, **wanted: Any) -
     ]
     if found:
         print_columns(heads, rows, numeric=("value",))
+        shown = {one.device for one in found}
+        for text in outlier_texts((one for one in session.store.fleet_outliers() if one.device in shown), session.store.runs()):
+            say(text)
     else:
         say("nothing measured yet: gpu-planner bench" if not any(wanted.values()) else "no such measurement")
     return ExitCode.ANSWERED if found else ExitCode.NOTHING_FOUND
@@ -102,37 +104,7 @@ def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: A
     return ExitCode.ANSWERED
 
 
-@measurements.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
-@pass_invocation
-def import_measurements(invocation: Invocation, files: tuple[Path, ...]) -> int:
-    """Take in exported FILES. Every row is checked; what the part cannot reach is kept in quarantine and never planned with."""
-    from planner.hardware.measurements.exchange import read_document
-    from planner.observe.machine import cpu_key
-
-    session = invocation.session()
-    problems: list[Problem] = []
-    read = []
-    for path in files:
-        try:
-            text = read_file(path, most_bytes=MOST_IMPORT_BYTES)
-            read.append((path, read_document(text, str(path), "imported", session.part_named, cpu_key(session.machine.cpu))))
-        except UserError as wrong:
-            problems += wrong.problems
-    if problems:
-        raise UserError(problems)
-    for path, (runs, rows) in read:
-        new, result = session.store.add_all(rows, runs)
-        if not result.kept:
-            raise NotKeptError(Problem(str(path), "", f"{counted(new)} not taken in: {result.path} {result.reason}."))
-        print_line(f"{path}: {counted(new)} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else ""))
-        for one in rows:
-            if one.quarantine:
-                say(f"quarantined {one.id} {one.point} of {one.device}: {one.quarantine}")
-        for device in dict.fromkeys(one.device for one in rows):
-            if session.part_named(device) is None:
-                say(f"note: {device} is not in the catalogue; its rows could not be held against vendor figures")
-    return ExitCode.ANSWERED
+measurements.add_command(import_measurements)
 
 
 @measurements.command("remove")
@@ -172,11 +144,6 @@ def as_object(one: Measurement) -> dict[str, Any]:
     import msgspec
 
     return {"id": one.id, **msgspec.to_builtins(one), "unit": UNITS[one.kind]}
-
-
-def counted(number: int) -> str:
-    """'1 measurement', '2 measurements'."""
-    return f"{number:,} measurement{'' if number == 1 else 's'}"
 
 
 def private_words() -> Sequence[str]:

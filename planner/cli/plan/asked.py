@@ -1,4 +1,4 @@
-"""What `plan` and `report` are asked: a workload, changes of it, and what the answer rests on."""
+"""The question to `plan` and `report`: a workload, changes of it, and what the answer rests on."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 import click
+import msgspec
 
 from planner.cli.completion import gpu_names, preset_names
-from planner.cli.invocation import Invocation, basis_option
-from planner.cli.plan.settings import fields_of, name_sources, parse_settings
+from planner.cli.invocation import Invocation, basis_option, own_option
+from planner.cli.plan.settings import name_sources, parse_settings
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
 from planner.present.command_line import PlanCommand
+from planner.workload.changes import fields_of
 from planner.workload.tasks import Objective
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def workload_options(command: Decorated) -> Decorated:
             shell_complete=gpu_names,
             help="Consider this GPU only (repeat for more).",
         ),
+        own_option,
         click.option("--objective", type=click.Choice(get_args(Objective)), help="What the ranking is by."),
         basis_option,
     )
@@ -70,6 +73,8 @@ def ranked(session: Session, command: PlanCommand, top: int | None) -> Ranked:
     preset = session.presets.load(command.preset)
     if command.gpus:
         changes["gpus_considered"] = list(command.gpus)
+    if command.own:
+        changes["own"] = msgspec.to_builtins(session.machines(command.own))
     if command.objective:
         changes["objective"] = command.objective
     where = str(preset.path)

@@ -12,6 +12,7 @@ from planner.cli.emit.running import FORMS, Form, written
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, exact_option, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
+from planner.cli.plan.money import NAMES, money_options, terms_of
 from planner.cli.terminal.streams import say, write_json
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
@@ -21,6 +22,7 @@ from planner.text import one_line
 from planner.workload.tasks import Workload
 
 if TYPE_CHECKING:
+    from planner.engine.money.costs import Costs
     from planner.session import Session
 
 DEFAULT_ROWS = 20
@@ -33,29 +35,52 @@ DEFAULT_ROWS = 20
 @click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
 @click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
 @click.option("--time", "operators", is_flag=True, help="Itemise the time, operator by operator: of the same rows.")
+@click.option("--money", is_flag=True, help="What the best row costs over years: rented by term, bought, or by an API's tokens.")
+@money_options
 @click.option(
-    "--emit", type=click.Choice(FORMS), help="Write what ranks first as a job: a SkyPilot task, an sbatch script, Kubernetes."
+    "--emit",
+    type=click.Choice(FORMS),
+    help="Write what ranks first as a job or a service: SkyPilot, Slurm, Kubernetes, JobSet, Kueue, LeaderWorkerSet (llm-d), KServe, dstack.",
 )
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table.")
 @pass_invocation
 def plan(
-    invocation: Invocation, /, top: int | None, memory: bool, operators: bool, emit: Form | None, form: str | None, **given: Any
+    invocation: Invocation,
+    /,
+    top: int | None,
+    memory: bool,
+    operators: bool,
+    money: bool,
+    emit: Form | None,
+    form: str | None,
+    **given: Any,
 ) -> int:
     """Rank GPUs, counts and layouts for the workload PRESET: a preset's name, or the path of a .toml file.
 
     Exits with 0 when something fits and 1 when nothing does; the levers that would change that are named.
     """
-    if (memory or operators) and form in {"csv", "markdown"}:
-        raise click.UsageError(f"--{'memory' if memory else 'time'} goes with the table or --json, not with --{form}.")
-    if emit and (form or memory or operators):
-        raise click.UsageError("--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory and --time out.")
+    if (memory or operators or money) and form in {"csv", "markdown"}:
+        raise click.UsageError(
+            f"--{'memory' if memory else 'time' if operators else 'money'} goes with the table or --json, not with --{form}."
+        )
+    if emit and (form or memory or operators or money):
+        raise click.UsageError(
+            "--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory, --time and --money out."
+        )
+    terms = {name: given.pop(name) for name in NAMES}
+    from planner.session.foreseen import log_plan
+
     session, command = invocation.session(), plan_command(invocation, **given)
     session.begin_machine()
     preset, workload, found = ranked(session, command, top or (None if form else DEFAULT_ROWS))
+    if (told := log_plan(session, workload, found)) and form is None:
+        say(f"note: {told}")
     if emit:
         return _emit(session, emit, preset, workload, found)
+    if form is None:
+        found = session.with_flips(workload, found, basis=command.basis)
     if memory or operators:
 
         def details(row: PlanRow) -> dict[str, MemoryDetail | TimeDetail | None]:
@@ -66,7 +91,9 @@ def plan(
             }
 
         found = _detailed(found, workload, details, each=form == "json")
-    _write(found, form, command)
+    first = next((row for row in found.rows if row.rank), None)
+    costs = session.costs(workload, first, terms_of(session, **terms), basis=command.basis) if money and first else None
+    _write(found, form, command, costs)
     return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
 
 
@@ -100,12 +127,12 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
     return ExitCode.ANSWERED
 
 
-def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
+def _write(found: Plan, form: str | None, command: PlanCommand, costs: Costs | None) -> None:
     """Write the plan to stdout as `form`, its notes to stderr."""
     if form == "json":
         import msgspec
 
-        write_json(msgspec.json.encode(found))
+        write_json(msgspec.json.encode(found if costs is None else msgspec.to_builtins(found) | {"costs": costs}))
     elif form == "csv":
         from planner.present.files.csv_text import plan_csv
 
@@ -116,18 +143,19 @@ def _write(found: Plan, form: str | None, command: PlanCommand) -> None:
 
         sys.stdout.write(markdown_table(plan_table(found)) + "\n")
     else:
-        _print_for_people(found, command)
+        _print_for_people(found, command, costs)
     for note in found.notes:
         say(f"note: {note}")
 
 
-def _print_for_people(found: Plan, command: PlanCommand) -> None:
+def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None) -> None:
     from rich.text import Text
 
     from planner.cli.plan.table import print_plan
     from planner.cli.terminal import sections as listing
     from planner.present.levers import levers_section
     from planner.present.memory import memory_section
+    from planner.present.money.costs import cost_sections
     from planner.present.plan import heading
     from planner.present.time import time_section
 
@@ -141,6 +169,9 @@ def _print_for_people(found: Plan, command: PlanCommand) -> None:
         if row.time_detail is not None:
             out.print()
             listing.print_section(time_section(row, row.time_detail), out)
+    if costs is not None:
+        out.print()
+        listing.print_sections(cost_sections(costs), out)
     if found.levers:
         out.print()
         listing.print_section(levers_section(found.levers, command.text_with), out)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from planner.errors import Problem, Problems, UserError
 from planner.present.command_line import value_of
-from planner.workload.tasks import Workload, trains
-
-ABSENT = object()
-"""The value of a key that was given none: it is removed, and the engine chooses."""
+from planner.workload.changes import ABSENT
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
@@ -29,29 +23,6 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
             changes[key.strip()] = value_of(text.strip()) if text.strip() else ABSENT
     problems.raise_if_any()
     return changes
-
-
-def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The wire form of `workload` with `changes` (dotted keys) applied; nothing is validated here.
-
-    An engine that the workload names goes when its task turns from serving to training, or back.
-    """
-    fields: dict[str, Any] = copy.deepcopy(msgspec.to_builtins(workload))
-    for dotted, value in changes.items():
-        *tables, key = dotted.split(".")
-        table = fields
-        for name in tables:
-            inner = table.get(name)
-            if not isinstance(inner, dict):
-                inner = table[name] = {}
-            table = inner
-        if value is ABSENT:
-            table.pop(key, None)
-        else:
-            table[key] = value
-    if "engine" not in changes and trains(fields.get("task")) != trains(workload.task):
-        fields.pop("engine", None)
-    return fields
 
 
 def name_sources(wrong: UserError, settings: Sequence[str], gpus: Sequence[str], where: str) -> UserError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
 from planner.cli.terminal.text_table import TextTable, fitted
 from planner.present.cells import Table
+from planner.present.choice.standing import sensitivity, standing
 from planner.present.plan import legend, plan_table, reason, reasons
 from planner.text import one_line
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
 
 MOST_COLUMNS_CUT = 2
-"""Where more columns would be left out, the reasons go below the table instead."""
+"""Number of columns left out above which the reasons go below the table instead."""
 
 
 def print_plan(plan: Plan, out: Console) -> None:
@@ -32,6 +33,10 @@ def print_plan(plan: Plan, out: Console) -> None:
     print_fitted(fit, [STYLES[table.style(row)] for row in plan.rows], out)
     if signs := legend(plan.rows):
         out.print(Text(signs, style="dim"))
+    if words := standing(plan):
+        out.print(Text(words, style="dim"))
+    if lines := sensitivity(plan):
+        out.print(Text(f"another would rank first: {'; '.join(lines)}", style="dim"))
     left_out = {column.id: column.title for column in fit.left_out}
     print_left_out([title for name, title in left_out.items() if name != "why"])
     if "why" in left_out:

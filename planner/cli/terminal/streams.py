@@ -35,7 +35,7 @@ class CleanStream:
 
 
 class StdoutLostError(OSError):
-    """What was written to stdout did not arrive."""
+    """Output that did not arrive at stdout."""
 
 
 class Stdout:

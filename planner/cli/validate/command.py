@@ -37,20 +37,20 @@ ROW_COLUMNS = ("source", "experiment", "line", "framework", "gpu", "gpus", "mode
 def validate(invocation: Invocation, folder: Path | None, form: str | None, only: str, rows: Path | None) -> int:
     """Compare predictions with the published measurements in DIR, and with your own.
 
-    DIR holds CSV files with a measured value a row; docs/validation.md describes their columns. Everything is predicted from the
+    DIR holds CSV files with a measured value a row; docs/evidence/validation.md describes their columns. Everything is predicted from the
     vendors' figures and what is published, without this machine's measurements. For each kind of figure: how many there are, how
     many were answered, the error (predicted ÷ measured − 1: median, 90th percentile, signed median), the share inside the range
     low–high and the range's width. Exit code 1: nothing could be compared.
     """
     from planner.cli.validate import tables as validate_tables
-    from planner.cli.validate.own import logged_comparisons, own_comparisons
+    from planner.cli.validate.own import logged_comparisons, own_comparisons, seen_comparisons
 
     if only and folder is None:
         raise click.UsageError("--only chooses among the files of DIR; name the folder too.")
     session = invocation.session()
     published, compared, refused = _published(session, folder, only) if folder else (None, [], Counter[str]())
     own, own_left_out = own_comparisons(session)
-    own += logged_comparisons(session)
+    own += [*logged_comparisons(session), *seen_comparisons(session)]
     if rows is not None:
         write_rows([*compared, *own], rows)
     result = validate_tables.gathered(published, compared, refused, own, own_left_out)

@@ -1,4 +1,4 @@
-"""What was measured on this user's machines, beside what the vendors' figures alone would have said of the same points.
+"""Measurements of this user's machines beside predictions from the vendors' figures alone.
 
 Training steps, as the whole step; matrix products, by the product formula of `planner.hardware.ceilings.ceilings`; copies, as the memory's
 rate. Points that were disturbed (throttled, shared, out of memory) are left out.
@@ -49,7 +49,7 @@ def own_comparisons(session: Session) -> tuple[list[Comparison], Counter[str]]:
 
 
 def logged_comparisons(session: Session) -> list[Comparison]:
-    """What plans said of each point before it was measured: the running error."""
+    """Running error: predictions of plans for each point before it was measured."""
     return [
         Comparison(
             kind="predicted before it was measured",
@@ -66,6 +66,27 @@ def logged_comparisons(session: Session) -> list[Comparison]:
             high=one.high,
         )
         for one in session.store.predictions()
+    ]
+
+
+def seen_comparisons(session: Session) -> list[Comparison]:
+    """Predictions of whole candidates beside what was seen of them: by kind of figure, and by the month it was seen in."""
+    return [
+        Comparison(
+            kind=f"own: {one.kind}",
+            source=one.at[:7],
+            framework=one.origin,
+            experiment=one.id,
+            line=0,
+            gpu=one.gpu,
+            model=one.model,
+            gpus=one.gpus,
+            measured=one.seen,
+            predicted=one.predicted.value,
+            low=one.predicted.low,
+            high=one.predicted.high,
+        )
+        for one in session.predictions.pairs()
     ]
 
 

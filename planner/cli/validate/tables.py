@@ -120,7 +120,9 @@ def sections(result: Validation, *, on_terminal: bool) -> list[Section]:
         _section(f"By kind{folder}", ("kind",), [[one.kind, *cells(one)] for one in result.kinds]),
         _section("By source", ("kind", "source"), [[one.kind, one.source or "", *cells(one)] for one in result.sources]),
         _section("Worst", ("kind", "source", "framework"), worst, () if on_terminal else reasons),
-        _section("Own measurements", ("kind", "device"), [[one.kind, one.source or "", *cells(one)] for one in result.own]),
+        _section(
+            "Own measurements", ("kind", "device or month"), [[one.kind, one.source or "", *cells(one)] for one in result.own]
+        ),
     ]
     if on_terminal and worst:
         lines = [f"{', '.join(row[:3])}: {reason}" for row, reason in zip(worst, reasons, strict=True)]
@@ -147,7 +149,7 @@ def print_tables(result: Validation) -> None:
 
 
 def remarks(result: Validation) -> list[str]:
-    """What was left out or refused, a line a kind."""
+    """Lines on rows left out or refused, one a kind."""
     lines = []
     for words, counted in (
         ("rows not asked", result.not_asked),

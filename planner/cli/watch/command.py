@@ -12,8 +12,9 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Number, json_option
-from planner.cli.terminal.streams import write_json
+from planner.cli.terminal.streams import say, write_json
 from planner.cli.watch.readings import Readings
+from planner.cli.watch.serving import DEFAULT_LISTEN, STALE_AFTER, Latest, served
 from planner.cli.watch.source import Origin, origin_options
 from planner.errors import Problem, UserError
 from planner.units import MIB
@@ -32,6 +33,10 @@ UNBOUNDED_WIDTH = 200
 @json_option
 @click.option("--processes", is_flag=True, help="Tell who uses each GPU too.")
 @click.option("--prometheus", is_flag=True, help="Print one reading in the text format of Prometheus, and end.")
+@click.option("--serve-metrics", "serve", is_flag=True, help="Serve the readings to a Prometheus server until Ctrl+C, at /metrics.")
+@click.option(
+    "--listen", metavar="ADDRESS:PORT", help=f"With --serve-metrics: where. [default: {DEFAULT_LISTEN}, this machine alone]"
+)
 @origin_options
 @click.option(
     "--record", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Append every reading to FILE as JSON lines."
@@ -52,6 +57,8 @@ def watch(
     as_json: bool,
     processes: bool,
     prometheus: bool,
+    serve: bool,
+    listen: str | None,
     replay: Path | None,
     demo: bool,
     source: str | None,
@@ -65,15 +72,20 @@ def watch(
     """
     if as_json and prometheus:
         raise UserError(Problem("", "", "--json and --prometheus exclude each other; give one."))
+    if listen and not serve:
+        raise UserError(Problem("--listen", "", "goes with --serve-metrics."))
+    if serve and (once or as_json or prometheus):
+        raise UserError(Problem("--serve-metrics", "", "excludes --once, --json and --prometheus."))
     origin = Origin(replay=replay, demo=demo, source=source, speed=speed, processes=processes)
     with ExitStack() as stack:
         recorder = stack.enter_context(_recorder(record, replay, limit_mib)) if record else None
-        if once or prometheus:
+        if serve:
+            _serve(origin, interval_s, listen or DEFAULT_LISTEN, recorder)
+        elif once or prometheus:
             reading = origin.once()
             _keep(reading, recorder)
             _print(reading, as_json=as_json, prometheus=prometheus)
-            return ExitCode.ANSWERED
-        if as_json or not sys.stdout.isatty():
+        elif as_json or not sys.stdout.isatty():
             for snapshot in filter(None, stack.enter_context(Readings(origin, interval_s))):
                 _keep(snapshot, recorder)
                 _print(snapshot, as_json=as_json)
@@ -115,15 +127,32 @@ def _print(snapshot: Snapshot, *, as_json: bool, prometheus: bool = False) -> No
     CleanConsole(width).print(telemetry_text(snapshot, width))
 
 
+def _serve(origin: Origin, interval_s: float, listen: str, recorder: Recorder | None) -> None:
+    """Answer scrapes with the latest reading, to the end of the source or Ctrl+C."""
+    latest = Latest()
+    with served(latest, listen) as address, Readings(origin, interval_s, again=True) as readings:
+        say(f"readings are served at {address}")
+        for snapshot in readings:
+            if snapshot is not None:
+                _keep(snapshot, recorder)
+            stale_s = readings.telemetry.stale_for_s()
+            latest.keep(snapshot, stale=stale_s is not None and stale_s > STALE_AFTER * interval_s)
+
+
 def _show_live(origin: Origin, interval_s: float, recorder: Recorder | None) -> None:
     """A table that each reading replaces; how long it has been silent, where a reading is overdue."""
     from rich.live import Live
 
     from planner.cli.terminal.clean_console import CleanConsole
+    from planner.cli.terminal.ending import undone_before_signals
     from planner.cli.watch.table import telemetry_text
 
     out = CleanConsole()
-    with Live(console=out, auto_refresh=False) as live, Readings(origin, interval_s, again=True) as readings:
+    with (
+        undone_before_signals(),
+        Live(console=out, auto_refresh=False) as live,
+        Readings(origin, interval_s, again=True) as readings,
+    ):
         for snapshot in readings:
             stale_for_s = readings.telemetry.stale_for_s()
             if snapshot is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
 
 WAIT_S = 0.2
-"""How often a silent source is looked after: whether it stopped, or is overdue."""
+"""Interval of checking a silent source: whether it stopped, or is overdue."""
 
 
 class Readings:

@@ -17,13 +17,18 @@ from planner.cli.watch.source import Origin
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
+    from planner.engine.advice.advice import Advice
     from planner.engine.advice.observation import Observed
-    from planner.observe.snapshot import Snapshot
+    from planner.observe.snapshot import DeviceSnapshot, Snapshot
+    from planner.observe.telemetry.prometheus import FleetGpu
     from planner.session import Session
+    from planner.workload.tasks import Workload
 
 DEFAULT_SECONDS = 30.0
 DEFAULT_FLEET_SECONDS = 3600.0
 INTERVAL_S = 1.0
+MOST_EACH = 16
+"""GPUs of a fleet that have a section each; more are summed up."""
 GRACE_S = 15.0
 """Waited for longer where a source is slow to begin."""
 
@@ -40,7 +45,10 @@ GRACE_S = 15.0
 )
 @click.option("--demo", is_flag=True, help="Judge the recording that is shipped: composed, not measured.")
 @click.option("--source", metavar="URL", help="Watch an exporter: dcgm-exporter's, or one in the format of watch --prometheus.")
-@click.option("--prometheus", "server", metavar="URL", help="Ask a Prometheus server what it has kept of a fleet.")
+@click.option(
+    "--prometheus", "servers", multiple=True, metavar="URL", help="Ask a Prometheus server what it has kept of a fleet; repeatable."
+)
+@click.option("--each", is_flag=True, help="With --prometheus: a section for every GPU too, also of a large fleet.")
 @click.option("--match", default="", metavar="LABELS", help='With --prometheus: label matchers, as \'cluster="a",job=~"dcgm.*"\'.')
 @click.option("--preset", metavar="NAME", help="What runs on each GPU: the engine then checks cheaper ones, batches and formats.")
 @click.option("--tokens-per-s", type=Number(0, 1e12, above=True), metavar="N", help="What it was measured to do, of one GPU.")
@@ -62,7 +70,8 @@ def rightsize(
     replay: Path | None,
     demo: bool,
     source: str | None,
-    server: str | None,
+    servers: Sequence[str],
+    each: bool,
     match: str,
     preset: str | None,
     tokens_per_s: float | None,
@@ -78,17 +87,18 @@ def rightsize(
 
     Exit code 1: there is no GPU to judge.
     """
-    from planner.engine.advice.ownership import Owning
+    from planner.workload.hardware.owned import Owning
 
     invocation.config, invocation.state = config or invocation.config, state or invocation.state
     origin = Origin(replay=replay, demo=demo, source=source)
-    if server is not None and (replay or demo or source):
+    if servers and (replay or demo or source):
         raise UserError(Problem("", "", "--prometheus excludes --replay, --demo and --source; give one."))
-    if match and server is None:
-        raise UserError(Problem("--match", "", "narrows --prometheus; give its address."))
+    if (match or each) and not servers:
+        raise UserError(Problem("--match" if match else "--each", "", "narrows --prometheus; give its address."))
     session = invocation.session()
     workload = session.presets.load(preset).workload if preset is not None else None
-    observed, badge, reason = _fleet(session, server, seconds, match) if server is not None else _window(session, origin, seconds)
+    fleet = _fleet(servers, seconds or DEFAULT_FLEET_SECONDS, match)
+    observed, badge, reason = _observed_fleet(session, fleet, servers) if servers else window(session, origin, seconds)
     if not observed:
         say(f"no GPU to judge: {reason}")
         return ExitCode.NOTHING_FOUND
@@ -100,28 +110,79 @@ def rightsize(
         providers=providers,
         owning=Owning(usd_per_kwh=kwh, hosting_usd_per_month=hosting),
     )
-    if as_json:
-        from planner.cli.terminal.sections import print_json
-
-        print_json(advice)
-        return ExitCode.ANSWERED
-    from planner.cli.terminal.sections import console, print_sections
-    from planner.present.advice import advice_sections
-
-    if badge:
-        print_line(f"[{badge}]")
-    print_sections(advice_sections(advice), console())
+    if workload is not None and tokens_per_s:
+        _log(session, workload, observed[0].gpu, tokens_per_s)
+    _print(_with_summary(advice, fleet) if fleet else advice, badge, as_json=as_json, each=each)
     return ExitCode.ANSWERED
 
 
-def _fleet(session: Session, server: str, seconds: float | None, match: str) -> tuple[list[Observed], str, str]:
-    from planner.observe.telemetry.prometheus import read_fleet
-    from planner.observe.telemetry.window import observe_fleet
+def _log(session: Session, workload: Workload, gpu: str, tokens_per_s: float) -> None:
+    """Keep what a job was seen to do on one GPU beside what is predicted of it."""
+    import msgspec
 
-    return observe_fleet(read_fleet(server, seconds or DEFAULT_FLEET_SECONDS, match=match), session.gpus), server, ""
+    from planner.session.foreseen import OF_SEARCH, foreseen, log_results
+    from planner.workload.tasks import Request, trains
+
+    asked = {key: of for key, of in msgspec.to_builtins(workload).items() if key not in OF_SEARCH}
+    figure = "tokens_per_s" if trains(workload.task) else "output_tokens_per_s"
+    try:
+        request = msgspec.convert(asked | {"gpu": gpu, "gpus": 1}, Request)
+        log_results(session, [foreseen(session, request, {figure: tokens_per_s}, "job", "rightsize")])
+    except UserError as why:
+        say(f"note: not kept beside a prediction: {why}")
 
 
-def _window(session: Session, origin: Origin, seconds: float | None) -> tuple[list[Observed], str, str]:
+def _print(advice: Advice, badge: str, *, as_json: bool, each: bool) -> None:
+    from planner.cli.terminal.sections import console, print_json, print_sections
+    from planner.present.machine.advice import advice_sections, fleet_remarks
+    from planner.present.machine.fleet import fleet_sections
+
+    if as_json:
+        print_json(advice)
+        return
+    if badge:
+        print_line(f"[{badge}]")
+    summed = fleet_sections(advice.fleet) if advice.fleet is not None and len(advice.gpus) > 1 else []
+    if summed and len(advice.gpus) > MOST_EACH and not each:
+        print_sections([*summed, *fleet_remarks(advice)], console())
+    else:
+        print_sections([*advice_sections(advice), *summed], console())
+
+
+def _with_summary(advice: Advice, fleet: Sequence[FleetGpu]) -> Advice:
+    """`advice` with the sums of a fleet and what is wrong with the memory of its GPUs."""
+    import msgspec
+
+    from planner.engine.advice.fleet import summary_of
+    from planner.observe.health import warning_text
+
+    def texts(device: DeviceSnapshot) -> list[str]:
+        values = {name: getattr(device, name) for name in device.__struct_fields__}
+        return [warning_text(name, values).partition(":")[0] for name in device.health_warnings]
+
+    warnings = {(one.host, one.device.index): texts(one.device) for one in fleet if one.device.health_warnings}
+    return msgspec.structs.replace(advice, fleet=summary_of(advice, warnings))
+
+
+def _fleet(servers: Sequence[str], seconds: float, match: str) -> list[FleetGpu]:
+    """The GPUs that all servers have kept; one that cannot answer ends the command."""
+    if not servers:
+        return []
+    from planner.observe.telemetry.prometheus import Cost, read_fleet
+
+    cost = Cost()
+    found = [one for server in servers for one in read_fleet(server, seconds, match=match, cost=cost)]
+    say(f"{cost.queries} queries, {cost.bytes / 1e6:.1f} MB in {cost.seconds:.1f} s")
+    return found
+
+
+def _observed_fleet(session: Session, fleet: Sequence[FleetGpu], servers: Sequence[str]) -> tuple[list[Observed], str, str]:
+    from planner.observe.telemetry.fleet import observe_fleet
+
+    return observe_fleet(fleet, session.gpus), ", ".join(servers), ""
+
+
+def window(session: Session, origin: Origin, seconds: float | None) -> tuple[list[Observed], str, str]:
     """(what was observed, the badge of where it comes from, why there is nothing)."""
     from planner.observe.telemetry.window import observe
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.cli.terminal.text_table import TextTable, fitted
 from planner.observe.snapshot import Snapshot
-from planner.present.telemetry import device_table, health_lines, host_line, missing_notes, process_table
+from planner.present.machine.telemetry import device_table, health_lines, host_line, missing_notes, process_table
 from planner.text import one_line
 from planner.units import UNKNOWN
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def telemetry_text(snapshot: Snapshot, width: int, stale_for_s: float | None = None) -> Text:
-    """What to print on a terminal `width` columns wide; `stale_for_s`: seconds since the last reading, where it is overdue."""
+    """Lines for a terminal `width` columns wide; `stale_for_s`: seconds since the last reading, where it is overdue."""
     from rich.text import Text
 
     devices, processes = fitted(device_table(snapshot), width), process_table(snapshot)

@@ -61,6 +61,39 @@ class RightSizing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     rent_or_buy: BreakEven | None = None
 
 
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs of one verdict, host or job."""
+
+    name: str
+    gpus: int
+    busy: float | None
+    """Share of the time in use, the mean of those where it is known."""
+    usd_per_month: float | None
+    """Cost of those that have a price; None: none has."""
+    waste_usd_per_month: float
+    at_most: bool
+    """Whether a part of the waste is what could be saved at most."""
+
+
+class Suspect(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU that is slow or sick, and why."""
+
+    host: str
+    index: int
+    gpu: str
+    job: str
+    why: str
+
+
+class FleetSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A fleet in groups, the most wasteful first."""
+
+    by_verdict: list[Group]
+    by_host: list[Group]
+    by_job: list[Group]
+    suspects: list[Suspect]
+
+
 class Advice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Every GPU of the window, and what concerns several of them."""
 
@@ -69,5 +102,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usd_per_month: float | None = None
     """Cost now of all GPUs that have a price."""
     prices_as_of: str | None = None
+    fleet: FleetSummary | None = None
+    """Present where several GPUs of a fleet were looked at."""
     notes: list[str] = []
     version: str = ""

@@ -9,14 +9,14 @@ from planner.engine.advice.advice import Saving
 from planner.engine.advice.cheaper_gpu import Candidate, Estimate
 from planner.engine.advice.diagnosis import Judgement
 from planner.engine.advice.observation import Observed
-from planner.engine.advice.ownership import Owning
 from planner.engine.advice.prices import Quote
 from planner.engine.answers.answer import Answer
 from planner.engine.performance.operators.chip import FindChip
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
 from planner.units import HOURS_PER_MONTH
-from planner.workload.tasks import Market, Workload
+from planner.workload.hardware.owned import Owning
+from planner.workload.tasks import Term, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Case:
     judgement: Judgement
     gpu: Gpu | None
     price: Quote | None
-    prices: Mapping[Market, Mapping[str, Quote]]
+    prices: Mapping[Term, Mapping[str, Quote]]
     inputs: Inputs
     cheaper: Sequence[Candidate] = ()
     here: Answer | None = None

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from planner.engine.advice.advice import Action, Saving
 from planner.engine.advice.case import Case
 from planner.engine.advice.diagnosis import SM_HIGH
-from planner.engine.advice.mig_slices import Profile, SliceNeed, pack, profiles_of, slice_need, smallest_for
+from planner.engine.advice.mig_slices import SliceNeed, pack, slice_need, smallest_for
 from planner.engine.advice.observation import Observed
 from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.catalogue.mig import Profile, profiles_of
 from planner.units import HOURS_PER_MONTH
 
 SHARED_LIMIT = 0.85

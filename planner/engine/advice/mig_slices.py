@@ -1,41 +1,17 @@
-"""Multi-instance GPUs: what a slice has, which slices lie beside each other, and how few GPUs hold a set of jobs.
-
-A GPU has 8 memory slices and 7 compute slices (4 and 4 on parts whose largest profile is 4g). Where an instance may begin: NVIDIA
-Multi-Instance GPU User Guide, Supported MIG Profiles (possible placements). Multiprocessors: 16 of 132 in 1g on an H100, 14 of 108
-on an A100, so 12 % a compute slice is what there is at least.
-"""
+"""Multi-instance GPUs: which slices lie beside each other, and how few GPUs hold a set of jobs."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from planner.engine.advice.observation import MARGIN
-from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.catalogue.mig import Profile
 
-SM_SHARE_OF_SLICE = 0.12
-"""Share of the GPU's multiprocessors per compute slice, where there are seven."""
-STARTS = {(1, 1): (0, 1, 2, 3, 4, 5, 6), (1, 2): (0, 2, 4, 6), (2, 2): (0, 2, 4), (3, 4): (0, 4), (4, 4): (0,), (7, 8): (0,)}
-"""(compute slices, memory slices) -> memory slices at which an instance may begin, of 8."""
-STARTS_OF_FOUR = {(1, 1): (0, 1, 2, 3), (2, 2): (0, 2), (4, 4): (0,)}
-USABLE_OF_SLICE = 0.975
-"""Share of the profile's label that programs can use: 9.75 GiB of 1g.10gb, 19.62 of 1g.20gb, 39.5 of 3g.40gb (`nvidia-smi mig -lgip` on an H100)."""
 SLICE_SM_MARGIN = 1.2
 """A slice is narrower than the GPU the job was seen on: kernels that filled it for a moment take longer."""
-_NAME = re.compile(r"(\d+)g\.(\d+)gb")
-
-
-class Profile(NamedTuple):
-    """One slice size; shares are of the whole GPU."""
-
-    name: str
-    compute_slices: int
-    memory_slices: int
-    starts: tuple[int, ...]
-    sm_share: float
-    bandwidth_share: float
-    memory_bytes: float
+MEMORY_SLICES = 8
+"""Memory slices of one GPU."""
 
 
 class SliceNeed(NamedTuple):
@@ -44,25 +20,6 @@ class SliceNeed(NamedTuple):
     sm_share: float
     bandwidth_share: float
     memory_bytes: float
-
-
-def profiles_of(gpu: Gpu) -> tuple[Profile, ...]:
-    """The slices `gpu` can be cut into, the smallest first; empty where it cannot."""
-    found = [_NAME.fullmatch(profile.name) for profile in gpu.mig]
-    sizes = [(int(match[1]), int(match[2]), match[0]) for match in found if match is not None]
-    if not sizes:
-        return ()
-    most, label, _ = max(sizes)
-    slots = 8 if most == 7 else most
-    starts = STARTS if most == 7 else STARTS_OF_FOUR
-    profiles = []
-    for compute, gigabytes, name in sizes:
-        memory = max(1, round(gigabytes * slots / label))
-        if (compute, memory) in starts:
-            sm_share = 1.0 if compute == most else SM_SHARE_OF_SLICE * compute if most == 7 else compute / most
-            usable = gpu.memory_bytes * (memory / slots) * USABLE_OF_SLICE
-            profiles.append(Profile(name, compute, memory, starts[compute, memory], sm_share, memory / slots, usable))
-    return tuple(sorted(profiles, key=lambda profile: (profile.memory_slices, profile.compute_slices)))
 
 
 def slice_need(sm_active: float | None, dram_bandwidth: float | None, memory_bytes: float) -> SliceNeed:
@@ -107,7 +64,7 @@ def placed(profiles: Sequence[Profile]) -> list[int] | None:
                 for rest in places(left[1:], taken | span):
                     yield {left[0]: start, **rest}
 
-    if sum(profile.memory_slices for profile in profiles) > 8:
+    if sum(profile.memory_slices for profile in profiles) > MEMORY_SLICES:
         return None
     found = next(places(order, frozenset()), None)
     return None if found is None else [found[position] for position in range(len(profiles))]
@@ -116,11 +73,14 @@ def placed(profiles: Sequence[Profile]) -> list[int] | None:
 def pack(jobs: Mapping[str, Profile]) -> list[list[str]]:
     """The jobs of each GPU: the largest first, each on the first GPU where it still lies beside the others."""
     gpus: list[list[str]] = []
+    with_room: list[list[str]] = []  # a GPU whose memory slices are all taken is not looked at again
     for name in sorted(jobs, key=lambda job: (-jobs[job].memory_slices, -jobs[job].compute_slices, job)):
-        for held in gpus:
-            if placed([jobs[other] for other in (*held, name)]) is not None:
-                held.append(name)
-                break
-        else:
-            gpus.append([name])
+        held = next((one for one in with_room if placed([jobs[other] for other in (*one, name)]) is not None), None)
+        if held is None:
+            held = []
+            gpus.append(held)
+            with_room.append(held)
+        held.append(name)
+        if sum(jobs[other].memory_slices for other in held) >= MEMORY_SLICES:
+            with_room = [one for one in with_room if one is not held]
     return gpus

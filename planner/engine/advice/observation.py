@@ -21,6 +21,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str = ""
     """Empty: this machine."""
     uuid: str | None = None
+    job: str = ""
+    """Name of the work by a cluster's scheduler; empty where nothing says it."""
     seconds: float
     """Time from the first reading to the last."""
     readings: int

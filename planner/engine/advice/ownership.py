@@ -1,7 +1,7 @@
 """Rent or buy: after how many hours of use buying has cost no more than renting.
 
 Rent is paid for the hours in use, u·t; a bought GPU costs its price once, and power and its place around the clock:
-    rent · u · t = price + (power · usd_per_kwh + hosting) · t.
+    rent · u · t = price + (power · PUE · usd_per_kwh + hosting + staff) · t.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import math
 
 import msgspec
 
+from planner.engine.money.owned_cost import depreciation_usd_per_h, running_usd_per_h
 from planner.units import HOURS_PER_MONTH, digits, percent_text, usd_text
+from planner.workload.hardware.owned import Owning
 
-HOURS_PER_YEAR = 8760.0
-DEFAULT_USD_PER_KWH = 0.15
-DEFAULT_LIFE_YEARS = 3.0
 ALMOST_ALL = 0.995
 """A share from which on a whole percentage would read 100 %."""
 
@@ -22,15 +21,6 @@ ALMOST_ALL = 0.995
 def least_text(share: float) -> str:
     """A share of the time in use that has to be exceeded: '87 %', and '99.6 %' where a whole percentage would read 100 %."""
     return percent_text(share) if share < ALMOST_ALL else f"{math.floor(share * 1000) / 10:.1f} %"
-
-
-class Owning(msgspec.Struct, frozen=True, kw_only=True):
-    """Costs of owning a GPU beside its price."""
-
-    usd_per_kwh: float = DEFAULT_USD_PER_KWH
-    hosting_usd_per_month: float = 0.0
-    """Its share of a rack, a server and the people who run them."""
-    life_years: float = DEFAULT_LIFE_YEARS
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,13 +62,13 @@ def break_even(
     *, rent_usd_per_h: float, purchase_usd: float, utilisation: float, power_w: float, owning: Owning, source: str
 ) -> BreakEven:
     """The break-even of one GPU; `power_w` is its mean draw at this utilisation, its idle hours included."""
-    running = power_w / 1000 * owning.usd_per_kwh + owning.hosting_usd_per_month / HOURS_PER_MONTH
+    running = running_usd_per_h(power_w, owning)
     gained = rent_usd_per_h * utilisation - running
     hours = purchase_usd / gained if gained > 0 else None
     return BreakEven(
         hours_in_use=None if hours is None else hours * utilisation,
         months=None if hours is None else hours / HOURS_PER_MONTH,
-        least_utilisation=(purchase_usd / (owning.life_years * HOURS_PER_YEAR) + running) / rent_usd_per_h,
+        least_utilisation=(depreciation_usd_per_h(purchase_usd, owning) + running) / rent_usd_per_h,
         utilisation=utilisation,
         rent_usd_per_h=rent_usd_per_h,
         purchase_usd=purchase_usd,

@@ -8,7 +8,7 @@ import msgspec
 
 from planner.engine.evaluate.offer_prices import cheapest_single_gpus
 from planner.hardware.prices.offers import Offer
-from planner.workload.tasks import Market
+from planner.workload.tasks import Term
 
 
 class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,7 +32,7 @@ class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.usd_per_h:.2f} $/h ({self.provider}{'' if self.provider == 'you' else f', {self.market}'}{share})"
 
 
-def quotes(offers: Sequence[Offer], market: Market = "on-demand", providers: Sequence[str] = ()) -> dict[str, Quote]:
+def quotes(offers: Sequence[Offer], market: Term = "on-demand", providers: Sequence[str] = ()) -> dict[str, Quote]:
     """GPU -> its cheapest offer of a single GPU, or where there is none the cheapest share of a larger instance.
 
     `providers` restricts the offers (empty: all); raises `UserError` for one that has none.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import planner
-from planner.engine.advice.actions import actions_for
+from planner.engine.advice.actions.action import actions_for
 from planner.engine.advice.advice import Advice, RightSizing
 from planner.engine.advice.case import Case, Inputs
 from planner.engine.advice.cheaper_gpu import Candidate, cheaper_by_engine, cheaper_by_needs, needs
@@ -23,7 +23,7 @@ from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.offer_prices import PRICE_FIELDS
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import HOURS_PER_MONTH
-from planner.workload.tasks import Market
+from planner.workload.tasks import Term
 
 
 def right_size(observed: Iterable[Observed], inputs: Inputs) -> Advice:
@@ -53,7 +53,7 @@ def right_size(observed: Iterable[Observed], inputs: Inputs) -> Advice:
     )
 
 
-def _case(seen: Observed, prices: Mapping[Market, Mapping[str, Quote]], inputs: Inputs, notes: dict[str, None]) -> Case:
+def _case(seen: Observed, prices: Mapping[Term, Mapping[str, Quote]], inputs: Inputs, notes: dict[str, None]) -> Case:
     gpu, judgement = inputs.find_gpu.get(seen.gpu), judge(seen)
     on_demand = prices["on-demand"]
     given = Quote(usd_per_h=inputs.usd_per_h, market="given", provider="you") if inputs.usd_per_h is not None else None

@@ -12,6 +12,7 @@ import msgspec
 from planner.engine.answers.figure import Figure, Percentiles
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MemoryBytes
+from planner.engine.answers.network import Network
 
 
 class ParameterCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: Any = msgspec.field(default=None)
     fits: bool
     reason: str | None
-    """Why it does not fit or cannot be timed; None when it fits."""
+    """Reason why it does not fit or cannot be timed; None when it fits."""
     bottleneck: str | None
     memory_bytes: MemoryBytes | None = None
     host_memory_bytes: float | None = None
@@ -57,11 +58,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usd_per_million_tokens: Figure | None = None
     flop_per_usd: Figure | None = None
     energy_j_per_token: Figure | None = None
+    power_w: Figure | None = None
+    """Mean draw of all GPUs, their idle time at the traffic included, without the hosts."""
     evidence: dict[str, float] = {}
-    """What makes its ranges wider than usual of their kind, and how much of it there is."""
+    """Causes that make its ranges wider than usual of their kind, and the amount of each."""
     seconds_by_class: dict[str, float] = {}
     """Time of a step (or a request) by operator class."""
     assumed: dict[str, Any] = {}
     """Every default used."""
     layout: LayoutAnswer | None = None
+    network: Network | None = None
+    """Between nodes; present where an offer, or the candidate, has any."""
     version: str = ""

@@ -10,6 +10,8 @@ from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Basis, Figure
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.network import TermPrice
+from planner.engine.answers.owned import OwnedAnswer
 from planner.engine.answers.time import TimeDetail
 
 Verdict = Literal["fits", "may-not-fit", "misses-target", "does-not-fit", "not-supported"]
@@ -21,14 +23,28 @@ class OfferAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The price a row rests on."""
 
     provider: str
+    kind: str | None = None
+    """'hyperscaler', 'gpu-cloud', 'marketplace' or 'peer-to-peer'; None: nothing is known of the provider."""
     instance: str
     region: str
+    countries: list[str] = []
+    """Countries of the region, or of all the provider has where the offer names none; empty: not known."""
     gpus: int
     """GPUs of one instance."""
     instances: int
     usd_per_h: float
     """Price of all instances."""
     market: str
+    """Term it is rented on."""
+    vcpus: float | None = None
+    """Virtual processors of one instance."""
+    memory_bytes: float | None = None
+    """Memory of one host."""
+    interruption_notice_s: float | None = None
+    """Warning before a spot instance is taken away."""
+    billing_s: float | None = None
+    """Time that is billed at a time."""
+    egress_usd_per_gb: float | None = None
     as_of: str
     source: str
     note: str = ""
@@ -41,27 +57,50 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu: str
     verdict: Verdict
     why: str
-    """Why it is where it is, or the smallest change that would make it a solution."""
+    """Reason for its place, or the smallest change that would make it a solution."""
     answer: Answer
     probability_fits: float | None = None
     """Probability that the memory is enough, by its range."""
     probability_meets: float | None = None
     """Probability that the memory is enough and every target is met."""
+    probability_first_better: float | None = None
+    """Probability that the first row is truly better by the objective than this one, their errors having causes in common; None for the
+    first, for rows far behind it, and where a price is missing."""
     here: bool = False
     """The GPU (or CPU) of this machine."""
     basis: Basis
     offer: OfferAnswer | None = None
     other_offers: int = 0
+    owned: OwnedAnswer | None = None
+    """Present for GPUs that are one's own or would be bought."""
     usd_per_h: Figure | None = None
     usd_per_month: Figure | None = None
     job_h: Figure | None = None
+    """Hours of the whole job without failures."""
+    expected_job_h: Figure | None = None
+    """Hours with failures, restarts and checkpoints, where they add a hundredth or more."""
     job_usd: Figure | None = None
+    terms: list[TermPrice] = []
+    """The same nodes on every term this offer has a price for."""
     spec_answer: Answer | None = None
     """Answer from the vendor's figures alone, when a measurement changed it."""
     memory_detail: MemoryDetail | None = None
     """Present where details were requested."""
     time_detail: TimeDetail | None = None
     """Present where details were requested."""
+
+
+class Flip(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A change of one input that puts another GPU first."""
+
+    key: str
+    """A key of the workload; 'usd_per_h': the price of the first row."""
+    value: float | str
+    """The state afterwards."""
+    factor: float | None = None
+    """Over what it is now; None of an input that is no amount."""
+    gpu: str
+    """Ranks first then."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +119,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rows: list[PlanRow]
     counts: Counts
     levers: list[Lever] = []
+    flips: list[Flip] = []
+    """Nearest changes of the inputs that put another GPU first; present in `plan` for people and in `report`."""
     prices_as_of: str | None = None
     """Oldest price date among the shown rows."""
     notes: list[str] = []

@@ -24,7 +24,7 @@ class StudyPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sequences: int
     tokens_per_step: int
     reason: str | None = None
-    """Why there is no speed: it does not fit, or is not supported."""
+    """Reason why there is no speed: it does not fit, or is not supported."""
     flop_per_s: Figure | None = None
     """Model FLOP (6·N·tokens + causal attention) ÷ seconds of the step."""
     flop_per_usd: Figure | None = None
@@ -52,7 +52,7 @@ class StudyCurve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     price_as_of: str | None = None
     price_source: str = ""
     leads_below_usd_per_gpu_h: float | None = None
-    """It gives the most FLOP per dollar at some point of the axis when it costs less than this and the others stay as they are."""
+    """Price below which it gives the most FLOP per dollar at some point of the axis, while the others keep theirs."""
     points: list[StudyPoint] = []
 
 
@@ -110,7 +110,7 @@ def size_of(crossover: Crossover, axis: Axis) -> Figure:
 
 
 def place_of(axis: Axis, point: StudyPoint) -> float:
-    """Where a point stands on the axis: parameters, or tokens a step."""
+    """Position of a point on the axis: parameters, or tokens a step."""
     return float(point.parameters if axis == "width" else point.tokens_per_step)
 
 
@@ -144,7 +144,7 @@ def crossover_text(crossover: Crossover, axis: Axis) -> str:
 
 
 def story(answer: StudyAnswer) -> list[str]:
-    """What the study found, a sentence each: the crossovers, or who leads throughout, and who leads nowhere."""
+    """Findings of the study, a sentence each: the crossovers, or who leads throughout, and who leads nowhere."""
     lines = [crossover_text(crossover, answer.axis) for crossover in answer.crossovers]
     if answer.leads and not answer.crossovers:
         lines.append(f"{answer.leads[0].gpu} gives the most FLOP per dollar at every size studied.")

@@ -10,7 +10,7 @@ import msgspec
 from planner.units import digits, duration_text
 
 Bound = Literal["compute", "bandwidth", "latency", "launch", "link", "host", "bubble"]
-"""What an operator waits for: arithmetic, memory, its own start, the host that launches it, other GPUs, the engine, or the rest of a
+"""Limits an operator can wait for: arithmetic, memory, its own start, the host that launches it, other GPUs, the engine, or the rest of a
 pipeline."""
 
 
@@ -23,7 +23,7 @@ BOUND_WORDS: Mapping[Bound, str] = {
     "host": "engine overhead",
     "bubble": "pipeline bubble",
 }
-"""How they read; the words of `Answer.bottleneck`."""
+"""Words for them on screen; also those of `Answer.bottleneck`."""
 
 
 LEAST_SHARE = 0.005
@@ -75,7 +75,7 @@ class PhaseTime(msgspec.Struct, frozen=True):
     seconds: float
     flop: float
     bound: Bound
-    """What its operators wait for most of the time."""
+    """The limit that its operators wait for most of the time."""
     bound_share: float
     """Share of the time that they wait for it."""
 
@@ -84,11 +84,11 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Time of one candidate, operator by operator, and the roofs above them."""
 
     work: str
-    """What the time is of: "one optimizer step", "one request of 16 at once a replica", …"""
+    """The work that takes this time: "one optimizer step", "one request of 16 at once a replica", …"""
     at_once: int = 1
     """Requests a replica of a service has in flight: decoding, FLOPs and bytes are of all of them together."""
     mean_request_s: float | None = None
-    """What the mean request of that service takes, as the row says."""
+    """Time of the mean request of that service, as in the row."""
     operators: list[Operator]
     total_s: float
     """The operators' sum."""
@@ -104,7 +104,7 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str:
-        """How the time is to be read beside that of the mean request; '' where there is nothing to mix up."""
+        """Note on reading the time beside that of the mean request; '' where there is nothing to mix up."""
         if self.mean_request_s is None:
             return ""
         together = f"FLOPs and bytes of decode are of all {self.at_once:,} in flight together. " if self.at_once > 1 else ""

@@ -10,18 +10,21 @@ import msgspec
 import numpy as np
 
 from planner.engine.answers.answer import Answer
+from planner.engine.answers.network import Network
 from planner.engine.columns import LayoutColumns
 from planner.engine.estimate.request_layout import layout_of_request
 from planner.engine.estimate.service_load import in_flight, in_flight_in_pools, queued
 from planner.engine.evaluate.candidates import Candidates
-from planner.engine.evaluate.evaluation import evaluate
+from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.explain.answer import answer_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.compute_dtype import native_dtype
 from planner.engine.job.job import Job
+from planner.engine.job.people import with_request_rate
 from planner.engine.job.resolve import resolve
-from planner.engine.performance.operators.chip import Chip, FindChip, with_fabric
+from planner.engine.performance.operators.chip import Chip, FindChip, fabric_of, with_fabric
+from planner.engine.performance.operators.power import capped
 from planner.engine.records.layout import Layout
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
@@ -30,7 +33,7 @@ from planner.workload.tasks import Request
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class Prepared:
     """One request with its job, its chip, its layout and what was assumed for that."""
 
     request: Request
@@ -55,10 +58,10 @@ def estimate(
 ) -> list[Answer | UserError]:
     """One answer a request, in order; a request that cannot be used gets the `UserError` that says why."""
     answers: list[Answer | UserError] = [UserError(())] * len(requests)
-    by_kind: dict[str, dict[int, _Prepared]] = defaultdict(dict)
+    by_kind: dict[str, dict[int, Prepared]] = defaultdict(dict)
     for position, request in enumerate(requests):
         try:
-            prepared = _prepared(request, find_gpu(request.gpu), find_models(request), chip)
+            prepared = prepare(request, find_gpu(request.gpu), find_models(request), chip)
         except UserError as error:
             answers[position] = error
             continue
@@ -67,14 +70,16 @@ def estimate(
         else:
             by_kind[prepared.kind][position] = prepared
     for kind, found in by_kind.items():
-        for position, answer in zip(found, _answers(kind, list(found.values())), strict=True):
+        items = list(found.values())
+        for position, answer in zip(found, answers_of(kind, items, evaluated_requests(kind, items)), strict=True):
             answers[position] = answer
     return answers
 
 
-def _prepared(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> _Prepared | Answer:
+def prepare(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> Prepared | Answer:
     """`request` ready to be evaluated, or the answer that the GPU cannot run it; raises `UserError`."""
-    native = native_dtype(request)
+    request = with_request_rate(request)
+    native = native_dtype(request, models.main)
     if native in gpu.compute_flop_per_s:
         job = resolve(msgspec.structs.replace(request, dtype=native), models, headroom=0.0)
         job = replace(job, assumed={"dtype": native} | job.assumed)
@@ -88,31 +93,56 @@ def _prepared(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -
         known = ", ".join(sorted(gpu.compute_flop_per_s))
         reason = reason or f"{gpu.name} has no known {job.dtype} rate; it has {known}"
         return Answer(id=request.id, fits=False, reason=reason, bottleneck=None, assumed=dict(job.assumed))
+    chip = capped(chip, request)
     layout, assumed = layout_of_request(request, gpu, job)
-    return _Prepared(request, job, chip if request.fabric is None else with_fabric(chip, request.fabric), layout, assumed)
+    return Prepared(request, job, chip if request.fabric is None else with_fabric(chip, request.fabric), layout, assumed)
 
 
-def _answers(kind: str, prepared: Sequence[_Prepared]) -> list[Answer]:
-    """The answers of requests of one kind."""
+def evaluated_requests(kind: str, prepared: Sequence[Prepared]) -> Evaluated:
+    """Requests of one kind with their memory and times, a row each."""
+    candidates = candidates_of(prepared)
+    if kind == "serve":
+        return queued(evaluate(in_flight(candidates)), candidates.layout)
+    return evaluate(in_flight_in_pools(candidates) if kind == "pools" else candidates)
+
+
+def candidates_of(prepared: Sequence[Prepared]) -> Candidates:
+    """Requests as candidates, with the load that they ask for."""
     index = np.arange(len(prepared))
     wanted = LayoutColumns.gather([item.layout for item in prepared], index)
-    candidates = Candidates([item.job for item in prepared], index, [item.chip for item in prepared], index, wanted)
-    if kind == "serve":
-        candidates = in_flight(candidates)
-        evaluated = queued(evaluate(candidates), wanted)
-    else:
-        evaluated = evaluate(in_flight_in_pools(candidates) if kind == "pools" else candidates)
+    return Candidates([item.job for item in prepared], index, [item.chip for item in prepared], index, wanted)
+
+
+def answers_of(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) -> list[Answer]:
+    """The answers of requests of one kind, which are the rows of `evaluated`."""
     answers = []
     for row, item in enumerate(prepared):
         answer = answer_of(evaluated, row)
         assumed = answer.assumed | item.assumed | _assumed_load(kind, item, evaluated.candidates.layout, row)
-        answer = msgspec.structs.replace(answer, id=item.request.id, assumed=assumed)
+        answer = msgspec.structs.replace(answer, id=item.request.id, assumed=assumed, network=_network(item, answer))
         price = item.request.price_usd_per_gpu_h
         answers.append(priced(answer, price * answer.layout.gpus if price and answer.layout else None))
     return answers
 
 
-def _assumed_load(kind: str, item: _Prepared, layout: LayoutColumns, row: int) -> dict[str, object]:
+def _network(item: Prepared, answer: Answer) -> Network | None:
+    """The network between the nodes of a candidate; None where it is on one."""
+    layout, asked = answer.layout, item.request.fabric
+    if layout is None or layout.nodes < 2:
+        return None
+    apart = item.job.task == "serve" and not item.job.workload.disaggregated
+    exchanging = layout.tp * layout.pp * layout.cp if apart else layout.gpus
+    name, rate = fabric_of(item.chip.gpu, asked, layout.gpus_per_node)
+    return Network(
+        fabric=name,
+        bytes_per_s=rate,
+        joined_nodes=-(-exchanging // layout.gpus_per_node),
+        nodes=layout.nodes,
+        basis="assumed" if asked is None else "given",
+    )
+
+
+def _assumed_load(kind: str, item: Prepared, layout: LayoutColumns, row: int) -> dict[str, object]:
     """Load that a service came to: requests that wait on a replica, or replicas that read prompts."""
     if kind == "pools" and item.request.prefill_replicas is None:
         return {"prefill_replicas": round(float(layout.prefill[row]))}

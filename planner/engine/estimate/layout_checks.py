@@ -1,9 +1,11 @@
-"""What a candidate given in full has to obey before it can be evaluated: degrees, batches and links that fit together."""
+"""Checks of a candidate given in full before it can be evaluated: degrees, batches and links that fit together."""
 
 from __future__ import annotations
 
 from planner.engine.job.job import Job
-from planner.errors import Problems, nearest_names
+from planner.errors import Problem, Problems, UserError, nearest_names
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.catalogue.mig import split_name
 from planner.workload.tasks import Request
 
 LINKS = ("nvlink", "pcie")
@@ -23,13 +25,23 @@ def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: i
     if (request.ep or 1) > 1:
         if not a.experts:
             problems.add("ep", f"{request.ep} is not accepted; the model has no experts.")
-        elif gpus % (request.ep or 1) or (request.ep or 1) > a.experts:
-            problems.add("ep", f"{request.ep} has to divide the {gpus} GPUs and be at most the model's {a.experts} experts.")
+        elif (gpus // pp) % (request.ep or 1) or (request.ep or 1) > a.experts:
+            of_a_stage = f"the {gpus // pp} GPUs" + (f" of each of the {pp} pipeline stages" if pp > 1 else "")
+            problems.add("ep", f"{request.ep} has to divide {of_a_stage} and be at most the model's {a.experts} experts.")
     _check_pools(request, dp, problems)
     step = int(job.micro_batch or 1) * dp
     if job.global_batch and job.global_batch % step:
         problems.add("global_batch", f"{job.global_batch:.0f} is not a multiple of micro_batch·dp = {step}.")
     problems.raise_if_any()
+
+
+def check_slices(gpu: Gpu, job: Job, joined: int, dp: int) -> None:
+    """Raises `UserError` for a job over several slices: a process sees one of them, so that they hold replicas alone."""
+    if split_name(gpu.name) is not None and (joined > 1 or (job.train and dp > 1)):
+        message = (
+            f"{joined * dp} slices cannot share one model: a process sees one slice (MIG User Guide); replicas of a service can."
+        )
+        raise UserError(Problem("", "gpus", message))
 
 
 def _check_pools(request: Request, dp: int, problems: Problems) -> None:

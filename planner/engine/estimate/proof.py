@@ -1,4 +1,4 @@
-"""What a first run on a device has to show: expected and seen figures of every point, and a verdict on each."""
+"""Proof of a first run on a device: expected and seen figures of every point, and a verdict on each."""
 
 from __future__ import annotations
 

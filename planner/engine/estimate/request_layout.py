@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
-from planner.engine.estimate.layout_checks import check_layout, check_links
+from planner.engine.estimate.layout_checks import check_layout, check_links, check_slices
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import fabric_of, link_of
 from planner.engine.records.layout import Layout, spread
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import linked_gpus
+from planner.hardware.catalogue.mig import split_name
 from planner.workload.tasks import Request
 
 FULL_OF_WEIGHTS = 0.8
@@ -25,6 +26,7 @@ def layout_of_request(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[floa
     tp, pp, dp, cp = _degrees(request, job, gpu)
     gpus = tp * pp * dp * cp
     check_layout(request, job, tp=tp, pp=pp, dp=dp, cp=cp)
+    check_slices(gpu, job, tp * pp * cp, dp)
     per_node = request.gpus_per_node or linked_gpus(gpu, gpus)
     check_links(request.link, request.fabric)
     link, link_rate = link_of(gpu, request.link, nvlink=None)
@@ -49,7 +51,7 @@ def layout_of_request(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[floa
         sharding=request.sharding or "none",
         checkpointing=request.checkpointing or "none",
         micro_batch=job.micro_batch or 1.0,
-        sequences=_concurrency(job, dp) if job.task == "serve" else max(1.0, job.batch / dp),
+        sequences=_concurrency(job, dp) if job.task == "serve" else max(1.0, math.ceil(job.batch / dp)),
         prefill=request.prefill_replicas or 0,
         link=(link, link_rate),
         fabric_bytes_per_s=fabric_rate,
@@ -63,6 +65,8 @@ def _degrees(request: Request, job: Job, gpu: Gpu) -> tuple[int, int, int, int]:
     Tensor parallelism that nobody asked for stays inside a node: more nodes hold replicas, or stages of a model that fills one.
     """
     pp, cp = request.pp or 1, request.cp or 1
+    if split_name(gpu.name) is not None and request.tp is None and request.dp is None:
+        return 1, pp, max(1, (request.gpus or 1) // (pp * cp)), cp
     if request.gpus is None:
         return request.tp or 1, pp, request.dp or 1, cp
     if job.engine.layer_split and not job.train and request.pp is None and request.dp is None and (request.tp or 1) == 1:

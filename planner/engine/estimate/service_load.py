@@ -7,18 +7,21 @@ from dataclasses import replace
 import numpy as np
 
 from planner.engine.columns import Floats, LayoutColumns
+from planner.engine.columns.rows import joined
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.request_rate import with_simulated
 from planner.engine.job.job import Job
-from planner.engine.memory import memory_of
+from planner.engine.memory import sequences_that_fit
 from planner.engine.performance.disaggregated import pool_demand, steady_layout
+from planner.engine.performance.prefill_decode.engine_limits import most_sequences
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.simulation.batching_rules import batching_rules
+from planner.engine.performance.simulation.benchmark_run import MOST_REQUESTS, simulate_benchmark
 from planner.engine.performance.simulation.iteration_time import iteration_time
 from planner.engine.performance.simulation.load import replica_load
 from planner.engine.performance.simulation.replicas import simulate
-from planner.engine.performance.simulation.summary import queue_of
+from planner.engine.performance.simulation.summary import Summary, queue_of
 from planner.workload.tasks import varies
 
 SETTLING_STEPS = 12
@@ -35,7 +38,7 @@ def in_flight(candidates: Candidates) -> Candidates:
     A rate settles at Little's law, B = rate · time of a request at B; a rate beyond what the replica can do ends at the cache.
     """
     table = candidates.table()
-    most = np.minimum(_cached_sequences(candidates), _in_all(candidates))
+    most = np.minimum(np.minimum(_cached_sequences(candidates), most_sequences(table)), _in_all(candidates))
     rate = np.array([job.request_rate_per_s for job in candidates.jobs])[candidates.job_index] / candidates.layout.dp
     layout = replace(candidates.layout, sequences=np.minimum(candidates.layout.sequences, most))
     if not rate.any():
@@ -62,12 +65,7 @@ def in_flight_in_pools(candidates: Candidates) -> Candidates:
 
 def _cached_sequences(candidates: Candidates) -> Floats:
     """Sequences that the cache of a replica holds."""
-    table = candidates.table()
-    most = np.ones(table.rows)
-    for _ in range(2):  # one sequence first, then all its cache would hold: activations and logits grow with them
-        found = memory_of(replace(table, layout=replace(candidates.layout, sequences=most))).max_sequences
-        most = np.where(np.isfinite(found), np.maximum(found, 1.0), MOST_SEQUENCES)
-    return most
+    return np.minimum(sequences_that_fit(candidates.table()), MOST_SEQUENCES)
 
 
 def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
@@ -84,22 +82,39 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     waiting = np.where(np.isfinite(wanted.sequences), np.maximum(wanted.sequences - admitted, 0.0), 0.0)
     wait_s = waiting / e.serve.requests_per_s
     ttft_s, request_s = (latency.map(lambda seconds: seconds + wait_s) for latency in (e.serve.ttft_s, e.serve.request_s))
-    in_all = _in_all(e.candidates)
-    together = np.minimum(np.minimum(admitted, wanted.sequences), in_all)
-    rounds = np.where(np.isfinite(in_all), in_all, together) / together
-    ended = rounds / np.ceil(np.maximum(rounds - 1e-9, 1e-9))  # the last round is not full
-    serve = replace(e.serve, ttft_s=ttft_s, request_s=request_s, requests_per_s=e.serve.requests_per_s * ended)
+    return _with_simulated(replace(e, serve=replace(e.serve, ttft_s=ttft_s, request_s=request_s)), wanted)
+
+
+def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
+    """`e` with what simulation says: of a benchmark, where the requests are counted, else of the long run where closed formulas say too little."""
+    assert e.serve is not None
     jobs = [e.candidates.jobs[int(number)] for number in e.candidates.job_index]
-    varied = np.array([not job.uniform_loop and _varies(job) for job in jobs])
-    rows = np.flatnonzero(varied & e.memory.fits)
+    replicas = np.broadcast_to(wanted.dp, e.table.rows)
+    in_all = np.array([job.workload.requests or np.inf for job in jobs]) / replicas
+    ends = (in_all <= MOST_REQUESTS) & e.memory.fits
+    endless = np.array([not job.uniform_loop and _varies(job) for job in jobs]) & ~ends & e.memory.fits
+    rows = np.concatenate([np.flatnonzero(endless), np.flatnonzero(ends)])
     if not rows.size:
-        return replace(e, serve=serve)
-    simulated, replicas = [jobs[row] for row in rows], wanted.dp[rows]
+        return e
+    simulated, replicas = [jobs[row] for row in rows], replicas[rows]
     load = replica_load(simulated, replicas, surge=np.array([job.workload.targets.burst for job in simulated]))
     table, most = e.table.take(rows), np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows]
-    found = simulate(iteration_time(table), batching_rules(table, most), load, seeds=SEEDS, measured=MEASURED)
-    queue = queue_of(found, load.rate_per_s * replicas, rows, e.table.rows)
-    return replace(e, queue=queue, serve=with_simulated(serve, found, rows))
+    time, rules = iteration_time(table), batching_rules(table, most)
+    of_long_run, of_benchmark = np.arange(endless.sum()), np.arange(endless.sum(), rows.size)
+    found = list[Summary]()
+    if of_long_run.size:
+        own = of_long_run
+        found.append(simulate(time.take(own), rules.take(own), load.take(own), seeds=SEEDS, measured=MEASURED))
+    if of_benchmark.size:
+        own = of_benchmark
+        warm = np.array([job.workload.warmup_requests or 0 for job in simulated]) / replicas
+        requests, warm = (np.ceil(of[own]).astype(np.int64) for of in (in_all[rows], warm))
+        found.append(simulate_benchmark(time.take(own), rules.take(own), load.take(own), requests, warm))
+    summary = joined(found)
+    requests_per_s = e.serve.requests_per_s.copy()
+    requests_per_s[rows[of_benchmark]] = summary.requests_per_s[of_benchmark]
+    serve = replace(with_simulated(e.serve, summary, rows), requests_per_s=requests_per_s)
+    return replace(e, queue=queue_of(summary, load.rate_per_s * replicas, rows, e.table.rows), serve=serve)
 
 
 def _varies(job: Job) -> bool:

@@ -9,12 +9,14 @@ from typing import TypeVar
 import numpy as np
 
 from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.network import Network
 from planner.engine.columns import LayoutColumns, Rows, Table
 from planner.engine.columns.table import ChipColumns, DraftColumns, EngineColumns, FootprintColumns, JobColumns, ModelColumns
 from planner.engine.job.job import Job
-from planner.engine.performance.operators.chip import Chip, fabric_of, link_of
+from planner.engine.performance.operators.chip import Chip, chip_over, fabric_of, link_of
 from planner.engine.records.layout import Layout, spread
 from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.catalogue.interconnects import fabric_kind
 
 R = TypeVar("R")
 
@@ -58,13 +60,17 @@ def _used(records: Sequence[R], index: Rows) -> tuple[Sequence[R], Rows]:
     return [records[number] for number in used], np.searchsorted(used, index)
 
 
-def candidate_of(job: Job, chip: Chip, layout: LayoutAnswer, *, nvlink: bool | None = None) -> Candidates:
-    """`job` on `chip`, spread as `layout` says; `nvlink` as an offer says it, which memory does not depend on."""
+def candidate_of(
+    job: Job, chip: Chip, layout: LayoutAnswer, *, nvlink: bool | None = None, network: Network | None = None
+) -> Candidates:
+    """`job` on `chip`, spread as `layout` says; `nvlink` and `network` (None: the usual one) do not touch memory."""
     one = np.zeros(1, dtype=np.int64)
-    return Candidates([job], one, [chip], one, LayoutColumns.gather([_spread(job, chip.gpu, layout, nvlink)], one))
+    if network is not None:
+        chip = chip_over(chip, fabric_kind(network.fabric))
+    return Candidates([job], one, [chip], one, LayoutColumns.gather([_spread(job, chip.gpu, layout, nvlink, network)], one))
 
 
-def _spread(job: Job, gpu: Gpu, layout: LayoutAnswer, nvlink: bool | None) -> Layout[float]:
+def _spread(job: Job, gpu: Gpu, layout: LayoutAnswer, nvlink: bool | None, network: Network | None) -> Layout[float]:
     return spread(
         tp=layout.tp,
         pp=layout.pp,
@@ -79,5 +85,5 @@ def _spread(job: Job, gpu: Gpu, layout: LayoutAnswer, nvlink: bool | None) -> La
         sequences=float(layout.batch or 1),
         prefill=layout.prefill_replicas,
         link=link_of(gpu, None, nvlink=nvlink),
-        fabric_bytes_per_s=fabric_of(gpu, None, layout.gpus_per_node)[1],
+        fabric_bytes_per_s=(network and network.bytes_per_s) or fabric_of(gpu, None, layout.gpus_per_node)[1],
     )

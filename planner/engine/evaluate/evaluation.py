@@ -25,7 +25,7 @@ class Evaluated:
     step: StepColumns | None
     serve: ServeColumns | None
     ranges: Ranges
-    """How far off the times may be."""
+    """Spread of the times."""
     queue: Queue | None = None
     """Queue of requests, where they were simulated or replicas have pools."""
 

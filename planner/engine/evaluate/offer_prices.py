@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from planner.errors import Problems, nearest_names
 from planner.hardware.prices.offers import Offer
-from planner.workload.tasks import Market
+from planner.workload.tasks import Term
 
-PRICE_FIELDS: Mapping[Market, str] = {
+PRICE_FIELDS: Mapping[Term, str] = {
     "on-demand": "on_demand_usd_per_h",
     "spot": "spot_usd_per_h",
     "reserved-1y": "reserved_1y_usd_per_h",
@@ -19,7 +19,7 @@ PricedOffer = tuple[float, Offer]
 """(USD/h, the offer it is of)."""
 
 
-def priced_offers(offers: Sequence[Offer], market: Market, providers: Collection[str] = ()) -> list[PricedOffer]:
+def priced_offers(offers: Sequence[Offer], market: Term, providers: Collection[str] = ()) -> list[PricedOffer]:
     """(USD/h of the instance, offer) of every offer that has a price in `market`.
 
     `providers` restricts the offers (empty: all); raises `UserError` for one that has none.
@@ -34,7 +34,7 @@ def priced_offers(offers: Sequence[Offer], market: Market, providers: Collection
     ]
 
 
-def cheapest_single_gpus(offers: Sequence[Offer], market: Market, providers: Collection[str] = ()) -> dict[str, PricedOffer]:
+def cheapest_single_gpus(offers: Sequence[Offer], market: Term, providers: Collection[str] = ()) -> dict[str, PricedOffer]:
     """GPU -> (USD/h of one, offer): its cheapest offer of a single GPU, or where there is none the cheapest share of a larger."""
     cheapest: dict[str, PricedOffer] = {}
     for price, offer in priced_offers(offers, market, providers):

@@ -22,6 +22,12 @@ def probability_below(log_room: Floats, half_width: Floats) -> Floats:
     return result
 
 
+def room_for(confidence: float) -> float:
+    """Half widths of a range that lie between what is predicted and a limit which the truth keeps with `confidence`; 0 below a half."""
+    shares, ratios = zip(*published_spreads().quantiles, strict=True)
+    return float(np.interp(2 * confidence - 1, (0.0, *shares), (0.0, *ratios), right=np.inf))
+
+
 def probability_fits(e: Evaluated) -> Floats:
     """Probability that each candidate needs no more than the GPU has for it, the share that is kept free included.
 

@@ -15,30 +15,42 @@ from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.training import StepColumns
 from planner.workload.published.spreads import published_spreads
+from planner.workload.tasks import Lengths
 
 NETWORK_SPREAD = math.log(2)
 """Half width for time spent between nodes over a network assumed to be the usual one of the GPU: half or twice as fast. An assumption."""
 MEASURED_SHARE = 0.5
 """Share of a half width that is left when compute and bandwidth were measured on the device itself. An assumption."""
 NETWORK = "network between nodes not measured"
+LENGTHS_SPREAD = math.log(2)
+"""Half width for requests all sent at once whose lengths are given as one number: where they are means of conversations, a few long answers
+run almost alone at the end, which takes about as long again (docs/decisions/038-benchmarks-as-they-were-run.md). An assumption."""
+LENGTHS = "lengths of requests that end given as one number"
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """What the ranges of a table of times rest on; columns of shape [rows] or [1]."""
+    """Evidence behind the ranges of a table of times; columns of shape [rows] or [1]."""
 
     facts: Mapping[str, Floats]
-    """What makes a range wider, or the engine -> how much of it a row has, 0: nothing."""
+    """Cause of a wider range, or engine -> the amount of it in a row, 0: none."""
     network: Floats
     """Half width that the network between nodes adds to every time."""
     left: Floats
     """Share of the half widths that is left where the device was measured."""
+    own: Mapping[str, Floats] = field(default_factory=dict)
+    """Kind of figure -> factor on its half width by this user's own results."""
+    limit: Floats | float = 0.0
+    """Half width that a power limit adds to every time, as far as products decide it."""
+    lengths: Floats = field(default_factory=lambda: np.zeros(1))
+    """Half width that lengths add which may be means, in a load that ends."""
     _known: dict[str, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def half_width(self, kind: str) -> Floats:
         """Half width of the logarithm of figures of `kind`, one of `published.spreads.KINDS`."""
         if kind not in self._known:
-            self._known[kind] = np.hypot(published_spreads().half_width(kind, self.facts) * self.left, self.network)
+            fitted = published_spreads().half_width(kind, self.facts) * self.left * self.own.get(kind, 1.0)
+            self._known[kind] = np.sqrt(fitted**2 + self.network**2 + self.limit**2 + self.lengths**2)
         return self._known[kind]
 
 
@@ -59,11 +71,25 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
     for name in dict.fromkeys(name for of in by_job for name in of):
         facts[name] = np.array([of.get(name, 0.0) for of in by_job])[candidates.job_index]
     left = np.array([_left(chip) for chip in candidates.chips])[candidates.chip_index]
-    return Ranges({name: column * 1.0 for name, column in facts.items()}, network_spread(t, timed), left)
+    own = {
+        kind: np.array([chip.own_ranges.get(kind, 1.0) for chip in candidates.chips])[candidates.chip_index]
+        for kind in {kind for chip in candidates.chips for kind in chip.own_ranges}
+    }
+    lengths = np.array([_lengths_spread(job) for job in candidates.jobs])[candidates.job_index]
+    known = {name: column * 1.0 for name, column in facts.items()}
+    return Ranges(known, network_spread(t, timed), left, own, share * t.chip.power_doubt, lengths)
 
 
 def _left(chip: Chip) -> float:
     return MEASURED_SHARE if chip.basis == "measured" else 1.0
+
+
+def _lengths_spread(job: Job) -> float:
+    """Half width for lengths that may be means: whole where all requests are sent at once, less the more of them follow one another."""
+    w = job.workload
+    if job.task != "serve" or not w.requests or isinstance(w.output_tokens, Lengths):
+        return 0.0
+    return LENGTHS_SPREAD * min(1.0, job.concurrency / w.requests)
 
 
 def _facts_of_job(job: Job) -> dict[str, float]:

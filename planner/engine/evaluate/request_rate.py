@@ -15,7 +15,7 @@ from planner.engine.columns import Flags, Floats, LayoutColumns, Rows
 from planner.engine.columns.rows import joined
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
-from planner.engine.memory import memory_of
+from planner.engine.memory import sequences_that_fit
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.simulation.batching_rules import BatchingRules, batching_rules
 from planner.engine.performance.simulation.iteration_time import IterationTime, iteration_time
@@ -42,12 +42,12 @@ HOPELESS = 1.5
 FEW_REPLICAS = 8
 """Up to this many, one less and one more are simulated instead."""
 LATENCIES = ("ttft_s", "tpot_s", "request_s")
-"""What `ServeColumns` and `Summary` both tell of requests."""
+"""Figures of requests that `ServeColumns` and `Summary` share."""
 
 
 def served(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows]:
     """The rows of `e` simulated at the fewest replicas that meet `targets`, else where they come closest, and their numbers."""
-    replica = _Replica(e, iteration_time(e.table), batching_rules(e.table, _most_sequences(e)), targets.burst)
+    replica = _Replica(e, iteration_time(e.table), batching_rules(e.table, most_sequences(e)), targets.burst)
     begin, too_few, hopeless = _screened(replica, targets)
     streams = np.broadcast_to(e.table.layout.expert_streams, e.table.rows)
     row, replicas = _options(begin, NEARBY, streams)
@@ -135,11 +135,9 @@ def _options(begin: Floats, multiples: Sequence[float], streams: Floats) -> tupl
     return row, tried[row, place]
 
 
-def _most_sequences(e: Evaluated) -> Floats:
+def most_sequences(e: Evaluated) -> Floats:
     """Sequences of mean length that the cache of each row holds when it holds as many; infinite where nothing is kept."""
-    most = np.broadcast_to(e.memory.max_sequences, e.table.rows)
-    layout = replace(e.table.layout, sequences=np.where(np.isfinite(most), np.maximum(most, 1.0), 1.0))
-    return np.minimum(most, memory_of(replace(e.table, layout=layout)).max_sequences)
+    return np.minimum(np.broadcast_to(e.memory.max_sequences, e.table.rows), sequences_that_fit(e.table))
 
 
 def _simulated(replica: _Replica, row: Rows, replicas: Floats) -> Summary:

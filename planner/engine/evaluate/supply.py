@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from planner.engine.answers.plan import PlanRow
 from planner.engine.performance.operators.chip import FindChip
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
+from planner.hardware.prices.providers import NodeNetwork, Provider
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Supply:
     chip: FindChip
     spec_chip: FindChip
     """Look-up without this machine's measurements."""
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+    """Providers by name."""
 
     def gpu_of(self, row: PlanRow) -> Gpu:
         """The part that `row` is about: this machine's own where the row is of this machine."""
@@ -36,8 +39,23 @@ class Supply:
 
     def nvlink_of(self, row: PlanRow) -> bool | None:
         """Whether the offer of `row` says that its GPUs are joined by NVLink; None where it does not say, or there is none."""
+        if row.owned is not None:
+            return row.owned.nvlink
         offer = row.offer
         return self._nvlink.get((offer.provider, offer.instance, offer.region, row.gpu)) if offer else None
+
+    def network_of(self, offer: Offer) -> NodeNetwork | None:
+        """Known network between nodes of `offer`."""
+        key = offer.provider, offer.instance
+        if key not in self._networks:
+            provider = self.providers.get(offer.provider)
+            self._networks[key] = provider.network_of(offer.instance) if provider else None
+        return self._networks[key]
+
+    @cached_property
+    def _networks(self) -> dict[tuple[str, str], NodeNetwork | None]:
+        """Networks that were asked for."""
+        return {}
 
     @cached_property
     def _nvlink(self) -> dict[tuple[str, str, str, str], bool | None]:

@@ -12,14 +12,14 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.evaluate.ranges import NETWORK
+from planner.engine.evaluate.ranges import LENGTHS, NETWORK
 from planner.engine.explain.figures import serve_figures, train_figures
 from planner.engine.explain.row import Row
 from planner.engine.memory.total import COMING_AND_GOING, TRANSIENT
 from planner.engine.performance.operators.chip import measured_between
 from planner.engine.performance.operators.experts import imbalance
 from planner.engine.records.layout import CHECKPOINTING
-from planner.units import bytes_text
+from planner.units import bytes_text, digits
 
 FIXED = ("weights", "optimizer", "kv_cache")
 """Components of memory that are there whatever happens: no range goes below them."""
@@ -44,7 +44,11 @@ def answer_of(e: Evaluated, number: int) -> Answer:
             trainable=trainable if job.train else 0,
         ),
         evidence=_evidence(row),
-        assumed=job.assumed | _balance(row) | _method_of_percentiles(row) | measured_between(row.chip, layout.nodes),
+        assumed=job.assumed
+        | _balance(row)
+        | _method_of_percentiles(row)
+        | measured_between(row.chip, layout.nodes)
+        | _own_results(row),
         layout=layout,
         version=planner.__version__,
         **(train_figures(row, e.step, layout) if e.step else serve_figures(row, e.serve, layout) if e.serve else {}),
@@ -52,12 +56,18 @@ def answer_of(e: Evaluated, number: int) -> Answer:
 
 
 def _evidence(row: Row) -> dict[str, float]:
-    """What makes the ranges wider, and how much of it there is."""
+    """Causes that make the ranges wider, and the amount of each."""
     m, ranges = row.e.memory, row.e.ranges
     transient = sum(row(getattr(m, name)) for name in COMING_AND_GOING) / row(m.total)
     facts = {name: row(column) for name, column in ranges.facts.items()}
-    every = {TRANSIENT: transient, NETWORK: row(ranges.network), **facts}
+    every = {TRANSIENT: transient, NETWORK: row(ranges.network), LENGTHS: row(ranges.lengths), **facts}
     return {name: round(amount, 3) for name, amount in sorted(every.items()) if amount > 0}
+
+
+def _own_results(row: Row) -> dict[str, str]:
+    """Change of the ranges by this user's own results, in words."""
+    changed = [f"{kind} × {digits(factor)}" for kind, factor in sorted(row.chip.own_ranges.items())]
+    return {"ranges_by_own_results": f"{', '.join(changed)} ({row.chip.own_results} results)"} if changed else {}
 
 
 def _balance(row: Row) -> dict[str, float]:
@@ -76,7 +86,7 @@ def _method_of_percentiles(row: Row) -> dict[str, str]:
 
 
 def _shortfall(row: Row) -> str:
-    """Why a row does not fit, in words: what it needs and what most of that is, what there is, and what is missing."""
+    """Reason why a row does not fit, in words: the need and its largest part, the memory there is, and the shortfall."""
     m = row.e.memory
     needed, usable = row(m.total), row(m.usable)
     size, most = max((row(getattr(m, name)), name) for name in MEMORY_COMPONENTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,13 +11,16 @@ from planner.engine.answers.figure import Basis, Figure, Percentiles
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.explain.physical_limits import limits_of, step_floor_s
 from planner.engine.explain.row import Row
+from planner.engine.performance.operators.power import drawn_w
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import Latency
 from planner.engine.performance.training import StepColumns
 from planner.workload.published.spreads import OF_A_BATCH
 
-ENERGY_FACTOR = 1.3
-"""Half width of the power a GPU draws beside the range of its time, as a factor. An assumption."""
+BUSY_FACTOR, OTHER_FACTOR = 1.15, 1.5
+"""Half width of the power a GPU draws where products bind, and where anything else does, as factors. Assumptions."""
+WAITING = ("communication", "launch", "host", "bubble")
+"""Operator classes in which a GPU waits."""
 CLASS_WORDS = {
     "attention": "attention",
     "elementwise": "bandwidth",
@@ -70,8 +73,8 @@ def train_figures(row: Row, step: StepColumns, layout: LayoutAnswer) -> dict[str
         "tokens_per_s": figure.rate(rate, most),
         "tokens_per_s_per_gpu": figure.rate(rate / layout.gpus, most / layout.gpus),
         "mfu": figure.rate(flop / seconds / peak, flop / least_s / peak),
-        "energy_j_per_token": _energy(row, layout, rate, figure),
         "seconds_by_class": by_class,
+        **(drawn.fields(rate) if (drawn := _power(row, layout, by_class, row(step.compute_bound), figure)) else {}),
     }
 
 
@@ -83,7 +86,8 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
         figure = _Range.of(row, kind if served else OF_A_BATCH[kind])
         return Percentiles(**{share: figure.seconds(row(seconds), least_s) for share, seconds in vars(of).items()})
 
-    busy = layout.dp if served else min(layout.dp, job.batch)  # a small fixed batch leaves replicas idle
+    prompts = 1.0 if served else -(-job.batch // layout.dp)  # of a fixed batch the fullest replica has so many sequences
+    busy = layout.dp if served else job.batch / prompts
     requests = row(s.requests_per_s) * busy
     made = job.input_tokens if job.task == "prefill" else job.output_tokens
     full, most = requests * made, limits.requests_per_s * busy
@@ -92,7 +96,7 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
     tokens = requests * made
     rate = _Range.of(row, "serving throughput" if served else "batch throughput")
     by_class = _by_class(row, s)
-    prompts = 1.0 if served else -(-job.batch // layout.dp)
+    at_work = min(1.0, tokens / full) if full > 0 else 1.0
     fields: dict[str, Any] = {
         "bottleneck": _bottleneck(by_class, row(s.compute_bound)),
         "flop_per_token": row(s.flop_per_token),
@@ -101,8 +105,8 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
         "requests_per_s": rate.rate(requests, most),
         "tokens_per_s": rate.rate(tokens, most * made),
         "tokens_per_s_per_gpu": rate.rate(tokens / layout.gpus, most * made / layout.gpus),
-        "energy_j_per_token": _energy(row, layout, full, rate) if full else None,
         "seconds_by_class": by_class,
+        **(drawn.fields(tokens) if (drawn := _power(row, layout, by_class, row(s.compute_bound), rate, at_work)) else {}),
         **_most_in_cache(row, layout),
     }
     if job.task == "prefill":
@@ -121,10 +125,31 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
     return fields | {"output_tokens_per_s": rate.rate(tokens, most * made)}
 
 
-def _energy(row: Row, layout: LayoutAnswer, tokens_per_s: float, figure: _Range) -> Figure | None:
-    """Joules a token at the power limit; None where that is not known."""
-    watts = row.chip.power_w * layout.gpus
-    return _Range(figure.factor * ENERGY_FACTOR, "spec")(watts / tokens_per_s) if np.isfinite(watts) else None
+def _power(
+    row: Row, layout: LayoutAnswer, by_class: dict[str, float], compute_s: float, figure: _Range, busy: float = 1.0
+) -> _Drawn | None:
+    """Power of the GPUs by the limit that binds, `busy` of the time; None where their limit is not known."""
+    seconds = sum(by_class.values())
+    if not np.isfinite(row.chip.power_w) or seconds <= 0:
+        return None
+    products, waiting = min(1.0, compute_s / seconds), sum(by_class.get(name, 0.0) for name in WAITING) / seconds
+    watts = drawn_w(row.chip, products=products, waiting=min(waiting, 1 - products), busy=busy) * layout.gpus
+    spread = _Range(BUSY_FACTOR**products * OTHER_FACTOR ** (1 - products), "spec")
+    most = min(row.chip.power_w, row.chip.power_limit_w) * layout.gpus
+    return _Drawn(spread.rate(watts, most), _Range(figure.factor * spread.factor, "spec"))
+
+
+class _Drawn(NamedTuple):
+    """Power of all GPUs, and the range of energies that go with it."""
+
+    watts: Figure
+    energy: _Range
+
+    def fields(self, tokens_per_s: float) -> dict[str, Figure]:
+        """The fields of an answer, at so many tokens a second."""
+        return {"power_w": self.watts} | (
+            {"energy_j_per_token": self.energy(self.watts.value / tokens_per_s)} if tokens_per_s > 0 else {}
+        )
 
 
 def _most_in_cache(row: Row, layout: LayoutAnswer) -> dict[str, int]:

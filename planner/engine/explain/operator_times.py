@@ -14,12 +14,19 @@ import numpy as np
 from planner.engine.answers.time import Bound, Operator
 from planner.engine.columns import Floats, Table
 from planner.engine.job.job import Job
+from planner.engine.memory.total import weights_on_host
 from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens, attention_s, cache_bytes
-from planner.engine.performance.operators.communication import layer_collectives_s, routed_bytes, stage_handover_s
+from planner.engine.performance.operators.communication import (
+    context_exchange_s,
+    layer_collectives_s,
+    routed_bytes,
+    stage_handover_s,
+)
 from planner.engine.performance.operators.elementwise import ADAPTERS, ELEMENTWISE, elementwise_bytes, quantise_s
 from planner.engine.performance.operators.experts import distinct_experts, expert_split
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass
-from planner.engine.performance.operators.launches import kernel_latencies_s, products_of_layer
+from planner.engine.performance.operators.host_memory import host_weights_s
+from planner.engine.performance.operators.launches import kernel_latencies_s, launches_of_layer, products_of_layer
 from planner.engine.performance.operators.matrix_products import BACKWARD, FUSED_ATTENTION_BACKWARD, Gemm, pass_products
 from planner.engine.performance.operators.products import (
     head_products,
@@ -159,7 +166,7 @@ def _parts(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
     yield from _collectives(t, one)
     layers = number(t.model.layers / t.layout.pp)
     mixed = t.engine.mixed_launches_per_layer * (one.shape[2] > 1)
-    launches = number(t.engine.launches_per_layer + mixed + t.engine.launches_per_expert * t.model.experts) * layers
+    launches = number(launches_of_layer(t) * (one.host > 0) + mixed) * layers
     yield _Part("launch", "waiting for the host to launch kernels", 1.0, "launch", launches)
 
 
@@ -262,3 +269,7 @@ def _collectives(t: Table, one: Pass) -> Iterator[_Part]:
     moe = number(m.moe_layers / m.layers)
     routed = moe * max(number(sent) for sent in routed_bytes(t, one.shape[0])) * layers
     yield _Part("communication", "all-to-all of routed tokens", number(exchange_s) * layers, "link", 2 * moe * layers, bytes=routed)
+    shared_s = number(context_exchange_s(t, one.shape[0], one.shape[2], one.attention / layers))
+    yield _Part("communication", "exchange of keys and values", shared_s * layers, "link", layers)
+    away = number(weights_on_host(t))
+    yield _Part("communication", "weights in the host's memory", number(host_weights_s(t, one.shape[0])), "link", 1.0, bytes=away)

@@ -19,8 +19,8 @@ class Limits(NamedTuple):
 
 
 def step_floor_s(row: Row, model_flop: float, gpus: int) -> float:
-    """A training step, by its products; a frozen model leaves out the gradients of its weights, a third of them."""
-    return model_flop * (2 / 3 if row.job.adapters else 1.0) / (row.chip.peak_flop_per_s * gpus)
+    """A training step, by its products."""
+    return model_flop / (row.chip.peak_flop_per_s * gpus)
 
 
 def limits_of(row: Row) -> Limits:

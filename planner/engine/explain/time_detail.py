@@ -11,6 +11,7 @@ from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.explain.operator_times import serve_operators, step_operators
+from planner.engine.performance.operators.power import capped
 
 WORK = {"train": "one optimizer step", "finetune": "one optimizer step", "serve": "one request", "prefill": "one batch of prompts"}
 
@@ -21,7 +22,8 @@ def time_detail(task: Task, row: PlanRow, supply: Supply) -> TimeDetail | None:
     chip = supply.chip(supply.gpu_of(row), job.dtype, job.stored)
     if layout is None or chip is None or not row.answer.seconds_by_class:
         return None
-    found = detail_of(evaluate(candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row))))
+    chip = capped(chip, job.workload, row.owned.power_limit_w if row.owned else None)
+    found = detail_of(evaluate(candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row), network=row.answer.network)))
     mean = row.answer.request_s.mean.value if job.task == "serve" and row.answer.request_s else None
     return msgspec.structs.replace(found, mean_request_s=mean)
 

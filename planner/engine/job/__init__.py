@@ -1,1 +1,1 @@
-"""What is to be done, with every choice made that does not depend on hardware."""
+"""The job: the workload with every choice made that does not depend on hardware."""

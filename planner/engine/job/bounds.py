@@ -12,6 +12,14 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
         value = getattr(workload, name)
         if value and workload.request_rate_per_s is None:
             problems.add("request_rate_per_s", f"missing; {name} = {value:g} says how requests arrive.")
+    if workload.warmup_requests and workload.warmup_requests >= (workload.requests or 0):
+        text = (
+            f"{workload.warmup_requests} is not accepted; it has to be below requests, which is {workload.requests or 'missing'}."
+        )
+        problems.add("warmup_requests", text)
+    for name in ("max_num_seqs", "max_num_batched_tokens"):
+        if getattr(workload, name) and workload.task != "serve":
+            problems.add(name, f"is not accepted with {workload.task!r}; only a service has such a limit.")
     if workload.disaggregated and workload.task != "serve":
         problems.add(
             "disaggregated", f"is not accepted with {workload.task!r}; only 'serve' has replicas for prompts and for answers."
@@ -22,11 +30,25 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
         given = workload.input_tokens.mean if isinstance(workload.input_tokens, Lengths) else workload.input_tokens
         if given is not None and workload.prefix_tokens >= given:
             problems.add("prefix_tokens", f"{workload.prefix_tokens} is not accepted; it has to be below input_tokens.")
+    _check_offload(workload, problems)
     _check_epochs(workload, problems)
     amount = workload.tokens_to_train if trains(workload.task) else workload.requests
     if workload.targets.deadline_h is not None and amount is None:
         key = "train_tokens" if trains(workload.task) else "requests"
         problems.add(key, f"missing; a deadline of {workload.targets.deadline_h:g} h needs to know how much there is to do.")
+
+
+def _check_offload(workload: Workload, problems: Problems) -> None:
+    """Without training weights alone are kept in the host's memory, and their way is timed for a fixed batch."""
+    given = workload.offload
+    if trains(workload.task) or given in {None, "none"}:
+        return
+    if given != "parameters":
+        problems.add("offload", f"{given!r} is not accepted with {workload.task!r}; it has to be 'parameters' or 'none'.")
+    elif workload.task == "serve":
+        problems.add(
+            "offload", "'parameters' is not accepted with 'serve'; weights in the host's memory are timed for a fixed batch."
+        )
 
 
 def _check_epochs(workload: Workload, problems: Problems) -> None:

@@ -1,4 +1,4 @@
-"""What a GPU cannot run whatever its memory: formats and engines that need a newer compute capability."""
+"""Work that a GPU cannot run whatever its memory: formats and engines that need a newer compute capability."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FLASH = ((7, 5), "flash attention needs compute capability 7.5 (8.0 since Flash
 
 
 def unsupported_reason(gpu: Gpu, job: Job) -> str | None:
-    """Why `gpu` cannot run `job`, or None. Only NVIDIA parts have a compute capability; others are not judged."""
+    """Reason why `gpu` cannot run `job`, or None. Only NVIDIA parts have a compute capability; others are not judged."""
     major, _, minor = (gpu.compute_capability or "").partition(".")
     if gpu.vendor != "NVIDIA" or not major.isdigit() or not minor.isdigit():
         return None

@@ -26,7 +26,7 @@ def check_context(workload: Workload, architecture: Architecture) -> None:
 
 
 def positions_assumed(workload: Workload, architecture: Architecture) -> dict[str, str]:
-    """What the answer says of positions beyond the model's own; empty where it has enough."""
+    """Remark of the answer on positions beyond the model's own; empty where it has enough."""
     excess = _beyond(workload, architecture)
     if excess is None:
         return {}

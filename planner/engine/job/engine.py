@@ -31,9 +31,9 @@ class Engine(EngineNumbers[float]):
     turns_on: Mapping[str, Any] = field(default_factory=dict)
     """Keys of a workload -> what the program sets where the workload says nothing."""
     trains: bool = False
-    """It runs training and fine-tuning."""
+    """Runs training and fine-tuning."""
     generates: bool = True
-    """It runs inference."""
+    """Runs inference."""
     compute_capability: tuple[int, int] = (0, 0)
     """Least compute capability of an NVIDIA GPU it runs on, by its installation page as of 2026-08; (0, 0): any."""
     eager_attention: bool = False
@@ -42,6 +42,10 @@ class Engine(EngineNumbers[float]):
     """They do so for the families that transformers has no fused attention for."""
     packed_keep_inputs: bool = False
     """Products of bitsandbytes' weights keep their inputs for backward."""
+    keeps_8_bit_inputs: bool = False
+    """With products in FP8 their inputs are kept in FP8 for backward; else in the 16 bit they came in."""
+    recomputes_modules: bool = False
+    """Checkpointing by operators computes whole modules again (`memory.recomputation`), and experts' outputs are weighed inside them."""
     stores: Mapping[str, str] = field(default_factory=dict)
     """Storage format -> the one that its files of that name have."""
     compiles_loss: bool = False
@@ -54,8 +58,8 @@ class Engine(EngineNumbers[float]):
     """Share of the GPU's memory it claims at start; None: it grows as needed."""
     source: str
     context_source: str = CONTEXT
-    """What `context_bytes` rests on, in a line."""
+    """Source of `context_bytes`, in a line."""
     communicator_source: str = BUFFERS
-    """What `communicator_bytes` rests on."""
+    """Source of `communicator_bytes`."""
     slack_source: str = BLOCKS
-    """What `slack`, `cache_slack` and `kept_activations` rest on."""
+    """Source of `slack`, `cache_slack` and `kept_activations`."""

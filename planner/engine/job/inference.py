@@ -1,13 +1,14 @@
-"""What an inference job stores, and the tokens it reads and generates."""
+"""Storage of an inference job, and the tokens it reads and generates."""
 
 from __future__ import annotations
 
 from planner.engine.job.defaults import Defaults
 from planner.engine.job.weight_storage import UNPACKED_BYTES, weight_numbers
+from planner.engine.records.host import HOST_RATES
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Lengths, Workload, varies
-from planner.workload.weights import DTYPE_BYTES
+from planner.workload.weights import DTYPE_BYTES, FORMATS
 
 CACHE_DTYPES = {"fp32": "fp32", "tf32": "fp32", "fp16": "fp16"}
 """Compute dtype -> dtype of keys and values; bf16 for any other."""
@@ -17,7 +18,8 @@ def inference_numbers(
     architecture: Architecture, defaults: Defaults, problems: Problems, dtype: str, *, fp8_cache: bool
 ) -> dict[str, float]:
     """Storage of weights and cache. `fp8_cache`: the engine keeps the cache of a model computed in FP8 or FP4 in FP8."""
-    stored = defaults.given_or("weight_dtype", dtype if dtype != "tf32" else "fp32")
+    usual_weights = architecture.stored_as if architecture.stored_as in FORMATS else "fp32" if dtype == "tf32" else dtype
+    stored = defaults.given_or("weight_dtype", usual_weights)
     weights = weight_numbers(stored, "weight_dtype", architecture, problems)
     usual = "fp8" if fp8_cache and dtype in {"fp8", "fp4"} else CACHE_DTYPES.get(dtype, "bf16")
     kv_dtype = defaults.given_or("kv_dtype", usual)
@@ -30,6 +32,8 @@ def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
     output_tokens = _mean(workload.output_tokens)
     if input_tokens is None:
         input_tokens = defaults.assumed["input_tokens"] = 512.0
+    if offloads := workload.offload == "parameters":
+        defaults.assumed["host_memory"] = HOST_RATES
     if workload.task == "prefill":
         output_tokens = output_tokens or 1.0
     elif output_tokens is None:
@@ -39,6 +43,7 @@ def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
         "output_tokens": output_tokens,
         "prefix_tokens": max(0.0, min(workload.prefix_tokens or 0, input_tokens - 1)),
         "request_rate_per_s": float(workload.request_rate_per_s or 0.0),
+        "offload_parameters": float(offloads),
     }
     if workload.task != "serve":
         return numbers | {"batch": float(defaults.given_or("batch", 1))}
@@ -48,7 +53,8 @@ def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
     concurrency = float("inf") if whole else float(workload.concurrency or 0)
     varied = varies(workload.input_tokens) or varies(workload.output_tokens)
     uniform = concurrency > 0 and not workload.disaggregated and not varied
-    return numbers | {"concurrency": concurrency, "uniform_loop": float(uniform)}
+    limits = {name: float(getattr(workload, name) or 0) for name in ("max_num_seqs", "max_num_batched_tokens")}
+    return numbers | limits | {"serves": 1.0, "concurrency": concurrency, "uniform_loop": float(uniform)}
 
 
 def _mean(tokens: int | Lengths | None) -> float | None:

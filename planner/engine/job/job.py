@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.engine.job.draft_model import Draft
+from planner.engine.job.beside.draft_model import Draft
 from planner.engine.job.engine import Engine
 from planner.engine.records.footprint import Footprint
 from planner.engine.records.job import JobNumbers

@@ -6,15 +6,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from planner.engine.job.beside.companions import companion_numbers
+from planner.engine.job.beside.draft_model import draft_of
 from planner.engine.job.bounds import check_consistency
-from planner.engine.job.companions import companion_numbers
 from planner.engine.job.context_length import positions_assumed
 from planner.engine.job.defaults import Defaults
-from planner.engine.job.draft_model import draft_of
 from planner.engine.job.engine import Engine
 from planner.engine.job.engines import ENGINES, GENERIC, find_engine
 from planner.engine.job.inference import inference_numbers, request_numbers
 from planner.engine.job.job import Job
+from planner.engine.job.people import people_assumed
 from planner.engine.job.training import footprint_of, training_numbers
 from planner.engine.job.weight_storage import UNPACK_HOST_S
 from planner.engine.records.footprint import Footprint
@@ -49,7 +50,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     numbers |= companion_numbers(workload, models, problems)
     draft = draft_of(workload, models.companions, defaults, problems)
     problems.raise_if_any()
-    defaults.assumed |= positions_assumed(workload, architecture)
+    defaults.assumed |= positions_assumed(workload, architecture) | people_assumed(workload)
     memory_fraction = 1.0 if train else _memory_fraction(workload, defaults, engine)
     stores_scores = engine.eager_attention or (engine.eager_by_family and architecture.eager_attention)
     eager = defaults.given_or("attention", "eager" if stores_scores else "flash") == "eager"
@@ -70,7 +71,9 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         engine=engine,
         workload=workload,
         architecture=architecture,
-        footprint=footprint_of(workload, architecture, defaults, engine, numbers, eager=eager) if train else Footprint(),
+        footprint=footprint_of(workload, architecture, defaults, engine, numbers, dtype=dtype, eager=eager)
+        if train
+        else Footprint(),
         assumed=defaults.assumed,
         draft=draft,
         draft_tokens=draft.tokens if draft else 0.0,
@@ -102,12 +105,15 @@ def _with_turned_on(workload: W, engine: Engine, assumed: dict[str, Any]) -> W:
 
 
 def _usual_engine(workload: Workload) -> str:
-    """What runs a workload that names no engine.
+    """Engine of a workload that names none.
 
-    Transformer Engine (in Megatron) trains in FP8, PEFT on transformers tunes adapters and runs bitsandbytes' formats, vLLM serves.
+    Transformer Engine (in Megatron) trains in FP8, the Trainer of transformers and PEFT on it tune models and run bitsandbytes' formats, vLLM
+    serves.
     """
     if trains(workload.task):
-        return "megatron" if workload.dtype == "fp8" else "transformers" if workload.lora else "torch"
+        return (
+            "megatron" if workload.dtype == "fp8" else "transformers" if workload.lora or workload.task == "finetune" else "torch"
+        )
     if workload.weight_dtype in UNPACK_HOST_S:
         return "transformers"
     return "vllm" if workload.task == "serve" else GENERIC

@@ -1,4 +1,4 @@
-"""What a training job keeps and moves per parameter, by recipe, optimizer and adapters."""
+"""Bytes a training job keeps and moves per parameter, by recipe, optimizer and adapters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from planner.engine.job.defaults import Defaults
 from planner.engine.job.engine import Engine
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, weight_numbers
-from planner.engine.memory.activations import LayerExecution
 from planner.engine.memory.footprint import footprint
+from planner.engine.memory.layers.layer_execution import LayerExecution
 from planner.engine.memory.recipes import RECIPES
 from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
@@ -19,6 +19,8 @@ from planner.workload.tasks import Lora, Workload
 
 GATHERED_IN_16_BIT = {"zero3", "hsdp"}
 """Shardings under which weights in FP32 are cast before they are gathered, instead of by autocast (FSDP's MixedPrecisionPolicy)."""
+
+PEFT_PREPARES = "in FP32 under autocast, as PEFT prepares them: each keeps a copy of its input, which takes more than packing saves at large batches"
 
 
 def training_numbers(
@@ -44,6 +46,8 @@ def training_numbers(
     state_bytes = recipe.state_bytes
     if lora is not None:
         gradient_bytes = 4.0 if lora.base in UNPACK_HOST_S else recipe.gradient_bytes
+        if lora.base in UNPACK_HOST_S:
+            defaults.assumed["adapters_on_packed_weights"] = PEFT_PREPARES
         state_bytes = 4.0
         numbers |= weight_numbers(lora.base, "lora.base", architecture, problems)
         numbers |= {
@@ -70,9 +74,16 @@ def training_numbers(
 
 
 def footprint_of(
-    workload: Workload, architecture: Architecture, defaults: Defaults, engine: Engine, numbers: dict[str, float], *, eager: bool
+    workload: Workload,
+    architecture: Architecture,
+    defaults: Defaults,
+    engine: Engine,
+    numbers: dict[str, float],
+    *,
+    dtype: str,
+    eager: bool,
 ) -> Footprint[float]:
-    """What the job keeps per token and per parameter; `numbers`: those of `training_numbers`.
+    """Bytes the job keeps per token and per parameter; `numbers`: those of `training_numbers`.
 
     Adapters on a packed base are FP32 and multiplied under autocast, as PEFT prepares them.
     """
@@ -90,6 +101,9 @@ def footprint_of(
         adapted=None if lora is None else frozenset(lora.adapted),
         rank=float(lora.rank if lora else 0),
         adapter_bytes=numbers["gradient_bytes"] if lora else 2.0,
+        input_bytes=1.0 if engine.keeps_8_bit_inputs and dtype == "fp8" else 0.0,
+        weighs_inside=engine.recomputes_modules,
+        by_modules=engine.recomputes_modules,
     )
     optimizer = OPTIMIZERS[_optimizer(defaults)]
     loss = defaults.given_or("loss", "full")

@@ -20,7 +20,7 @@ GPTQ_UNPACKED_BYTES = 10.0
 
 
 def weight_numbers(name: str, key: str, architecture: Architecture, problems: Problems) -> dict[str, float]:
-    """How the weights of `architecture` are stored in the format `name`, by the names of `StoredWeights`.
+    """Stored weights of `architecture` in the format `name`, by the names of `StoredWeights`.
 
     A format that does not exist is added to `problems` under `key`.
     """

@@ -34,10 +34,15 @@ class ChangedPlans:
     _plans: dict[str, Plan | None] = field(default_factory=dict, init=False)
 
     def with_keys(self, keys: Keys) -> Task:
-        """The task with `keys` changed."""
+        """The task with `keys` changed; where there are none, the task as it is."""
+        if not keys:
+            return self.task
         name = _name(keys)
         if name not in self._tasks:
-            self._tasks[name] = Task(changed(self.task.workload, keys), self.task.models)
+            workload = self.task.workload
+            if keys.get("gpus_considered") and not workload.gpus_considered:  # or a price would become that of the GPUs named now
+                keys = keys | {"price_usd_per_gpu_h": None}
+            self._tasks[name] = Task(changed(workload, keys), self.task.models)
         return self._tasks[name]
 
     def plan(self, keys: Keys) -> Plan | None:
@@ -49,6 +54,13 @@ class ChangedPlans:
             except UserError:
                 self._plans[name] = None
         return self._plans[name]
+
+    def whole_plan(self, keys: Keys) -> Plan | None:
+        """The plan with `keys` changed as a command makes it, its best services simulated."""
+        try:
+            return make_plan(self.with_keys(keys), self.supply)
+        except UserError:
+            return None
 
     def on_gpus(self, names: list[str]) -> ChangedPlans:
         """Plans of the task restricted to these GPUs."""

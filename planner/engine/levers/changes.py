@@ -9,7 +9,7 @@ from typing import Any, get_args
 import msgspec
 
 from planner.engine.answers.lever import LeverCost
-from planner.engine.search.node_types import most_gpus
+from planner.engine.search.supply.node_types import most_gpus
 from planner.units import percent_text
 from planner.workload.tasks import Lengths, Lora, Sharding, Workload, trains
 
@@ -107,6 +107,8 @@ def _of_inference(w: Workload) -> Iterator[Change]:
             yield Change({"concurrency": count}, f"{count:,} at once", "time", 0.6)
     for count in _halves(w.batch if w.task != "serve" else None, 1):
         yield Change({"batch": count}, f"batch of {count:,}", "time", 0.2)
+    if w.task != "serve" and w.offload in {None, "none"}:
+        yield Change({"offload": "parameters"}, "the weights that do not fit kept in host memory", "time", 0.65)
     for share, words in ((2, "half the context"), (4, "a quarter of the context"), (8, "an eighth of the context")):
         shorter = _shorter(w.input_tokens, share)
         if shorter is not None and (w.prefix_tokens or 0) < (shorter.mean if isinstance(shorter, Lengths) else shorter):

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import msgspec
 
 from planner.engine.answers.lever import Lever
-from planner.engine.answers.plan import PlanRow
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.levers.changed_plans import ChangedPlans
 from planner.engine.levers.changes import MOST_GPUS, Change, changes_of, combined
 from planner.engine.levers.tradeoff import Tradeoff, tradeoff_of_change, tradeoff_of_hardware
-from planner.engine.search.verdict import HOST_SHORT
+from planner.engine.search.rows.verdict import HOST_SHORT
 
 MOST_COMPARED, MOST_COMBINED = 6, 2
 """Combinations whose costs are compared, and that are named."""
@@ -52,7 +52,35 @@ def levers_for(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[Lever]:
         found += _combinations(plans, same_job, near)
     if not any(lever.gpu for _, lever in found):
         found += _combinations(plans, [change for change in changes if "gpus_considered" not in change.keys], near)
-    return [one.lever for one in sorted(found, key=lambda one: one.order)]
+    proved = [kept for one in sorted(found, key=lambda one: one.order) if (kept := _proved(plans, one)) is not None]
+    return [one.lever for one in proved]
+
+
+def _proved(plans: ChangedPlans, one: _Found) -> _Found | None:
+    """`one` as the plan of its own command has it, where requests come at a rate and that simulates them; None where nothing fits there."""
+    if one.lever.gpu is None or not plans.task.workload.request_rate_per_s:
+        return one
+    change = one.change
+    row = _rented(plans.whole_plan(change.keys))
+    if row is None and "max_gpus" in change.keys:
+        more = change.keys | {"max_gpus": MOST_GPUS, "objective": "fewest-gpus"}
+        fewest = _rented(plans.whole_plan(more))
+        if fewest is None or fewest.answer.layout is None:
+            return None
+        count = fewest.answer.layout.gpus
+        text = change.text.replace(f"{change.keys['max_gpus']:,}", f"{count:,}")
+        change = replace(change, keys=change.keys | {"max_gpus": count}, text=text)
+        row = _rented(plans.whole_plan(change.keys))
+    if row is None or row.answer.layout is None:
+        return None
+    count = row.answer.layout.gpus
+    text = f"{change.text}: {_result(f'{count:,} × {row.gpu}', row)}"
+    return _Found(change, msgspec.structs.replace(one.lever, change=change.keys, text=text, gpu=row.gpu, gpus=count))
+
+
+def _rented(plan: Plan | None) -> PlanRow | None:
+    """The first solution that is not this machine."""
+    return next((row for row in plan.rows if row.rank and not row.here), None) if plan else None
 
 
 def closest(rows: Sequence[PlanRow]) -> PlanRow | None:

@@ -73,7 +73,7 @@ def _with_keys(layout: LayoutAnswer, workload: Workload, keys: Keys) -> LayoutAn
 def _evaluated(task: Task, supply: Supply, row: PlanRow, layout: LayoutAnswer) -> Evaluated | None:
     job = task.job_of(row)
     chip = supply.chip(supply.gpu_of(row), job.dtype, job.stored)
-    return evaluate(candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row))) if chip else None
+    return evaluate(candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row), network=row.answer.network)) if chip else None
 
 
 def _total(one: Evaluated) -> float:

@@ -25,14 +25,14 @@ def number_text(value: float) -> str:
 
 
 WAYS_TO_READ: Mapping[str, Callable[[float], str]] = {"": number_text, "bytes": bytes_text, "percent": percent_text}
-"""What may stand behind the colon of a symbol in `Term.formula`."""
+"""Formats that may follow the colon of a symbol in `Term.formula`."""
 
 _NOTHING = re.compile(r" ÷ 1(?: ranks)?(?![\d,.])| \+ 0(?:\.0 GiB)?$| · 1$")
-"""What leaves a sum as it is."""
+"""Terms that leave a sum as it is."""
 
 
 def memory_items(t: Table, row: int) -> list[MemoryItem]:
-    """What takes memory in `row`, component by component in the order of `MEMORY_COMPONENTS`; nothing of 0 bytes."""
+    """Memory of `row`, component by component in the order of `MEMORY_COMPONENTS`; nothing of 0 bytes."""
     there = [(term, cell(term.bytes, row)) for term in terms_of(t)]
     return [
         MemoryItem(term.component, term.name, size, formula_text(term, row), term.source)

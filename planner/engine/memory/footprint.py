@@ -1,10 +1,12 @@
-"""What one training job keeps, whatever hardware it is spread over."""
+"""Footprint of one training job, whatever hardware it is spread over."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.engine.memory.activations import LayerExecution, activation_bytes, recomputed_products
+from planner.engine.memory.layers.activations import activation_bytes
+from planner.engine.memory.layers.layer_execution import LayerExecution
+from planner.engine.memory.layers.recomputation import kept_of_layer
 from planner.engine.memory.recipes import Recipe
 from planner.engine.records.footprint import Footprint
 from planner.workload.architecture import Architecture
@@ -21,11 +23,13 @@ def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer
     again = activation_bytes(a, replace(how, eager=False, recomputed=True)) if how.eager else one
     cast = recipe.gradient_bytes if recipe.autocast else 0.0  # the FP32 gradient that a 16-bit product is cast to
     product = recipe.product_bytes * how.trained * optimizer.updates
+    kept = kept_of_layer(a, how)
     largest = max((matrix.inputs * matrix.outputs for matrix in matrices(a)), default=0)
     step_matrix = recipe.state_bytes * optimizer.matrix_temporaries * max(largest, a.vocabulary * a.width)
     return Footprint(
         **vars(one),
-        recomputed_products=recomputed_products(a, how),
+        recomputed_products=kept.products_again,
+        recomputed_exchange=kept.exchange_again,
         attention_recomputed=again.attention,
         head_gradient=product + cast * how.trained * optimizer.updates,
         head_product=product,

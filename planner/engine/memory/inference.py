@@ -1,4 +1,4 @@
-"""What inference keeps on the fullest GPU: weights, cache, and temporaries in whichever of three phases needs most.
+"""Memory of inference on the fullest GPU: weights, cache, and temporaries in whichever of three phases needs most.
 
 The prompt passes its largest layer; its logits are made; the last token is appended to a full cache. Engines that own a
 pool of blocks take the cache of whole requests at once, so that only the first two differ for them.
@@ -19,6 +19,7 @@ from planner.engine.memory.terms import STORAGE_FORMAT, Term, at_peak
 MLP_COPIES, RESIDUAL_COPIES, SCORE_BYTES = 6, 8, 4
 """Bytes a token needs per f and per h while it passes a layer in 16 bit: gate, up and their product; the residual stream, its
 norm, and attention's output before and after projection; and of one eager attention score and its softmax."""
+WEIGHTS = "weights"
 LOGIT_BYTES = 6
 """16-bit logits and the FP32 copy they are sampled from."""
 
@@ -139,7 +140,7 @@ def _weights(t: Table) -> Term:
     j, stage = t.job, stage_parameters(t)
     return Term(
         "weights",
-        "weights",
+        WEIGHTS,
         stage.linear * j.linear_bytes + stage.other * j.other_bytes,
         "{linear} linear parameters · {linear_bytes} B + {other} others · {other_bytes} B",
         {"linear": stage.linear, "linear_bytes": j.linear_bytes, "other": stage.other, "other_bytes": j.other_bytes},

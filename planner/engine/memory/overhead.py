@@ -1,4 +1,4 @@
-"""What a process takes beyond PyTorch's own peak: its context, the buffers of communicators, blocks its allocator does not use."""
+"""Memory of a process beyond PyTorch's own peak: its context, the buffers of communicators, blocks its allocator does not use."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _context(t: Table) -> Term:
 
 
 def _source(measured: Floats, record: str) -> str:
-    """Where a figure comes from that is `measured` on some parts (NaN: not) and in the engine's `record` for the others."""
+    """Source of a figure that is `measured` on some parts (NaN: not) and in the engine's `record` for the others."""
     known = ~np.isnan(measured)
     if known.all():
         return "measured on this part"

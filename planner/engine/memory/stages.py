@@ -1,4 +1,4 @@
-"""What of a model one GPU holds: the fullest pipeline stage, split over tensor-parallel ranks."""
+"""Share of a model that one GPU holds: the fullest pipeline stage, split over tensor-parallel ranks."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.memory.stages import layers_of_gpu, micro_batches
+from planner.engine.memory.stages import layers_of_gpu, micro_batches, stage_adapters, zero_ranks
 from planner.engine.records.layout import CHECKPOINTING
 
 OFFLOADED_LAYERS = 2.0
@@ -151,10 +151,13 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
 
     one_layer = np.minimum(1.0, stage.layers)
     taken_back = one_layer * by_operators * (1 - f.not_taken_back / np.maximum(f.by_operators, 1.0))
-    larger_end = np.maximum(stage.embedding, stage.head)
+    frozen = j.adapters > 0
+    larger_end = np.where(
+        frozen, stage_adapters(t) / stage.layers, np.maximum(stage.embedding, stage.head)
+    )  # the largest gradient at once
     layer_cast = stage.linear / stage.layers
     embedding_gradient = f.arriving_gradient * trains_all * (stage.tied * stage.head + kept_between * stage.embedding)
-    step_in_backward = (1 - apart) * (larger_end * f.step + f.step_matrix)
+    step_in_backward = (1 - apart) * (larger_end * f.step + f.step_matrix / s.tp) / zero_ranks(t, 1)
     inside_backward = {"arriving": tied_gradient * kept_between, "rescored": selective, "backward": one, "head": nothing}
     forward_done = phase(logits=logits + f.logits_forward * stage.has_head, cast=stage.linear + stage.head)
     backward_starts = phase(logits=logits + f.logits_backward * stage.has_head, arriving=f.early_gradient * stage.head * trains_all)
@@ -175,7 +178,7 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
         cast=layer_cast,
     )
     backward_done = phase(
-        gradients=np.maximum(all_gradients, (1 - apart) * larger_end),
+        gradients=np.maximum(all_gradients, (1 - apart) * larger_end * ~frozen),
         adapter_gradients=apart,
         arriving=embedding_gradient + step_in_backward,
         layers=other_layers * (1 - full),

@@ -23,7 +23,7 @@ class Term:
     component: str
     """One of `answers.memory.MEMORY_COMPONENTS`."""
     name: str
-    """What it is, in words."""
+    """Meaning, in words."""
     bytes: Floats
     """Broadcasts to [rows]."""
     formula: str
@@ -32,7 +32,7 @@ class Term:
     values: Mapping[str, Floats]
     """The symbols of `formula`; each broadcasts to [rows]."""
     source: str
-    """Where the formula comes from."""
+    """Source of the formula."""
 
     def times(self, share: Floats) -> Term:
         """The term where `share` is 1, and nothing where it is 0."""

@@ -12,14 +12,19 @@ from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
 from planner.engine.memory.host import host_bytes
-from planner.engine.memory.inference import inference_terms, kv_bytes_per_sequence
+from planner.engine.memory.inference import WEIGHTS, inference_terms, kv_bytes_per_sequence
 from planner.engine.memory.overhead import overhead_terms
+from planner.engine.memory.stages import stage_parameters
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
 from planner.workload.published.spreads import published_spreads
 
 COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
 TRANSIENT = "share of the memory that comes and goes"
+
+
+STEEP, MEETING_STEPS = 0.9, 4
+"""Share of the sequences that fit alone below which what grows with them counts, and steps towards the number that fits with it."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class MemoryColumns:
     spread: Floats
     """Half width (90 %) of the logarithm of `total`."""
     usable: Floats
-    """What the job may take; see `usable_bytes`."""
+    """Bytes the job may take; see `usable_bytes`."""
     kv_per_sequence: Floats
     host: Floats
     """Memory of the host for each GPU; 0 where nothing is offloaded."""
@@ -60,10 +65,60 @@ class MemoryColumns:
         return replace(MemoryColumns(*(getattr(self, item.name)[index] for item in fields(self))), usable=usable)
 
 
+def sequences_that_fit(t: Table) -> Floats:
+    """Sequences that fit at once, whole and at least one, with all that grows with them; infinite where no cache is kept.
+
+    What is free for caches falls nearly linearly with the sequences in flight. Where it hardly falls, what is left at the number that fits
+    alone is the answer; where it falls steeply, it is where both numbers meet, by the rule of false position.
+    """
+
+    def beside(sequences: Floats) -> Floats:
+        return memory_of(replace(t, layout=replace(t.layout, sequences=sequences))).max_sequences
+
+    alone = np.broadcast_to(beside(np.ones(t.rows)), (t.rows,))
+    known = np.isfinite(alone)
+    alone = np.where(known, np.maximum(alone, 1.0), 1.0)
+    tried, left = alone, np.maximum(np.where(known, beside(alone), 1.0), 1.0)
+    steep = left < STEEP * alone
+    found = left
+    for _ in range(MEETING_STEPS if steep.any() else 0):
+        slope = (left - alone) / np.maximum(tried - 1.0, 1e-9)
+        tried = np.where(steep & (left < tried), np.maximum(np.floor((alone - slope) / (1.0 - slope)), 1.0), tried)
+        left = np.maximum(np.where(known, beside(tried), 1.0), 1.0)
+        found = np.where(steep, np.minimum(tried, left), found)
+    return np.where(known, found, np.inf)
+
+
 def terms_of(t: Table) -> list[Term]:
     """Everything that takes memory; all rows train, or none does."""
-    terms = training_terms(t) if t.job.train[0] else inference_terms(t)
-    return terms + companion_terms(t) + overhead_terms(t, terms)
+    train = bool(t.job.train[0])
+    terms = training_terms(t) if train else inference_terms(t)
+    terms = terms + companion_terms(t) + overhead_terms(t, terms)
+    if train or not np.any(t.job.offload_parameters):
+        return terms
+    away = _excess_weights(t, terms)
+    return [_less(term, away) if term.name == WEIGHTS else term for term in terms]
+
+
+def weights_on_host(t: Table) -> Floats:
+    """Bytes of its layers' weights that a GPU keeps in the host's memory while generating: as many as do not fit, if that is asked for."""
+    if t.job.train[0] or not np.any(t.job.offload_parameters):
+        return np.zeros(1)
+    terms = inference_terms(t)
+    return _excess_weights(t, terms + companion_terms(t) + overhead_terms(t, terms))
+
+
+def _excess_weights(t: Table, terms: list[Term]) -> Floats:
+    """Bytes of weights of layers without which `terms` fit."""
+    total = added(np.broadcast_to(term.bytes, (t.rows,)) for term in terms)
+    most = stage_parameters(t).linear * t.job.linear_bytes
+    return np.clip(np.ceil(total - usable_bytes(t)) + 1.0, 0.0, most) * t.job.offload_parameters
+
+
+def _less(term: Term, away: Floats) -> Term:
+    """The weights without those in the host's memory."""
+    formula = f"{term.formula} - {{away:bytes}} in the host's memory"
+    return replace(term, bytes=term.bytes - away, formula=formula, values={**term.values, "away": away})
 
 
 def memory_of(t: Table) -> MemoryColumns:
@@ -78,17 +133,17 @@ def memory_of(t: Table) -> MemoryColumns:
         spread=_spread(t, parts, total),
         usable=np.broadcast_to(usable_bytes(t), (t.rows,)),
         kv_per_sequence=np.broadcast_to(sequence, (t.rows,)),
-        host=host_bytes(t) if t.job.train[0] else np.zeros(t.rows),
+        host=host_bytes(t) if t.job.train[0] else np.broadcast_to(weights_on_host(t), (t.rows,)),
     )
 
 
 def usable_bytes(t: Table) -> Floats:
-    """What the job may take of each GPU: capacity · engine fraction · (1 - headroom)."""
+    """Bytes the job may take of each GPU: capacity · engine fraction · (1 - headroom)."""
     return t.chip.capacity_bytes * t.job.memory_fraction * (1 - t.job.headroom)
 
 
 def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[str, Floats]:
-    """What makes the range of `total` wider -> how much of it a row has."""
+    """Cause of a wider range of `total` -> the amount of it in a row."""
     s = t.layout
     several: Floats = np.where(np.where(t.job.train > 0, s.gpus, np.maximum(s.tp * s.pp * s.cp, s.ep)) > 1, 1.0, 0.0)
     mixture: Floats = np.where(t.model.experts > 0, 1.0, 0.0)

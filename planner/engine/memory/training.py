@@ -1,4 +1,4 @@
-"""What training keeps on the fullest GPU, in the phase of a step that needs most.
+"""Memory of training on the fullest GPU, in the phase of a step that needs most.
 
 Each candidate goes through the phases of a step (`step_phases`) on the first and on the last pipeline stage; the terms are
 those of the phase with the largest sum.

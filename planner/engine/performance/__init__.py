@@ -1,1 +1,1 @@
-"""What takes time: operators of a pass, steps of training, requests of a service."""
+"""Time: operators of a pass, steps of training, requests of a service."""

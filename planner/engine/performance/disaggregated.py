@@ -157,7 +157,7 @@ def _quantile(sigma: Floats, tail: float) -> Floats:
 
 
 def best_split(replicas: Floats, r: PoolRates) -> Floats:
-    """How many of `replicas` should read prompts for the most requests a second: at least one and not all."""
+    """Number of `replicas` that should read prompts for the most requests a second: at least one and not all."""
     even = replicas / (1 + r.prompts_per_s / r.answers_per_s)
     fewer, more = (np.clip(whole, 1.0, replicas - 1) for whole in (np.floor(even), np.ceil(even)))
     rate = [np.minimum(prefill * r.prompts_per_s, (replicas - prefill) * r.answers_per_s) for prefill in (fewer, more)]

@@ -15,6 +15,7 @@ from planner.engine.memory.stages import Stage, experts_held, micro_batches, sta
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
+from planner.engine.records.host import HOST_LINK_BYTES_PER_S
 from planner.engine.records.layout import CHECKPOINTING
 
 BACKWARD_LAUNCHES = 113 / 64
@@ -22,8 +23,6 @@ BACKWARD_LAUNCHES = 113 / 64
 ATTENTION_BACKWARD = 2.5 / 0.8
 """Backward over forward of fused attention: five products for two, at four fifths of the rate (FlashAttention-2,
 arXiv:2307.08691: up to 63 % of the A100's peak backward, 73 % forward; FlashAttention-3, arXiv:2407.08608: 550 to 740 TFLOP/s)."""
-HOST_LINK_BYTES_PER_S = 20e9
-"""Rate between GPU and host memory over PCIe 4 x16: 26 GB/s with pinned memory (nvbandwidth), less for pageable copies."""
 LOSS_TRAFFIC_BYTES = 24
 """Bytes per token and vocabulary entry: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two FP32 gradients and
 a 16-bit one written backward."""
@@ -42,7 +41,8 @@ class StepColumns:
     by_class: dict[str, Floats]
     compute_bound: Floats
     model_flop: Floats
-    """6·N·tokens + causal attention, N the parameters of the products (`matrix_products.flop_per_token`); nothing recomputed counts."""
+    """6·N·tokens + causal attention, N the parameters of the products (`matrix_products.flop_per_token`); 4·N where
+    they are frozen and get no gradients. Products of adapters and what is recomputed do not count."""
     mean: Pass
     """Forward pass of one micro batch through the mean stage of a pipeline."""
     one: Pass
@@ -93,7 +93,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     step = added(by_class.values())
     total = tokens * s.cp * s.dp * count
-    per_token = 3 * (2 * m.active_matrix + attention_flop(t, half))
+    per_token = np.where(j.adapters > 0, 2.0, 3.0) * 2 * m.active_matrix + 3 * attention_flop(t, half)
     bound = one.compute_bound * np.broadcast_to(passes["matmul"], (t.rows,)) * count
     return StepColumns(
         step_s=step,
@@ -151,7 +151,7 @@ def _pass_once(t: Table, alike: Rows) -> Pass:
 def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
     """Phase -> operator class -> its time over that of a forward pass; "launch": the host's launches.
 
-    Full checkpointing runs the layers again, checkpointing by operators all but attention and half of the products, selective
+    Full checkpointing runs the layers again, checkpointing by operators all but attention and the products and exchange it keeps, selective
     checkpointing the attention's scores. Frozen weights under adapters get no gradients.
     """
     again, by_operators = (t.layout.checkpointing > 1) * 1.0, t.layout.checkpointing == CHECKPOINTING["selective-op"]
@@ -161,6 +161,7 @@ def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
     recompute = dict.fromkeys(classes, again) | {
         "matmul": np.where(by_operators, t.footprint.recomputed_products, again),
         "attention": again * ~by_operators + 0.5 * (t.layout.checkpointing == CHECKPOINTING["selective"]),
+        "communication": np.where(by_operators, t.footprint.recomputed_exchange, again),
         "head": none,
     }
     launches = np.full(1, BACKWARD_LAUNCHES)
@@ -200,9 +201,9 @@ def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
 def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, compute_s: Floats) -> Floats:
     """Exposed seconds of data-parallel traffic over n ranks beside `compute_s` of `count` micro batches.
 
-    Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 and 2 scatter the gradients and gather the
-    updated weights once, beside the last backward and the next forward pass. ZeRO 3 gathers the weights twice and scatters the gradients
-    once in every micro batch, so that it is never faster.
+    Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 scatters the gradients and gathers the
+    updated weights once, beside the last backward and the next forward pass; ZeRO 2 keeps no whole gradients, so that it scatters them in every
+    micro batch. ZeRO 3 gathers the weights twice in each of them, too, so that it is never faster.
     """
     j, s = t.job, t.layout
     ranks = s.dp * s.cp
@@ -212,15 +213,17 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
     gradients = trained * np.minimum(j.gradient_bytes, 4.0)
     updated = np.where(j.adapters > 0, gradients, weights) * (j.gradient_bytes > 0)
     once = gradients + np.where(s.zero >= 1, updated, gradients)
-    volume = ring * np.where(s.zero >= 3, count * (2 * weights + gradients), once)
-    routed = np.where(j.adapters > 0, 0.0, experts_held(t) / np.maximum(stage.linear + stage.other, 1.0)) * (s.expert_streams > 1)
+    volume = ring * np.where(
+        s.zero >= 3, count * (2 * weights + gradients), once + np.where(s.zero == 2, (count - 1) * gradients, 0.0)
+    )
+    routed = experts_held(t) / np.maximum(stage.linear + stage.other, 1.0) * (s.expert_streams > 1)
     copies = np.maximum(1.0, ranks / s.expert_streams)
     nearby = np.clip(s.gpus_per_node / s.expert_gpus, 1, copies)
     of_experts = (copies - 1) / copies / np.where(ring > 0, ring, 1.0) * routed * volume
     seconds = collective_s(t, ranks, volume * (1 - routed), per_node=per_node) + collective_s(
         t, copies, of_experts, per_node=nearby
     )
-    beside = np.where(s.zero >= 3, compute_s, compute_s / np.maximum(count, 1))
+    beside = np.where(s.zero >= 2, compute_s, compute_s / np.maximum(count, 1))
     left: Floats = np.maximum(0.1 * seconds, seconds - OVERLAP * beside)
     return left
 

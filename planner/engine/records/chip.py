@@ -12,7 +12,7 @@ from planner.hardware.catalogue.interconnects import FABRIC_EFFICIENCY, FABRIC_L
 
 @dataclass(frozen=True, kw_only=True)
 class ChipNumbers(Generic[N]):
-    """What the timing formulas need of one device (`Chip`), or columns of many.
+    """Figures of one device for the timing formulas (`Chip`), or columns of many.
 
     Rates are those that are reached. `*_spread`: 90 % half width of the logarithm. `*_2`, `*_8`: an all-reduce of 2 or 8 GPUs
     of a node, NaN where nothing is known of the link.
@@ -67,7 +67,14 @@ class ChipNumbers(Generic[N]):
     """Measured latency over that of as many ranks inside a node."""
     fabric_latency_mid: N = default(FABRIC_LATENCY)
     fabric_latency_many: N = default(FABRIC_LATENCY)
+    compute_capability: N = default(0.0)
+    """NVIDIA's; infinite for other vendors' parts."""
     power_w: N
+    """Limit it ships with."""
+    power_limit_w: N = default(math.inf)
+    """Limit that is asked for; infinite: none."""
+    power_doubt: N = default(0.0)
+    """90 % half width of the logarithm of what the limit slows."""
     is_cpu: N
     context_bytes: N = default(math.nan)
     """Memory of a process with PyTorch before its first tensor, as measured; NaN: the engine's record applies."""

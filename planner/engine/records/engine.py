@@ -18,6 +18,10 @@ class EngineNumbers(Generic[N]):
 
     launches_per_layer: N = default(0.0)
     """Operators the host launches for one layer of one forward pass; 0: replayed as a CUDA graph."""
+    python_launches: N = default(1.0)
+    """Host time of such an operator while generating, over that of a bare launch: the Python around it."""
+    graph_context: N = default(0.0)
+    """Tokens of context up to which a step of decoding is replayed as a CUDA graph all the same; prompts never are."""
     launches_per_expert: N = default(0.0)
     """Further launches for each routed expert, whether a token goes to it or not."""
     kernels_per_layer: N
@@ -37,7 +41,7 @@ class EngineNumbers(Generic[N]):
     context_bytes: N
     """CUDA context, libraries, captured graphs."""
     communicator_bytes: N
-    """What two or more GPUs add: NCCL buffers and other memory outside PyTorch's pool."""
+    """Bytes that two or more GPUs add: NCCL buffers and other memory outside PyTorch's pool."""
     slack: N
     """Fraction the caching allocator reserves above what is allocated, of everything that comes and goes in training."""
     cache_slack: N = default(0.0)
@@ -56,6 +60,8 @@ class EngineNumbers(Generic[N]):
     """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
     fp32_between: N = default(0.0)
     """Activations are FP32 between products, whose inputs and outputs are converted."""
+    computes_on_host: N = default(0.0)
+    """Products of few tokens with weights in the host's memory are computed by its processor; else those weights are moved to the GPU."""
     fp16_accumulate: N = default(0.0)
     """FP16 products add up in FP16, which GeForce parts do at twice the rate."""
     int8_per_cycle: N = default(0.0)
@@ -76,6 +82,11 @@ class EngineNumbers(Generic[N]):
     """Tokens the cache is given out in."""
     prefill_chunk: N = default(0.0)
     """Most prompt tokens in one forward pass; 0: the whole prompt of the whole batch."""
+    most_sequences: N = default(512.0)
+    """Most requests in flight."""
+    small_sequences: N = default(0.0)
+    """The same on a small GPU (`prefill_decode.engine_limits`), and most prompt tokens in one pass of its service; 0: as on any other."""
+    small_chunk: N = default(0.0)
     prompts_first: N = default(1.0)
     """Running sequences wait while prompts are computed; else both share an iteration."""
     waiting_prompts: N = default(3.5)

@@ -1,4 +1,4 @@
-"""What a training job keeps per token and per parameter, whatever hardware it is spread over."""
+"""Bytes that a training job keeps per token and per parameter, whatever hardware it is spread over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ActivationBytes(Generic[N]):
     boundary: N = default(0.0)
     """Input of a layer: all that full checkpointing keeps."""
     by_operators: N = default(0.0)
-    """What checkpointing by operators keeps of a layer: its input, and outputs of attention and of every second product."""
+    """Bytes of a layer that checkpointing by operators keeps."""
     not_taken_back: N = default(0.0)
     """The part of it that computing the layer again does not use: input, and output of its last product."""
     backward: N = default(0.0)
@@ -38,6 +38,8 @@ class Footprint(ActivationBytes[N]):
 
     recomputed_products: N = default(0.0)
     """Share of the layers' products that checkpointing by operators computes again."""
+    recomputed_exchange: N = default(0.0)
+    """Share of a forward pass's exchange between GPUs that checkpointing by operators repeats."""
     attention_recomputed: N = default(0.0)
     """`attention` where the scores are computed again in backward."""
     logits_alive: N = default(0.0)

@@ -10,7 +10,7 @@ from planner.engine.records.fields import N, default
 
 @dataclass(frozen=True, kw_only=True)
 class StoredWeights(Generic[N]):
-    """How the weights of a model are stored."""
+    """Storage format of a model's weights."""
 
     linear_bytes: N
     """Bytes per stored parameter of linear layers."""
@@ -82,6 +82,10 @@ class JobNumbers(StoredWeights[N]):
     input_tokens: N = default(0.0)
     output_tokens: N = default(0.0)
     prefix_tokens: N = default(0.0)
+    serves: N = default(0.0)
+    max_num_seqs: N = default(0.0)
+    """Most requests in flight on a replica, and most tokens of an iteration; 0: the engine's own."""
+    max_num_batched_tokens: N = default(0.0)
     uniform_loop: N = default(0.0)
     """1: requests of one length at a fixed concurrency, which start and end together."""
     memory_fraction: N

@@ -1,4 +1,4 @@
-"""How a job is spread over GPUs."""
+"""Spread of a job over GPUs: degrees of every kind of parallelism."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Layout(Generic[N]):
     fabric_bytes_per_s: N
     """Per GPU and direction, between nodes."""
     prefill: N
-    """How many of the dp replicas of a disaggregated service only read prompts; 0: every replica does both."""
+    """Number of the dp replicas of a disaggregated service that only read prompts; 0: every replica does both."""
 
 
 def spread(

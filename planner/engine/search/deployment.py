@@ -10,15 +10,20 @@ import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.evaluate.market_terms import paid_hours, spot_factors
 from planner.engine.evaluate.probability import probability_fits, probability_meets
-from planner.engine.search.node_types import NodeType
 from planner.engine.search.prefill_pools import with_pools
+from planner.engine.search.supply.bills import Bill, Need, Terms
+from planner.engine.search.supply.node_types import NodeType
+from planner.engine.search.supply.quotes import Quote
 from planner.engine.search.targets import target_columns
 from planner.units import SECONDS_PER_HOUR
 from planner.workload.tasks import Workload
 
 UNPRICED = 1e6
 """Overshoot of a budget that an unknown price cannot be held against."""
+UNAVAILABLE = 1e3
+"""Overshoot of nodes that nobody sells, or not joined: another quote, or another layout, is nearer to a solution."""
 ENDLESS = 1e9
 """Overshoot of replicas whose queue grows without end."""
 
@@ -34,19 +39,43 @@ class Deployments:
     workload: Workload
     gpus: Floats
     instances: Floats
-    usd_per_h: Floats
-    """NaN: no offer."""
+    joined: Floats
+    """Nodes that each group whose GPUs exchange data spans."""
     tokens_per_s: Floats
     """Throughput of the whole deployment."""
-    job_h: Floats
-    """NaN: the workload does not say how much there is to do."""
-    job_usd: Floats
-    meets: Flags
-    """Fits, and misses no target."""
-    overshoot: Floats
-    """Largest ratio of a target's column to its limit; above 1 a target is missed."""
-    score: Floats
-    """Smaller is better, by the objective."""
+    bill: Bill
+    """Payment at the quote that suits each row best."""
+
+    @property
+    def usd_per_h(self) -> Floats:
+        """Price of all nodes; NaN: no offer."""
+        return self.bill.usd_per_h
+
+    @property
+    def job_h(self) -> Floats:
+        """Hours of the job; NaN: the workload does not say how much there is to do."""
+        return self.bill.job_h
+
+    @property
+    def job_usd(self) -> Floats:
+        """Price of the job."""
+        return self.bill.job_usd
+
+    @property
+    def overshoot(self) -> Floats:
+        """Largest ratio of a target's column to its limit; above 1 a target is missed."""
+        return self.bill.overshoot
+
+    @property
+    def score(self) -> Floats:
+        """Smaller is better, by the objective."""
+        return self.bill.score
+
+    @property
+    def meets(self) -> Flags:
+        """Fits, and misses no target."""
+        found: Flags = self.evaluated.memory.fits & (self.overshoot <= 1)
+        return found
 
     @cached_property
     def probability_fits(self) -> Floats:
@@ -68,6 +97,11 @@ class Deployments:
         """The node type that `row` is on."""
         return self.node_types[int(self.node_index[row])]
 
+    def quote(self, row: int) -> Quote | None:
+        """The quote that `row` is paid by; None: a price of one's own, or none."""
+        quotes = self.node_type(row).quotes
+        return quotes[int(self.bill.quote[row])] if quotes else None
+
 
 def with_replicas(e: Evaluated, workload: Workload) -> Evaluated:
     """`e` with as many replicas as the load needs: the request rate with its burst, or the requests within the deadline."""
@@ -87,39 +121,50 @@ def with_replicas(e: Evaluated, workload: Workload) -> Evaluated:
 
 
 def deployments_of(e: Evaluated, node_types: Sequence[NodeType], node_index: Rows, workload: Workload) -> Deployments:
-    """`e` with what is paid and which targets are met."""
+    """`e` with what is paid and which targets are met, each row at the quote of its node type that suits it best."""
     gpus = e.table.layout.gpus
-    billed = np.array([node.billed for node in node_types], dtype=np.float64)[node_index]
-    here = np.array([node.here for node in node_types])[node_index]
-    price = np.array([node.usd_per_h for node in node_types])[node_index]
-    most = np.array([node.most for node in node_types], dtype=np.float64)[node_index]
-    host = np.array([node.host_bytes_per_gpu for node in node_types])[node_index]
-    instances = np.ceil(gpus / billed)
+    per_node = np.array([node.per_node for node in node_types], dtype=np.float64)[node_index]
+    nodes = np.ceil(gpus / per_node)
+    joined = np.ceil(_exchanging(e, workload) / per_node)
     tokens_per_s, job_h = _tokens_per_s(e, workload), _job_hours(e, workload)
-    usd_per_h = instances * price
-    job_usd = usd_per_h * job_h
-    overshoot = gpus / most
+    bill: Bill | None = None
+    for slot in range(max((len(node.quotes) for node in node_types), default=0) or 1):
+        paid = _bill(e, workload, Terms.of(node_types, slot), node_index, Need(gpus, nodes, joined, tokens_per_s, job_h))
+        bill = paid if bill is None else bill.or_better(paid, e.memory.fits)
+    assert bill is not None
+    return Deployments(e, node_types, node_index, workload, gpus, nodes, joined, tokens_per_s, bill)
+
+
+def _exchanging(e: Evaluated, workload: Workload) -> Floats:
+    """GPUs of each group that exchanges data: all of a job, of pools, or of a fixed batch; of a service those of one replica."""
+    layout = e.table.layout
+    if e.step or workload.disaggregated or workload.task != "serve":
+        return layout.gpus
+    return np.minimum(layout.gpus, layout.tp * layout.pp * layout.cp * layout.expert_streams)
+
+
+def _bill(e: Evaluated, workload: Workload, of_nodes: Terms, node_index: Rows, need: Need) -> Bill:
+    """Costs and targets of every row at one quote of its node type."""
+    terms = of_nodes.at(node_index)
+    usd_per_h = np.where(terms.each_gpu, need.gpus, need.nodes) * terms.usd_per_h
+    _, factor, _ = spot_factors(workload, need.nodes if e.step else need.joined)
+    job_h = need.job_h * np.where(terms.spot, factor, 1.0)
+    paid_h = job_h.copy()
+    for term, provider, rows in of_nodes.billed(node_index):
+        paid_h[rows] = paid_hours(term, job_h[rows], use=workload.commitment_use or 0.0, provider=provider)
+    job_usd = usd_per_h * paid_h
+    ends = np.isfinite(job_usd)
+    effective = np.where(ends, job_usd / np.where(ends, need.job_h, 1.0), usd_per_h)
+    lacking = np.maximum(need.nodes / terms.machines, np.where(need.joined > 1, need.joined / terms.cluster, 0.0))
+    overshoot = np.maximum(need.gpus / terms.most, np.where(lacking > 1, UNAVAILABLE * lacking, lacking))
     for _, column, limit in target_columns(e, workload, job_h, job_usd, usd_per_h):
-        unknown = ~np.isfinite(column) & ~here
+        unknown = ~np.isfinite(column) & ~terms.here
         overshoot = np.maximum(overshoot, np.where(np.isfinite(column), column / limit, np.where(unknown, UNPRICED, 0.0)))
-    overshoot = np.maximum(overshoot, np.nan_to_num(e.memory.host / host))
+    overshoot = np.maximum(overshoot, np.nan_to_num(e.memory.host / terms.host))
     if e.queue is not None:
         overshoot = np.where(e.queue.saturated, ENDLESS, overshoot)
-    return Deployments(
-        evaluated=e,
-        node_types=node_types,
-        node_index=node_index,
-        workload=workload,
-        gpus=gpus,
-        instances=instances,
-        usd_per_h=usd_per_h,
-        tokens_per_s=tokens_per_s,
-        job_h=job_h,
-        job_usd=job_usd,
-        meets=e.memory.fits & (overshoot <= 1),
-        overshoot=overshoot,
-        score=_score(e, workload, tokens_per_s, usd_per_h, gpus),
-    )
+    score = _score(e, workload, need.tokens_per_s, effective, need.gpus)
+    return Bill(terms.slot, *np.broadcast_arrays(usd_per_h, effective, job_h, job_usd, overshoot, score))
 
 
 def _tokens_per_s(e: Evaluated, workload: Workload) -> Floats:

@@ -15,9 +15,9 @@ import numpy as np
 
 from planner.engine.columns import Floats, LayoutColumns, Rows
 from planner.engine.job.job import Job
-from planner.engine.performance.operators.chip import fabric_of, link_of
+from planner.engine.performance.operators.chip import link_of
 from planner.engine.records.layout import CHECKPOINTING, ZERO_STAGE
-from planner.engine.search.node_types import NodeType
+from planner.engine.search.supply.node_types import NodeType
 
 MOST_TENSOR_PARALLEL = 8
 PIPELINES = (1, 2, 4, 8, 16)
@@ -33,6 +33,8 @@ SHARED_SEQUENCE = 4096
 """Tokens below which a rank's part of a sequence is not made smaller."""
 MOST_EXPERT_PARALLEL = 64
 MOST_VIRTUAL = 8
+NO_NETWORK_BYTES_PER_S = 1.0
+"""Stands for a network that is not sold; nothing of a candidate crosses it."""
 LARGEST_MEMORY_BYTES = 300e9
 """Bytes that no part of the catalogue has: counts whose share of the state is larger are left out."""
 
@@ -45,6 +47,8 @@ class Layouts:
     """Every different layout once; what depends on the node type is 0, `gpus_per_node` the most that it has use for."""
     of_node: Sequence[Rows]
     """Numbers of the layouts in `distinct` that each node type can have."""
+    recomputing_less: Rows
+    """Number of the layout that differs from each of `distinct` in nothing but computing less again; -1: there is none."""
     node_columns: dict[str, Floats]
     """Name of a layout column -> its value at each node type; of `gpus_per_node`, the most it is."""
 
@@ -98,12 +102,13 @@ def enumerate_layouts(job: Job, node_types: Sequence[NodeType]) -> Layouts:
     catalogue = _Catalogue(job)
     of_node = []
     for node in node_types:
-        most = node.most if node.largest or job.task == "serve" else min(node.most, node.per_node)
-        of_node.append(catalogue.among(node.per_node, most, several=node.largest and not node.here))
+        apart = job.task == "serve" and not job.workload.disaggregated
+        most = node.most if apart else node.most_joined
+        of_node.append(catalogue.among(node.per_node, most, several=node.cluster > 1))
     nvlink, link, fabric = _links(node_types)
     inside = np.array([min(node.per_node, node.most) for node in node_types], dtype=np.float64)
     node_columns = {"gpus_per_node": inside, "nvlink": nvlink, "link_bytes_per_s": link, "fabric_bytes_per_s": fabric}
-    return Layouts(catalogue.columns(), of_node, node_columns)
+    return Layouts(catalogue.columns(), of_node, catalogue.recomputing_less(), node_columns)
 
 
 class _Catalogue:
@@ -146,13 +151,23 @@ class _Catalogue:
         columns |= zip(_CHOSEN, np.concatenate(chosen).T.copy(), strict=True)
         return LayoutColumns(**columns)
 
+    def recomputing_less(self) -> Rows:
+        """`Layouts.recomputing_less`: choices come in the order of what is computed again, for each of them all micro batches."""
+        found = np.full(self.count, -1, dtype=np.int64)
+        for spread, numbers in self.numbers.items():
+            checkpointing = self._choices_of(spread)[:, 1]
+            more = checkpointing != checkpointing[:1]
+            if more.any():
+                found[numbers[more]] = numbers[more] - np.argmax(more)
+        return found
+
 
 def _links(node_types: Sequence[NodeType]) -> Floats:
     """Links of each node type: 1 where NVLink joins its GPUs, bytes/s inside a node, bytes/s between nodes; shape [3, node types]."""
     found = []
     for node in node_types:
         link, link_rate = link_of(node.gpu, None, nvlink=node.nvlink)
-        found.append((float(link == "nvlink"), link_rate, fabric_of(node.gpu, None, node.per_node)[1]))
+        found.append((float(link == "nvlink"), link_rate, node.wire.bytes_per_s or NO_NETWORK_BYTES_PER_S))
     return np.array(found).reshape(-1, 3).T
 
 
@@ -238,7 +253,7 @@ def _stages(job: Job, spread: _Spread) -> Iterable[float]:
 
 
 def _checkpointing(given: str | None) -> Iterable[float]:
-    return (CHECKPOINTING[given],) if given else (0.0, 2.0)
+    return (CHECKPOINTING[given],) if given else tuple(CHECKPOINTING[name] for name in ("none", "selective-op", "full"))
 
 
 def _micro_batches(job: Job, dp: float) -> Iterable[int]:
@@ -288,5 +303,17 @@ def _inference(job: Job, per_node: int, most: int, *, several: bool) -> Iterator
                 per_replica = -(-int(job.concurrency) // replicas)
                 yield _Spread(gpus * replicas, whole, tp, pp, dp=replicas, sequences=per_replica)
         else:
-            for sequences in IN_FLIGHT:
-                yield _Spread(gpus, whole, tp, pp, sequences=sequences)
+            for replicas, sequences in product(_replica_counts(job, gpus, per_node, most), IN_FLIGHT):
+                yield _Spread(gpus * replicas, whole, tp, pp, dp=replicas, sequences=sequences)
+
+
+def _replica_counts(job: Job, gpus: int, per_node: int, most: int) -> list[int]:
+    """Replicas of `gpus` each: one stands for all where a rate, a deadline or pools say how many are needed.
+
+    Else as many as fill the node that is paid for whole, and where the fastest is asked for every power of two up to the most.
+    """
+    workload = job.workload
+    if job.request_rate_per_s or workload.disaggregated or (workload.requests and workload.targets.deadline_h):
+        return [1]
+    powers = _powers(most // gpus) if workload.objective == "fastest" else ()
+    return sorted({1, min(max(1, per_node // gpus), max(1, most // gpus)), *powers})

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.engine.columns import Rows
+from planner.engine.columns import Flags, Rows
 from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.probability import room_for
 from planner.engine.job.job import Job
 from planner.engine.memory import MemoryColumns, memory_of, usable_bytes
 from planner.engine.performance.operators.chip import Chip
@@ -17,7 +18,7 @@ from planner.engine.search.layouts import Layouts
 
 @dataclass(frozen=True)
 class Screened:
-    """Every candidate that fits, and of every node type the one that fills its GPU least; shape [rows]."""
+    """Every candidate that fits, and of every node type the one that fills its GPU least, but for needless recomputation; shape [rows]."""
 
     node_index: Rows
     layout_index: Rows
@@ -39,11 +40,27 @@ def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts:
     total = needs.total[row]
     keep = total <= usable[node_index]
     fit = np.add.reduceat(keep, ends - sizes, dtype=np.int64)
+    surely = usable[node_index] / (1 - jobs[0].headroom) >= total * np.exp(
+        needs.spread[row] * room_for(jobs[0].workload.confidence)
+    )
+    keep &= ~_needlessly_recomputed(layouts, surely)
     for node in np.flatnonzero(fit == 0):
         begin = ends[node] - sizes[node]
         keep[begin + np.argmin(total[begin : ends[node]] / usable[node])] = True
     node_index, layout_index = node_index[keep], layout_index[keep]
     return Screened(node_index, layout_index, needs.at(row[keep], usable[node_index]), int(fit.sum()))
+
+
+def _needlessly_recomputed(layouts: Layouts, surely: Flags) -> Flags:
+    """Rows that compute more again than another one that fits `surely`, which is never slower."""
+    there = np.full(layouts.distinct.gpus.size, -1, dtype=np.int64)
+    found, begin = np.zeros(surely.size, dtype=bool), 0
+    for own in layouts.of_node:
+        there[own] = np.arange(begin, begin + own.size)
+        less = layouts.recomputing_less[own]
+        found[begin : begin + own.size] = (less >= 0) & surely[there[less]]
+        begin += own.size
+    return found
 
 
 def _needs(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 import planner
-from planner.engine.answers.plan import Counts, Plan, PlanRow
+from planner.engine.answers.plan import Counts, Plan
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.evaluate.supply import Supply
@@ -19,15 +19,17 @@ from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.compute_dtype import native_dtype
 from planner.engine.job.context_length import check_context
 from planner.engine.job.job import Job
-from planner.engine.performance.operators.chip import Chip
+from planner.engine.performance.operators.chip import Chip, chip_over
+from planner.engine.performance.operators.power import capped
 from planner.engine.search.deployment import Deployments, deployments_of, with_replicas
 from planner.engine.search.layouts import enumerate_layouts
 from planner.engine.search.memory_screen import screen
-from planner.engine.search.node_types import NodeType, node_types_for
-from planner.engine.search.ranking import ranked
-from planner.engine.search.rows import at_other_providers, plan_row, unsupported_row
+from planner.engine.search.paired_draws import uncertain
+from planner.engine.search.ranking import Scored, ranked
+from planner.engine.search.rows.row import at_other_quotes, plan_row, unsupported_row
 from planner.engine.search.selection import Choice, choose
 from planner.engine.search.simulated import choose_simulated
+from planner.engine.search.supply.node_types import NodeType, node_types_for
 from planner.workload.tasks import Dtype, Workload
 
 DTYPES_TO_TRY: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
@@ -37,31 +39,61 @@ DTYPES_TO_TRY: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
 def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
     """The plan for `task` with all of its rows. Raises `UserError` for values that cannot be used.
 
-    `simulated`: serve requests that come at a rate by the best candidates, one by one, instead of by closed formulas alone.
+    `simulated`: for a plan that is shown, not one of many. It serves requests that come at a rate by the best candidates, one by one, instead of
+    by closed formulas alone, and says how surely the first is better than the next.
     """
     workload = task.workload
     check_context(workload, task.models.main)
     jobs = _jobs(task)
     supported = _supported(jobs, node_types_for(workload, supply), supply)
-    scored: list[tuple[PlanRow, float]] = []
+    scored: list[Scored] = []
     considered = fit = 0
     if supported.node_types:
         deployments, considered, fit = _deployments(workload, supported)
         choices = choose_simulated(deployments) if simulated and _comes_at_a_rate(workload) else choose(deployments)
         scored = _scored_rows(choices, workload, supply)
-    scored += [(unsupported_row(node, jobs[0]), float("inf")) for node in supported.others]
+    scored += [Scored(unsupported_row(node, jobs[0]), float("inf")) for node in supported.others]
     plan = Plan(
         task=_filled_in(workload, jobs[0]),
-        rows=ranked(scored, workload),
+        rows=ranked(scored, workload, compared=simulated),
         counts=Counts(considered=considered, fit=fit, shown=0),
+        notes=list(_notes(workload)),
         version=planner.__version__,
     )
     return cut(plan, None)
 
 
+def first_gpu(task: Task, supply: Supply) -> str | None:
+    """The GPU that ranks first by closed formulas, without its row; None where nothing is a solution. Raises as `make_plan`."""
+    check_context(task.workload, task.models.main)
+    supported = _supported(_jobs(task), node_types_for(task.workload, supply), supply)
+    if not supported.node_types:
+        return None
+    d, _, _ = _deployments(task.workload, supported)
+    rows = np.flatnonzero(d.meets)
+    if not rows.size:
+        return None
+    first = rows[np.lexsort((d.score[rows], ~d.sure[rows]))[0]]
+    return d.node_type(int(first)).gpu.name
+
+
+def _notes(workload: Workload) -> Iterator[str]:
+    """Notes on keys of the workload that may be misread."""
+    if workload.price_usd_per_gpu_h is not None and not workload.gpus_considered:
+        yield (
+            f"price_usd_per_gpu_h = {workload.price_usd_per_gpu_h:g} is the price of this machine's devices alone, as no GPU is named "
+            "(gpus_considered, --gpu): others are at their offers."
+        )
+
+
 def cut(plan: Plan, top: int | None) -> Plan:
-    """`plan` with its first `top` rows (None: all) and those of this machine."""
-    rows = [row for place, row in enumerate(plan.rows) if top is None or place < top or row.here]
+    """`plan` with its first `top` rows (None: all), those of this machine, and the first of each part of one's own."""
+    first: dict[str, int] = {}
+    for place, row in enumerate(plan.rows):
+        if row.owned is not None and not row.owned.bought:
+            first.setdefault(row.gpu, place)
+    kept = set(first.values())
+    rows = [row for place, row in enumerate(plan.rows) if top is None or place < top or row.here or place in kept]
     dates = [row.offer.as_of for row in rows if row.offer and row.offer.as_of.count("-") == 2]
     counts = msgspec.structs.replace(plan.counts, shown=len(rows))
     return msgspec.structs.replace(plan, rows=rows, counts=counts, prices_as_of=min(dates, default=None))
@@ -71,7 +103,7 @@ def _jobs(task: Task) -> list[Job]:
     """The job in every compute dtype that may be tried."""
     if task.workload.dtype is not None:
         return [task.job()]
-    native = native_dtype(task.workload)
+    native = native_dtype(task.workload, task.models.main)
     jobs = [task.job(dtype) for dtype in ((native,) if native else ()) + DTYPES_TO_TRY]
     return [replace(job, assumed={"dtype": job.dtype} | job.assumed) for job in jobs]
 
@@ -90,17 +122,19 @@ class _Supported:
 
 def _supported(jobs: list[Job], node_types: Iterable[NodeType], supply: Supply) -> _Supported:
     found = _Supported(jobs, [], [], [], [])
-    known: dict[tuple[str, bool], tuple[int, Chip] | None] = {}
+    known: dict[tuple[str, bool, float | None], tuple[int, Chip] | None] = {}
+    over: dict[tuple[str, bool, float | None, str], Chip] = {}
     for node in node_types:
-        key = node.gpu.name, node.here
+        key = node.gpu.name, node.here, node.owned.power_limit_w if node.owned else None
         if key not in known:
             known[key] = _first_supported(jobs, node, supply)
             if known[key] is None and node.gpu.name not in {other.gpu.name for other in found.others}:
                 found.others.append(node)
         if (usable := known[key]) is not None:
+            number, chip = usable
             found.node_types.append(node)
-            found.job_index.append(usable[0])
-            found.chips.append(usable[1])
+            found.job_index.append(number)
+            found.chips.append(over.setdefault((*key, node.wire.kind), chip_over(chip, node.wire.kind)))
     return found
 
 
@@ -109,7 +143,7 @@ def _first_supported(jobs: Sequence[Job], node: NodeType, supply: Supply) -> tup
     for number, job in enumerate(jobs):
         chip = None if unsupported_reason(node.gpu, job) else supply.chip(node.gpu, job.dtype, job.stored)
         if chip is not None:
-            return number, chip
+            return number, capped(chip, job.workload, node.owned.power_limit_w if node.owned else None)
     return None
 
 
@@ -129,15 +163,16 @@ def _deployments(workload: Workload, supported: _Supported) -> tuple[Deployments
     return deployments_of(evaluated, supported.node_types, node_index, workload), layouts.candidates, screened.fit
 
 
-def _scored_rows(choices: Iterable[Choice], workload: Workload, supply: Supply) -> list[tuple[PlanRow, float]]:
+def _scored_rows(choices: Iterable[Choice], workload: Workload, supply: Supply) -> list[Scored]:
     """Rows with their scores; of the best of each GPU also those at other providers, where the price counts."""
     by_price = workload.objective in {"cheapest", "flop-per-usd"}
-    scored: list[tuple[PlanRow, float]] = []
-    for choice in choices:
+    scored: list[Scored] = []
+    for number, choice in enumerate(choices):
         row, score = plan_row(choice, supply.spec_chip), float(choice.deployments.score[choice.row])
-        scored.append((row, score))
+        doubt = uncertain(choice, number)
+        scored.append(Scored(row, score, doubt))
         if choice.best and by_price:
-            scored += [(other, score * ratio) for other, ratio in at_other_providers(choice, row)]
+            scored += [Scored(other, score * ratio, doubt) for other, ratio in at_other_quotes(choice, row)]
     return scored
 
 

@@ -10,7 +10,7 @@ from planner.engine.columns import Flags, Floats
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.performance.disaggregated import PoolRates, pool_demand, pool_times, rates_of
 from planner.engine.performance.prefill_decode.generation import ServeColumns
-from planner.engine.search.node_types import most_gpus
+from planner.engine.search.supply.node_types import most_gpus
 from planner.workload.tasks import Workload
 
 BUSY = (0.95, 0.85, 0.75, 0.65, 0.5, 0.35, 0.2, 0.1)

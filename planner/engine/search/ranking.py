@@ -2,29 +2,62 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Sequence
+from typing import NamedTuple, get_args
 
 import msgspec
 
 from planner.engine.answers.plan import SOLUTIONS, PlanRow, Verdict
+from planner.engine.search.paired_draws import Uncertain, chances_of_first
 from planner.units import percent_text
 from planner.workload.tasks import Workload
 
 _ORDER: tuple[Verdict, ...] = get_args(Verdict)
 """The order of verdicts among the rows."""
+COMPARED = 12
+"""Rows, from the first, that the first is compared with."""
+BY_PRICE = frozenset({"cheapest", "flop-per-usd"})
+"""Objectives that cannot judge a row without a price."""
 
 
-def ranked(scored: list[tuple[PlanRow, float]], workload: Workload) -> list[PlanRow]:
-    """Solutions first by score and numbered, those that may not fit after those that do, then rows that miss a target, then the rest."""
-    in_order = sorted(scored, key=lambda item: (_ORDER.index(item[0].verdict), item[1], item[0].gpu))
-    best = in_order[0][1] if in_order else 0.0
+class Scored(NamedTuple):
+    """A row with its score, the smaller the better, and what may be off of it."""
+
+    row: PlanRow
+    score: float
+    doubt: Uncertain | None = None
+
+
+def ranked(scored: Sequence[Scored], workload: Workload, *, compared: bool = True) -> list[PlanRow]:
+    """Solutions first by score and numbered, those that may not fit after those that do, then rows that miss a target, then the rest.
+
+    `compared`: say how surely the first is better than the next.
+    """
+    in_order = sorted(scored, key=lambda item: (_ORDER.index(item.row.verdict), item.score, item.row.gpu))
+    best = in_order[0].score if in_order else 0.0
+    chances = _chances(in_order, workload) if compared else {}
     result = []
-    for place, (row, score) in enumerate(in_order, start=1):
+    for place, (row, score, _) in enumerate(in_order, start=1):
         if row.verdict not in SOLUTIONS:
             result.append(row)
             continue
-        result.append(msgspec.structs.replace(row, rank=place, why=f"{_comparison(place, score, best, row, workload)}; {row.why}"))
+        why = f"{_comparison(place, score, best, row, workload)}; {row.why}"
+        result.append(msgspec.structs.replace(row, rank=place, why=why, probability_first_better=chances.get(place)))
     return result
+
+
+def _chances(in_order: Sequence[Scored], workload: Workload) -> dict[int, float]:
+    """Place -> the probability that the first row is truly better, for the next solutions that can be compared."""
+    by_price = workload.objective in BY_PRICE
+    first = {
+        place: (item.score, item.doubt)
+        for place, item in enumerate(in_order[:COMPARED], start=1)
+        if item.row.verdict in SOLUTIONS and item.doubt is not None and (item.row.usd_per_h is not None or not by_price)
+    }
+    if 1 not in first:
+        return {}
+    chances = zip(first, chances_of_first(list(first.values())), strict=True)
+    return {place: round(chance, 2) for place, chance in chances if place > 1}
 
 
 def _comparison(place: int, score: float, best: float, row: PlanRow, workload: Workload) -> str:
@@ -35,8 +68,8 @@ def _comparison(place: int, score: float, best: float, row: PlanRow, workload: W
         "fastest": ("fastest", "slower"),
         "fewest-gpus": ("fewest GPUs", "more"),
     }[workload.objective]
-    if row.usd_per_h is None and workload.objective in {"cheapest", "flop-per-usd"}:
-        return "no price is known: by speed" if place == 1 else "no price, so after all that have one"
+    if row.usd_per_h is None and workload.objective in BY_PRICE:
+        return "no price is known: by speed" if place == 1 else "no price: comes last"
     if place == 1:
         return first
     if workload.objective == "fewest-gpus":

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows
 from planner.engine.search.deployment import Deployments
-from planner.engine.search.node_types import NodeType
+from planner.engine.search.supply.node_types import NodeType
 
 NO_FASTER = 1.001
 """A candidate has to be this many times as fast as those of its GPU that cost no more, or it teaches nothing."""
@@ -49,8 +49,8 @@ def choose(d: Deployments) -> list[Choice]:
     memory = d.evaluated.memory
     tier = np.where(d.meets, np.where(d.sure, 0, 1), np.where(memory.fits, 2, 3))
     key = np.choose(tier, [d.score, d.score, d.overshoot, memory.total / memory.usable])
-    numbers: dict[tuple[str, bool], int] = {}
-    gpu = np.array([numbers.setdefault((node.gpu.name, node.here), len(numbers)) for node in d.node_types])[d.node_index]
+    numbers: dict[tuple[str, str], int] = {}
+    gpu = np.array([numbers.setdefault(node.place, len(numbers)) for node in d.node_types])[d.node_index]
     solved = np.zeros(len(numbers), dtype=bool)
     solved[gpu[d.meets]] = True
     possible = np.flatnonzero(d.meets | ~solved[gpu])

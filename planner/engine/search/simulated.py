@@ -54,8 +54,8 @@ def _at_any_price(d: Deployments) -> Deployments:
 def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
     """Other layouts on the GPUs of the best choices that meet the targets: one that screening asked a replica too many of may win."""
     index = d.node_index
-    names = {(choice.node_type.gpu.name, choice.node_type.here) for choice in best}
-    of_best = np.array([(node.gpu.name, node.here) in names for node in d.node_types])[index]
+    names = {choice.node_type.place for choice in best}
+    of_best = np.array([node.place in names for node in d.node_types])[index]
     rows = np.flatnonzero(of_best & d.meets)
     return [Choice(d, int(row), best=False) for row in rows[np.argsort(d.score[rows], kind="stable")]]
 
@@ -67,7 +67,8 @@ def _different_layouts(choices: Iterable[Choice]) -> Iterable[Choice]:
         e, node = choice.deployments.evaluated, choice.node_type
         layout = e.candidates.layout
         degrees = (float(np.broadcast_to(of, e.table.rows)[choice.row]) for of in (layout.tp, layout.pp, layout.ep))
-        kept.setdefault((node.gpu.name, node.here, *degrees), choice)
+        network = node.wire.bytes_per_s if choice.deployments.joined[choice.row] > 1 else 0.0
+        kept.setdefault((*node.place, network, *degrees), choice)
     return kept.values()
 
 
@@ -82,11 +83,11 @@ def _simulated(choices: list[Choice]) -> list[Choice]:
 
 def _best_of_each_count(choices: Iterable[Choice]) -> list[Choice]:
     """The best of every GPU and count: simulation may have brought two to the same count, and changed which is a GPU's best."""
-    kept: dict[tuple[str, bool, float], Choice] = {}
-    best: dict[tuple[str, bool], tuple[str, bool, float]] = {}
+    kept: dict[tuple[str, str, float], Choice] = {}
+    best: dict[tuple[str, str], tuple[str, str, float]] = {}
     for choice in sorted(choices, key=lambda choice: choice.order):
         node = choice.node_type
-        place = (node.gpu.name, node.here, float(choice.deployments.gpus[choice.row]))
+        place = (*node.place, float(choice.deployments.gpus[choice.row]))
         kept.setdefault(place, choice)
         best.setdefault(place[:2], place)
     return [choice._replace(best=best[place[:2]] == place) for place, choice in kept.items()]

@@ -1,93 +1,22 @@
-"""GPUs as their vendors describe them, read from `presets/gpus/`.
-
-All compute rates are dense (no structured sparsity) and with FP32 accumulation where the vendor gives both.
-"""
+"""All known GPUs, read from `presets/gpus/` and the user's own files."""
 
 from __future__ import annotations
 
-import datetime as dt  # msgspec resolves the annotations of a struct at run time
-from typing import TYPE_CHECKING, Literal
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from planner.errors import Problem, UserError, nearest_names
-from planner.numbers import Gpus, Positive
+from planner.hardware.catalogue.gpu import DTYPES, Gpu, MigProfile, Purchase
+from planner.hardware.catalogue.mig import profiles_of, slice_of, split_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
-"""Keys of `Gpu.compute_flop_per_s`."""
-
-Confidence = Literal["high", "medium", "low"]
-
-
-class MigProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One slice size of a multi-instance GPU."""
-
-    name: str
-    """'1g.10gb'."""
-    count: Gpus
-    """How many such slices fit on one GPU."""
-
-
-class Purchase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one part costs to buy."""
-
-    price_usd: Positive
-    kind: Literal["list price estimate", "launch MSRP"]
-    as_of: str
-    source: str
-    note: str = ""
-
-
-class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One part. Unknown figures are None, with the reason in `note`."""
-
-    name: str
-    """Canonical, unique."""
-    vendor: str
-    architecture: str
-    kind: Literal["gpu", "cpu"] = "gpu"
-    compute_capability: str | None = None
-    memory_bytes: Positive
-    """The label on the box, in bytes."""
-    usable_memory_bytes: Positive | None = None
-    """What the driver reports as total; None: not published, the engine assumes a share of the label."""
-    memory_type: str | None = None
-    memory_bandwidth_bytes_per_s: Positive
-    compute_flop_per_s: dict[str, Positive]
-    """Dtype ('fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'int8', 'fp4') -> dense peak; a missing dtype is unsupported or unknown."""
-    sm_count: Gpus | None = None
-    boost_clock_hz: Positive | None = None
-    l2_bytes: Positive | None = None
-    tdp_w: Positive | None = None
-    nvlink_bytes_per_s: Positive | None = None
-    """Total of both directions and all links of one GPU: NVLink, or what the vendor has instead (Infinity Fabric, Gaudi's RoCE);
-    None: no such link."""
-    pcie_generation: int | None = None
-    pcie_bytes_per_s: Positive | None = None
-    """Total of both directions (x16)."""
-    form_factor: str | None = None
-    release_year: int | None = None
-    mig: tuple[MigProfile, ...] = ()
-    aliases: tuple[str, ...] = ()
-    """Other spellings people and price lists use."""
-    nvml_names: tuple[str, ...] = ()
-    """Exact strings `nvmlDeviceGetName` returns for it."""
-    source: str
-    """Where the figures come from, unless `figure_sources` says otherwise."""
-    retrieved: dt.date
-    confidence: Confidence = "medium"
-    note: str = ""
-    figure_sources: dict[str, str] = {}
-    """Field name -> its own source."""
-    purchase: Purchase | None = None
+__all__ = ["DTYPES", "Gpu", "GpuCatalogue", "MigProfile", "Purchase", "load_gpus", "spellings"]
 
 
 class GpuCatalogue:
-    """All known parts, found by canonical name, alias or NVML name; letter case does not matter."""
+    """All known parts, found by canonical name, alias or NVML name, and their slices by that and a profile; letter case does not matter."""
 
     def __init__(self, gpus: Iterable[Gpu]) -> None:
         self.all: tuple[Gpu, ...] = tuple(gpus)
@@ -99,10 +28,18 @@ class GpuCatalogue:
 
     def find(self, name: str) -> Gpu:
         """The part called exactly `name`; raises `UserError` with the nearest names when there is none."""
-        found = self._by_spelling.get(name.strip().casefold())
+        found = self._by_spelling.get(name.strip().casefold()) or self._slice(name)
         if found is None:
             raise UserError(Problem("", "gpu", f"{name!r} is not a known GPU.", self.nearest(name)))
         return found
+
+    def _slice(self, name: str) -> Gpu | None:
+        """The slice that `name` ('H100 PCIe 3g.40gb') names; None where there is none, or no such GPU."""
+        parts = split_name(name)
+        whole = self._by_spelling.get(parts[0].strip().casefold()) if parts else None
+        if parts is None or whole is None:
+            return None
+        return next((slice_of(whole, profile) for profile in profiles_of(whole) if profile.name == parts[1]), None)
 
     def nearest(self, name: str, most: int = 4) -> tuple[str, ...]:
         """Parts whose name holds `name` ('A100' is four parts), or else the spellings closest to it."""
@@ -125,9 +62,13 @@ def spellings(gpu: Gpu) -> tuple[str, ...]:
     return (gpu.name, *gpu.aliases, *gpu.nvml_names)
 
 
-def load_gpus(folder: Path) -> GpuCatalogue:
-    """Every part of `folder/*.toml`; raises `UserError` with one problem per fault, over all files."""
+def load_gpus(folder: Path, own: Path | None = None) -> GpuCatalogue:
+    """Every part of `folder/*.toml`, and of the folder `own`, which may be absent and whose parts replace those of the same name.
+
+    Raises `UserError` with one problem per fault, over all files.
+    """
     from planner.hardware.catalogue.entries import catalogue_files, read_catalogue
+    from planner.reading import toml_files
 
     owners: dict[str, tuple[Path, Gpu]] = {}
 
@@ -136,7 +77,24 @@ def load_gpus(folder: Path) -> GpuCatalogue:
             yield from _faults_of_figures(gpu, path)
             yield from _claim_spellings(gpu, path, owners)
 
-    return GpuCatalogue(read_catalogue(catalogue_files(folder), "gpu", Gpu, faults))
+    shipped = read_catalogue(catalogue_files(folder), "gpu", Gpu, faults)
+    files = toml_files(own) if own is not None else []
+    if not files:
+        return GpuCatalogue(shipped)
+    theirs, owners = owners, {}
+    added = read_catalogue(files, "gpu", Gpu, faults)
+    names = {gpu.name.casefold() for gpu in added}
+    kept = [gpu for gpu in shipped if gpu.name.casefold() not in names]
+    taken = {spelling: theirs[spelling.casefold()][1] for gpu in kept for spelling in spellings(gpu)}
+    problems = [
+        Problem(str(owners[spelling.casefold()][0]), f"gpu[{gpu.name}]", f"{spelling!r} already names {taken[spelling].name!r}.")
+        for gpu in added
+        for spelling in spellings(gpu)
+        if spelling in taken
+    ]
+    if problems:
+        raise UserError(problems)
+    return GpuCatalogue([*kept, *added])
 
 
 def _faults_of_figures(gpu: Gpu, path: Path) -> Iterator[Problem]:

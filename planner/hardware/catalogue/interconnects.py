@@ -20,8 +20,9 @@ FABRIC_EFFICIENCY = 0.8
 FABRIC_LATENCY = 2.0
 """Latency of a collective across nodes ÷ one of as many ranks inside a node: an assumption."""
 ELSEWHERE_SHARE = 0.5
-"""How much of the deviation measured over some nodes is assumed at twice or half as many; a quarter at four times as many."""
-AMPERE_YEAR, HOPPER_YEAR = 2020, 2022
+"""Share of the deviation measured over some nodes that is assumed at twice or half as many; a quarter at four times as many."""
+AMPERE_YEAR, HOPPER = 2020, 9
+"""The first year of the one, and the compute capability of the other."""
 NODE_GPUS, RACK_GPUS = 8, 72
 """GPUs that one link joins: on the boards of a host (HGX, OAM, cards in slots), and in a rack with NVLink switches (NVL72)."""
 _BASEBOARDS = ("SXM", "OAM", "SUPERCHIP")
@@ -64,8 +65,15 @@ def usual_fabric(gpu: Gpu) -> Fabric:
     return "infiniband" if on_baseboard(gpu) or ((gpu.memory_type or "").startswith("HBM") and _modern(gpu)) else "ethernet"
 
 
+def fabric_kind(name: str) -> Fabric:
+    """The kind of a network by its name: Ethernet is a port that the GPUs of a node share, all others are adapters of their own."""
+    return "ethernet" if name.casefold().startswith(("ethernet", "none")) else "infiniband"
+
+
 def _modern(gpu: Gpu) -> bool:
-    return (gpu.release_year or 0) >= HOPPER_YEAR or gpu.architecture.startswith(("CDNA", "Gaudi"))
+    """Hopper and later by compute capability, as an older architecture is sold under new names; AMD's and Intel's parts with HBM."""
+    major, _, _ = (gpu.compute_capability or "").partition(".")
+    return (major.isdigit() and int(major) >= HOPPER) or gpu.architecture.startswith(("CDNA", "Gaudi"))
 
 
 def fabric_of(gpu: Gpu, asked: str | float | None, gpus_per_node: int) -> tuple[str, float]:

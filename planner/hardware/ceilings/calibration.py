@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
 
 RELATED_SHARE = 0.5
-"""How much of a related device's deviation is expected of this one: about half is shared within a kind."""
+"""Share of a related device's deviation expected of this one: about half is shared within a kind."""
 RELATED_NARROWING = 0.8
 """Factor on the spread once a related device was measured."""
 BANDWIDTH_PAIR_SPREAD = 0.1

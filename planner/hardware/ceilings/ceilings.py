@@ -68,7 +68,7 @@ class NodeCollective:
     nodes: int
     gpus: int
     fabric: Fabric
-    """What joins the nodes."""
+    """Network between the nodes."""
     latency_s: Ceiling
     bytes_per_s: Ceiling
     """Wire bytes of one device a second."""

@@ -41,7 +41,7 @@ def basis_of(points: Iterable[Measurement]) -> Basis:
 
 
 def source_of(points: Sequence[Measurement], what: str) -> str:
-    """What a figure rests on, in words."""
+    """Evidence of a figure, in words."""
     return f"benchmark: {what}" if basis_of(points) == "measured" else f"benchmark on another machine: {what}"
 
 

@@ -138,7 +138,7 @@ def _cold(products: Sequence[Measurement]) -> Sequence[Measurement]:
 
 
 def _product_latency(points: Sequence[Measurement], prior: Ceilings) -> Ceiling | None:
-    """What the smallest product takes beyond its work; None where work is a good part of its time."""
+    """Time of the smallest product beyond its work; None where work is a good part of its time."""
     small = _cold(
         [one for one in points if one.reliable and one.kind == "gemm" and one.flop and one.dtype in prior.compute_flop_per_s]
     )
@@ -160,7 +160,7 @@ def _context_bytes(points: Sequence[Measurement]) -> Ceiling | None:
 
 
 def _allocator_slack(points: Sequence[Measurement]) -> Ceiling | None:
-    """What the allocator kept and did not use, as a share of what was allocated."""
+    """Memory the allocator kept and did not use, as a share of what was allocated."""
     for one in points:
         allocated = one.parameters.get("allocated_bytes")
         if (

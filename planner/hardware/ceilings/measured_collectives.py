@@ -98,7 +98,7 @@ def _timings(points: Iterable[Measurement]) -> Iterator[_Timing]:
 
 
 def _operation(one: Measurement) -> CollectiveOp | None:
-    """What was measured; None where the point is no collective, or cannot be planned with."""
+    """The measured collective; None where the point is none, or cannot be planned with."""
     if one.kind != "collective" or not one.reliable or not isinstance(one.parameters.get("series"), list):
         return None
     return next((name for name in COLLECTIVE_OPS if name == one.parameters.get("op")), None)

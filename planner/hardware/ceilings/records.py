@@ -59,7 +59,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     architectures: tuple[str, ...] = ()
     """Exactly as in the catalogue; none: any."""
     memory: str | None = None
-    """What the memory type starts with: 'HBM', 'GDDR'."""
+    """Beginning of the memory type: 'HBM', 'GDDR'."""
     form_factor: str | None = None
     most_tdp_w: Positive | None = None
     source: str
@@ -95,12 +95,12 @@ class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def label(self) -> str:
-        """What was measured and by whom, for the source of a figure."""
+        """Measurement and measurer, for the source of a figure."""
         return f"{self.gpu or self.name}: {self.source}"
 
     @property
     def conditions(self) -> int:
-        """How many conditions the kind has; more make it narrower."""
+        """Number of conditions of the kind; more make it narrower."""
         given = (self.architectures, self.memory, self.form_factor, self.most_tdp_w)
         return sum(one not in {(), None} for one in given)
 

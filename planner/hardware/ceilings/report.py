@@ -36,7 +36,7 @@ class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):
     basis: str
     source: str
     before: float | None = None
-    """What was in use without measurements, where they changed it."""
+    """Figure in use without measurements, where they changed it."""
 
 
 class Residual(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class CeilingReport(msgspec.Struct, frozen=True, kw_only=True):
     residual_median: float | None = None
     """Median of |error|; None when there are too few."""
     measurements: int = 0
-    """How many points the figures rest on."""
+    """Number of points behind the figures."""
 
 
 def report(gpu: Gpu, used: Ceilings, spec: Ceilings, points: Iterable[Measurement]) -> CeilingReport:

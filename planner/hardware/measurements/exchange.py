@@ -46,7 +46,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """UTC, ISO 8601."""
     tool_version: str
     note: str = ""
-    """Where the figures come from, and under which terms."""
+    """Source of the figures, and its terms."""
     runs: tuple[Run, ...] = ()
     measurements: tuple[Row, ...]
 
@@ -139,7 +139,7 @@ def _checked(row: Row, origin: Origin, known: Callable[[str], Gpu | None], cpu_k
 
 
 def _faults(row: Row, where: str, place: int) -> Iterator[Problem]:
-    """What is wrong with one row whose fields have the right types."""
+    """Faults of one row whose fields have the right types."""
     key = f"measurements[{place}]"
     wanted = UNITS[row.kind]
     if row.unit != wanted:

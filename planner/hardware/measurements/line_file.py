@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK_WAIT_S = 5.0
-"""How long one process waits while another writes."""
+"""Time one process waits while another writes."""
 RETRY_S = 0.005
 
 

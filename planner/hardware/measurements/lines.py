@@ -30,7 +30,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 _DECODER = msgspec.json.Decoder(Line)
 DAMAGE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
-"""What decoding a line that is not one of ours raises."""
+"""Errors raised by decoding a line that is not one of ours."""
 
 
 def encoded(lines: Iterable[Line]) -> bytes:
@@ -55,7 +55,7 @@ def decoded(text: bytes) -> tuple[list[Line], list[str]]:
 
 
 def faults_in(line: Line) -> Iterator[str]:
-    """What a line says that cannot be true."""
+    """Statement of a line that cannot be true."""
     if line.measurement is not None:
         yield from (f"{name}: {text}" for name, text in faults_of(line.measurement))
     if line.prediction is not None and not all(0 < one < math.inf for one in (line.prediction.predicted, line.prediction.measured)):

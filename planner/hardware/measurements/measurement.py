@@ -59,11 +59,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     bytes: float | None = None
     """Memory traffic of one call."""
     samples: int = 0
-    """How many samples the median is taken over."""
+    """Number of samples behind the median."""
     spread: float | None = None
     """Interquartile range of the samples over their median."""
     rounds: int = 1
-    """How many times, with other points in between, it was measured."""
+    """Number of times it was measured, with other points in between."""
     telemetry: dict[str, Any] = {}
     """Clocks, power, energy, temperature and time throttled of the device, from `readings` of the worker before and after the samples;
     `poll_hz`: how often the planner read the device meanwhile."""
@@ -73,7 +73,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     origin: Origin = "own"
     """'own': taken by this user; 'imported' and 'shipped': on a machine that is not this one."""
     quarantine: str = ""
-    """Why the figure is implausible; such a measurement is shown and never planned with."""
+    """Reason why the figure is implausible; such a measurement is shown and never planned with."""
 
     @property
     def reliable(self) -> bool:
@@ -124,11 +124,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     environment: dict[str, Any] = {}
     """Versions, cores, flags, load: what the figures depend on."""
     measurements: int = 0
-    """How many of its points are stored."""
+    """Number of its points that are stored."""
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the planner predicted for a point before it was measured, and the measured value. Both are in the unit of `kind`."""
+    """Prediction for a point before it was measured, and the measured value. Both are in the unit of `kind`."""
 
     run: str
     point: str

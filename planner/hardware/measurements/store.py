@@ -7,16 +7,17 @@ returns whether it was kept, and nothing is raised.
 
 from __future__ import annotations
 
-import datetime as dt
 import threading
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from planner.durable import WriteResult, refused
+from planner.hardware.measurements.fleet import Outlier, outliers
 from planner.hardware.measurements.line_file import LOCK_WAIT_S, LineFile
 from planner.hardware.measurements.lines import LAYOUT, Line, decoded, encoded, unreadable_text
 from planner.hardware.measurements.measurement import SELF_TEST, Measurement, Prediction, Run, RunState
+from planner.hardware.measurements.newest import believed_until, newest, newest_of_boards
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "measurements.jsonl"
 NEXT_WAIT_S = 0.2
-"""How long a write waits for the file's lock where the one before was refused."""
-CLOCKS_DIFFER = dt.timedelta(days=1)
-"""How far a time may be ahead of this machine's clock and still be believed."""
+"""Time a write waits for the file's lock where the one before was refused."""
 
 
 class Store:
@@ -35,15 +34,15 @@ class Store:
     def __init__(self, path: Path | None) -> None:
         """Nothing is opened or made yet; `path` None keeps everything in memory."""
         self.warnings: list[str] = []
-        """What went wrong with the file, one sentence each."""
+        """Faults of the file, one sentence each."""
         self._file = LineFile(path, encoded([Line(layout=LAYOUT)])) if path is not None else None
         self._lock = threading.RLock()
         self._waiting: list[Line] = []
         """Lines that are in memory only."""
         self._damage: list[str] = []
-        """What is wrong with lines of the file."""
+        """Faults of lines of the file."""
         self._unread = ""
-        """Why the file cannot be read."""
+        """Reason why the file cannot be read."""
         self._result = WriteResult(path, "" if path is not None else "has no file")
         self._clear()
 
@@ -63,7 +62,7 @@ class Store:
         return self._result
 
     def waiting(self, run: str | None = None) -> int:
-        """How many measurements (of the run) are in memory only."""
+        """Number of measurements (of the run) that are in memory only."""
         with self._lock:
             found = {(one.run, one.point) for line in self._waiting if (one := line.measurement) and run in {None, one.run}}
         return len(found)
@@ -124,23 +123,24 @@ class Store:
         """One measurement per device and point: of the latest method, reliable before disturbed, one's own before others, the newest.
 
         One's own are in the order they were taken, whatever the clock said; a time of others that is yet to come counts as the oldest.
+        Boards of others are merged (`planner.hardware.measurements.fleet`).
 
         `device` None: all devices. `fingerprint`: a whole one, or its part before the dash (this machine with any torch).
         `suite` None: all but the self-test. `without_run`: as if that run had not been. Quarantined ones are left out.
         """
-        best: dict[tuple[str, str], tuple[tuple[int, bool, bool, str, int], Measurement]] = {}
-        now = _now()
-        for place, one in enumerate(self.all()):
-            if one.quarantine or one.run == without_run or (one.suite != suite if suite else one.suite == SELF_TEST):
-                continue
-            if device not in {None, one.device} or not f"{one.fingerprint}-".startswith(f"{fingerprint or one.fingerprint}-"):
-                continue
-            taken_at = one.taken_at if one.origin != "own" and one.taken_at <= now else ""
-            rank = (one.method, one.status in {"ok", "noisy"}, one.origin == "own", taken_at, place)
-            key = (one.device, one.point)
-            if key not in best or rank > best[key][0]:
-                best[key] = (rank, one)
-        return tuple(one for _, one in sorted(best.values(), key=lambda entry: entry[0][-1]))
+        wanted = (
+            one
+            for one in self.all()
+            if (one.suite == suite if suite else one.suite != SELF_TEST)
+            and one.run != without_run
+            and device in {None, one.device}
+            and f"{one.fingerprint}-".startswith(f"{fingerprint or one.fingerprint}-")
+        )
+        return newest(wanted)
+
+    def fleet_outliers(self) -> list[Outlier]:
+        """Imported boards that are far from their peers, and that `latest` leaves out."""
+        return outliers(newest_of_boards(one for one in self.all() if one.origin != "own" and one.suite != SELF_TEST))
 
     def all(self) -> tuple[Measurement, ...]:
         """Every measurement, in the order they came, quarantined ones too."""
@@ -156,7 +156,7 @@ class Store:
             for run, _ in self._measurements:
                 counts[run] = counts.get(run, 0) + 1
             found = [msgspec.structs.replace(run, measurements=counts[run.id]) for run in reversed(self._runs.values())]
-        now = _now()
+        now = believed_until()
         return tuple(sorted(found, key=lambda run: run.started_at if run.started_at <= now else "", reverse=True))
 
     def predictions(self) -> tuple[Prediction, ...]:
@@ -290,8 +290,3 @@ class Store:
 
 
 _UNKNOWN = Run(id="", suite="", device="", fingerprint="", started_at="")
-
-
-def _now() -> str:
-    """The latest time that is believed, in the form of measurements."""
-    return (dt.datetime.now(dt.UTC) + CLOCKS_DIFFER).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,1 +1,1 @@
-"""What GPUs cost to rent, and how the prices are kept up to date."""
+"""Rental prices of GPUs, and their refresh."""

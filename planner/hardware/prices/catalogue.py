@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 FLAT = 0.005
-"""Where spot ÷ list price varies less than this between regions, the spot price is a placeholder, not a market price."""
+"""Variation of spot ÷ list price between regions below which the spot price is a placeholder, not a market price."""
 
 
 class CataloguedProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,7 +61,7 @@ class CataloguedProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 class PriceCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where prices are published, and what names mean there."""
+    """Publisher of prices, and the meaning of names there."""
 
     name: str
     base: str
@@ -163,7 +163,7 @@ def _group(row: Row, provider: CataloguedProvider, group: str) -> str | None:
 
 def _memory_gib(row: Row, provider: CataloguedProvider) -> int | None:
     """Memory of one GPU in whole GiB; GpuInfo is a Python literal or JSON."""
-    found = re.search(r"""["']SizeInMiB["']\s*:\s*(\d+)""", row.info)
+    found = re.search(r"""["']SizeInMiB["']\s*:\s*(\d{1,9})\b""", row.info)
     if found is None:
         return None
     return round(int(found[1]) / (row.gpus if provider.memory_is_total else 1) / 1024)

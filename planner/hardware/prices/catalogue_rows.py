@@ -13,6 +13,8 @@ COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "Memo
 """Required columns; AvailabilityZone is read where there is one."""
 MOST_ROWS = 200_000
 """Lines of one file; the largest of the catalogue has 4 MB."""
+LIMITS = {"AcceleratorCount": (1e-3, 1e6), "Price": (1e-6, 1e9), "SpotPrice": (1e-6, 1e9)}
+"""Least and most of a figure that is stated and not 0, as an offer takes them; of the other columns 0 and 1e9."""
 
 
 class UnusablePrices(Exception):  # noqa: N818  # an expected outcome, said in words
@@ -68,8 +70,9 @@ def _row(line: Mapping[str, Any]) -> Row:
             value = float(text)
         except ValueError:
             raise ValueError(f"{name} {text!r} is not a number") from None
-        if not 0 <= value < 1e9:  # not a number and infinity too
-            raise ValueError(f"{name} {text!r} is not a number >= 0")
+        least, most = LIMITS.get(name, (0.0, 1e9))
+        if value != 0 and not least <= value <= most:  # not a number and infinity too
+            raise ValueError(f"{name} {text!r} is not a number from {least:g} to {most:g}")
         return value
 
     return Row(

@@ -8,7 +8,7 @@ import msgspec
 
 from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import GpuCatalogue
-from planner.numbers import Gpus, Positive
+from planner.numbers import Gpus, Name, Positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,10 +39,18 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     nvlink: bool | None = None
     """Whether the GPUs of one instance are joined by NVLink, or what the vendor has instead; None: not stated."""
     regions: Gpus | None = None
-    """How many regions offer it."""
+    """Number of regions that offer it."""
     on_demand_min_usd_per_h: Price = None
     """Cheapest region."""
     on_demand_max_usd_per_h: Price = None
+    fabric: Name | None = None
+    """Network between nodes, where it is not that of the provider's record; see `providers.NodeNetwork`."""
+    node_bytes_per_s: Price = None
+    """Rate of all adapters of a node together, one direction."""
+    most_nodes: Gpus | None = None
+    """Nodes that can be had at once, where it is not as the provider's record says."""
+    by_discount: list[Name] = []
+    """Prices above that follow from the provider's advertised discount, not from a price list."""
     as_of: str
     """ISO date, or the year alone where the source states no more."""
     source: str

@@ -54,7 +54,7 @@ def as_toml(offers: Sequence[Offer]) -> str:
     import tomlkit
 
     tables = [msgspec.to_builtins(offer) for offer in offers]
-    tables = [{key: value for key, value in table.items() if value is not None} for table in tables]
+    tables = [{key: value for key, value in table.items() if value not in (None, [])} for table in tables]
     shared = ("provider", "region", "tier", "as_of", "source", "note")
     common = {key: Counter(table.get(key) for table in tables).most_common(1)[0] for key in shared}
     defaults = {key: value for key, (value, times) in common.items() if value and times == len(tables)}

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import GpuCatalogue
 
 AT_ONCE = 8
-"""How many files are fetched at once."""
+"""Number of files fetched at once."""
 
 LEAST_SHARE = 0.5
-"""Of the parts that have prices now, those that new prices have to have: a file cut short is no market."""
+"""Least share of the parts priced now that new prices have to cover: a file cut short is no market."""
 
 State = Literal["written", "would be written", "older", "own file", "failed", "not kept"]
 
@@ -44,14 +44,14 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     state: State
     detail: str = ""
-    """Why nothing was written, and which offers stay in use; empty where something was written."""
+    """Reason why nothing was written, and which offers stay in use; empty where something was written."""
     as_of: str | None = None
     """ISO date of the prices: of the file where its server states it, else of the day it was read."""
     file: str | None = None
     """Path they were, or would be, written to."""
     offers: int = 0
     kept: int = 0
-    """How many shipped offers of tiers that the catalogue does not list stay beside them."""
+    """Number of shipped offers that stay beside them, of tiers that the catalogue does not list."""
     changes: tuple[Change, ...] = ()
     unknown: dict[str, int] = {}
     """Accelerator without a known part -> number of instances left out."""
@@ -219,7 +219,7 @@ def _date_text(provider: CataloguedProvider, fetched: Fetched, today: dt.date) -
 
 
 def _missing(in_use: Iterable[Offer], new: Iterable[Offer]) -> str:
-    """What `new` offers lack to stand for the market that `in_use` shows; empty where they do."""
+    """Shortfall of `new` offers against the market that `in_use` shows; empty where they do."""
     before, now = {offer.gpu for offer in in_use}, {offer.gpu for offer in new}
     if len(before & now) >= LEAST_SHARE * len(before):
         return ""

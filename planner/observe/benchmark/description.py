@@ -15,7 +15,7 @@ from planner.durable import write_whole
 from planner.errors import Problem, UserError
 
 FORMAT = 1
-"""Of `bench.tracing.describe`; a description of another format is made again."""
+"""Format of `bench.tracing.describe`; a description of another format is made again."""
 LONGEST_S = 600.0
 INSTALL = "pip install 'gpu-planner[models]'"
 

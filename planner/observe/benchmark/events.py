@@ -32,7 +32,7 @@ EndState = Literal["finished", "cancelled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRequest:
-    """What to measure, with what, and where to keep the journal."""
+    """Points to measure, the interpreter, and the journal."""
 
     state: Path
     """The state folder."""
@@ -48,7 +48,7 @@ class BenchRequest:
     options: tuple[str, ...] = ()
     """Further arguments of the worker: what of the study to measure, a time limit."""
     polls: Callable[[], int] | None = None
-    """How many times this program has read the device's telemetry so far; its rate is kept with each point. None: it does not."""
+    """Number of times this program has read the device's telemetry so far; its rate is kept with each point. None: it does not."""
     restarts: bool = True
     """Whether another worker may take over from one that broke; ranks of other nodes cannot be met a second time."""
     silence_s: float = 10.0
@@ -83,11 +83,11 @@ class PointStarted:
 
 @dataclass(frozen=True, slots=True)
 class PointProgress:
-    """How far a point is."""
+    """Progress of a point."""
 
     point: Point
     fraction: float
-    """Of this point, 0 to 1."""
+    """Done share of this point, 0 to 1."""
     eta_s: float
     """Expected time to the end of the run."""
     note: str = ""
@@ -114,7 +114,7 @@ class WorkerRestarted:
     """A worker ended before its time and another goes on with the next point; the point it broke on came as `PointDone` before."""
 
     reason: str
-    """How the worker ended, and during which point."""
+    """End of a worker, and the point it was at."""
     number: int
     """Number of the restart, from 1."""
     most: int

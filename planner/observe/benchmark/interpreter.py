@@ -8,10 +8,13 @@ import json
 import os
 import shutil
 import signal
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from planner.reading import kind_of
 
 OLDEST = (3, 10)
 """The benchmark's own floor; also that of the torch versions it knows."""
@@ -117,7 +120,7 @@ async def _read(stream: asyncio.StreamReader | None, into: bytearray) -> None:
 
 
 def _judged(found: str, output: bytes, errors: bytes) -> Interpreter | NoInterpreter:
-    """What the probe's answer means."""
+    """Interpreter as the probe's answer describes it."""
     facts = _facts(output)
     if facts is None:
         said = (errors.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
@@ -141,22 +144,25 @@ def _executable(python: Path | None) -> str | NoInterpreter:
         if sys.executable:
             return sys.executable
         return NoInterpreter("no-interpreter", "The running program does not know its Python.", "Name one with --python PATH.")
-    given = python.expanduser()
-    if given.is_dir():
+    none = NoInterpreter("no-interpreter", f"There is no {python}.", "Name an interpreter that exists with --python PATH.")
+    try:
+        given = python.expanduser()
+    except RuntimeError:  # ~ of a user that is not known
+        return none
+    kind = kind_of(given)
+    if kind == stat.S_IFDIR:
         inside = given / "bin" / "python"
         if inside.exists():
             return str(inside)
         return NoInterpreter(
             "no-interpreter", f"{python} is a folder without bin/python.", "Name the interpreter itself with --python PATH."
         )
-    if given.exists():
+    if kind:
         if shutil.which(str(given.absolute())):
             return str(given.absolute())
         return NoInterpreter("no-interpreter", f"{python} is not executable.", "Name a Python interpreter with --python PATH.")
-    on_path = shutil.which(str(given)) if len(given.parts) == 1 else None
-    if on_path:
-        return on_path
-    return NoInterpreter("no-interpreter", f"There is no {python}.", "Name an interpreter that exists with --python PATH.")
+    named = len(given.parts) == 1 and "\0" not in str(given)
+    return (shutil.which(str(given)) if named else None) or none
 
 
 def _facts(output: bytes) -> dict[str, Any] | None:

@@ -34,12 +34,12 @@ KEPT_JOURNALS = 50
 RUN = re.compile(rf"\d{{8}}T\d{{6}}Z-[0-9a-f]{{6}}{re.escape(OPEN_SUFFIX)}")
 """Names of journals; a file of any other is none of ours."""
 MOST_BYTES = 256 * MIB
-"""Of a journal that is read: a hundred times the largest of a standard suite."""
+"""Largest size of a journal that is read: a hundred times the largest of a standard suite."""
 CUT_OFF = "the worker ended during this point, with no planner left to start it again"
 
 
 def journal_path(state: Path, run: str) -> Path:
-    """Where the worker writes; its folder exists afterwards. Raises `OSError`."""
+    """Path the worker writes to; its folder exists afterwards. Raises `OSError`."""
     folder = state / "runs"
     make_folder(folder)
     return folder / f"{run}{OPEN_SUFFIX}"

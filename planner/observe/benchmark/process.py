@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.store import Store
 
 LINGER_S = 5.0
-"""How long a worker that has closed its pipe may take to end."""
+"""Time a worker that has closed its pipe may take to end."""
 AGAIN = "Start the benchmark again (b in the terminal program)."
 STATES: dict[str, FailureState] = {"NoTorch": "no-torch", "NoDevice": "no-device", "NoSuite": "no-suite", "NoPeers": "no-peers"}
 NEXT_STEPS: dict[str, str] = {
@@ -266,7 +266,7 @@ class BenchRun:
                 yield PointDone(point, measurement)
 
     def _last_event(self, how: tuple[FailureState, str] | None) -> Finished | Failed | None:
-        """How the run ended, by its own last words or by how its process ended; None when another worker takes over."""
+        """End of the run, by its own last words or by how its process ended; None when another worker takes over."""
         if how is not None and self._restarting:
             self._restarting = False
             return None

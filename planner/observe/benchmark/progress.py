@@ -1,4 +1,4 @@
-"""How far a run has come over all of its workers: what is left for the next one when a worker ends before its time."""
+"""Progress of a run over all of its workers: the points left for the next one when a worker ends before its time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from planner.observe.benchmark.events import FailureState
 
 MOST_RESTARTS = 3
-"""Of one run: a machine that breaks a fourth worker will break the next one too."""
+"""Most workers of one run: a machine that breaks a fourth will break the next one too."""
 KILLS = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT}
 KILLED_FOR_MEMORY = "the system ran out of memory and killed the worker"
 
@@ -108,7 +108,7 @@ def how_ended(status: int | None) -> tuple[FailureState, str]:
 
 
 def memory_kills() -> int:
-    """How many processes were killed for want of memory so far: of this container, else of the system; 0 where neither says."""
+    """Number of processes killed for want of memory so far: of this container, else of the system; 0 where neither says."""
     for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
         try:
             lines = Path(path).read_text(encoding="ascii", errors="replace").splitlines()

@@ -18,7 +18,7 @@ POINT_GRACE_S = 20.0
 
 
 class PollRate:
-    """How often this program reads the device's telemetry beside each point: every reading takes a lock inside the driver."""
+    """Rate at which this program reads the device's telemetry beside each point: every reading takes a lock inside the driver."""
 
     def __init__(self, polls: Callable[[], int]) -> None:
         self._polls = polls
@@ -37,7 +37,7 @@ class PollRate:
 
 
 class HangWatch:
-    """How long the worker may stay silent, and a point may take."""
+    """Time the worker may stay silent, and a point may take."""
 
     def __init__(self, silence_s: float) -> None:
         self._silence_s = silence_s
@@ -62,7 +62,7 @@ class HangWatch:
 
     @property
     def complaint(self) -> str:
-        """What it did not do in time."""
+        """The step it did not do in time."""
         if self._point is not None and self._point_until <= self._silent_after:
             return f"{self._point.label} did not end"
         return "no sign of life"

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 POLITE_S = 0.5
-"""How long a worker has to stop before it is killed: cancelling ends within a second."""
+"""Time a worker has to stop before it is killed: cancelling ends within a second."""
 KILLED_S = 3.0
-"""How long a killed worker is waited for."""
+"""Time a killed worker is waited for."""
 LAST_LINES = 20
 QUIET_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
 """Spinning OpenMP threads on a shared CPU gave figures wrong by factors of 14 to 140 that agreed with each other."""
@@ -36,7 +36,7 @@ class Worker:
     def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
         self.pid = process.pid
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
-        """What it printed last."""
+        """Its last printed lines."""
         self._process = process
         self._reader = reader
         self._transport = transport

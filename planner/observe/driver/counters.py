@@ -1,4 +1,4 @@
-"""Which NVML functions, field values and GPM metrics are read, and what their answers mean in SI units and fractions.
+"""NVML functions, field values and GPM metrics that are read, and the meaning of their answers in SI units and fractions.
 
 Numbers of fields, metrics and bits are literals from nvml.h: bindings of some versions lack or misdefine their names.
 """

@@ -1,4 +1,4 @@
-"""Which 'cuda:N' a GPU is, from the environment CUDA would see.
+"""Number N of a GPU in 'cuda:N', from the environment CUDA would see.
 
 CUDA numbers GPUs fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID, and among equal ones in PCI order, as NVML does. With unequal
 GPUs and no such setting the order cannot be known without CUDA, and nothing is claimed.

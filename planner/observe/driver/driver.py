@@ -27,13 +27,13 @@ START = (
     "from planner.observe.driver.helper import main; main(float(sys.argv[1]))"
 )
 START_S = 10.0
-"""How long a Python on a slow disk may take to begin."""
+"""Time a Python on a slow disk may take to begin."""
 SILENCE_S = 2.5
-"""How long a driver may say nothing while it is opened or reads one GPU."""
+"""Silence allowed to a driver while it is opened or reads one GPU."""
 LATER_S = 0.5
-"""How much later than the kernel's timer this side gives up: the timer cannot end a process that waits inside the kernel."""
+"""Time after the kernel's timer at which this side gives up: the timer cannot end a process that waits inside the kernel."""
 TOTAL_S = 20.0
-"""How long one answer may take, GPU by GPU."""
+"""Time one answer may take, GPU by GPU."""
 CLOSE_S = 0.5
 
 
@@ -79,7 +79,7 @@ class Driver:
         return cls(process, silence_s)
 
     def facts(self) -> Reply:
-        """What does not change while the driver runs; raises `DriverError`."""
+        """Facts that do not change while the driver runs; raises `DriverError`."""
         return self._answer(Question(facts=True))
 
     def read(self, *, slow: bool, processes: ListedProcesses = "as before") -> Reply:
@@ -138,7 +138,7 @@ class Driver:
         return DriverError("not answering", f"{NVML_DETAILS['not answering']} within {seconds:g} s")
 
     def _ended(self) -> DriverError:
-        """How the process came to its end."""
+        """End of the process, in words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_S)
         status = self._process.returncode

@@ -29,7 +29,7 @@ class GpmRing:
         self._newest_at_s: float | None = None
         self._values: dict[str, float | CapabilityState] = {}
         self.window_s: float | None = None
-        """How long the current averages reach back."""
+        """Time the current averages reach back."""
 
     def read(self) -> tuple[dict[str, float], dict[str, str]]:
         """The averages, and the reason of each that is absent; raises `NvmlError` when the counters do not answer.

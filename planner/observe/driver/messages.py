@@ -1,4 +1,4 @@
-"""What this program asks the process that talks to NVIDIA's driver, and what that answers; JSON, a line each."""
+"""Questions to the process that talks to NVIDIA's driver, and its answers; JSON, a line each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
     """NVML's, in PCI order."""
     nvml_name: str
     memory_total_bytes: float | None
-    """What the driver reports; None on GPUs that share the system's memory."""
+    """Figure of the driver; None on GPUs that share the system's memory."""
     compute_capability: str | None = None
     pci_bus_id: str | None = None
     cuda_ordinal: int | None = None

@@ -16,7 +16,7 @@ from planner.observe.driver.counters import Field
 from planner.observe.snapshot import CapabilityState
 
 NvmlState = Literal["ready", "no driver", "driver not loaded", "version mismatch", "no permission", "not answering", "error"]
-"""How NVML as a whole stands on this machine."""
+"""State of NVML as a whole on this machine."""
 
 NVML_DETAILS: dict[NvmlState, str] = {
     "ready": "NVML answers",
@@ -58,7 +58,7 @@ class NvmlError(Exception):
 
     @property
     def open_state(self) -> NvmlState:
-        """What the failure of the first call says about NVML as a whole."""
+        """State of NVML as a whole after the failure of the first call."""
         return "error" if self.code is None else _OPEN_STATES.get(self.code, "error")
 
 
@@ -69,7 +69,7 @@ class Nvml:
         self._pynvml = pynvml
         self._open = False
         self.device_count = 0
-        """How many GPUs the driver counts."""
+        """Number of GPUs the driver counts."""
 
     @classmethod
     def open(cls) -> Self:
@@ -105,7 +105,7 @@ class Nvml:
         self._open = False
 
     def call(self, function: str, *arguments: Any) -> Any:
-        """What `pynvml.<function>` answers; raises `NvmlError`."""
+        """Answer of `pynvml.<function>`; raises `NvmlError`."""
         if not self._open:
             raise NvmlError("error", None, function)
         routine = getattr(self._pynvml, function, None)

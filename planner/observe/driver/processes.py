@@ -14,7 +14,7 @@ import msgspec
 from planner.observe.snapshot import ListedKind, ProcessKind, ProcessSnapshot
 
 HOST_PID_NAMESPACE = "pid:[4026531836]"
-"""What /proc/self/ns/pid is on the host: PROC_PID_INIT_INO, 0xEFFFFFFC, of include/linux/proc_ns.h."""
+"""Target of /proc/self/ns/pid on the host: PROC_PID_INIT_INO, 0xEFFFFFFC, of include/linux/proc_ns.h."""
 IN_A_CONTAINER = "in a container the driver's process numbers are the host's"
 NONE_VISIBLE = "a container does not see the processes of its host"
 LONGEST_COMMAND = 1000

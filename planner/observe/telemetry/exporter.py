@@ -22,6 +22,7 @@ from planner.web import NoAnswerError, read_url
 
 TIMEOUT_S = 5.0
 MOST_BYTES = 64 * MIB
+MOST_DIGITS = 9
 NOT_GIVEN = "the exporter does not give it"
 
 
@@ -162,7 +163,7 @@ def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
     parts: dict[str, list[Place]] = {}
     for place in labels:
         parts.setdefault(place.gpu, []).extend([place] if place.part else [])
-    gpus = sorted(parts, key=lambda gpu: (not gpu.isdecimal(), int(gpu) if gpu.isdecimal() else 0, gpu))
+    gpus = sorted(parts, key=lambda gpu: (number_of(gpu) is None, number_of(gpu) or 0, gpu))
     return tuple(_device(position, gpu, sorted(parts[gpu]), labels, values, reasons) for position, gpu in enumerate(gpus))
 
 
@@ -185,6 +186,11 @@ def place_of(labels: Mapping[str, str]) -> Place | None:
     return Place(gpu, part) if gpu else None
 
 
+def number_of(label: str) -> int | None:
+    """The number that `label` writes in decimal digits; None for another text, and for more digits than GPUs are counted with."""
+    return int(label) if label.isdecimal() and len(label) <= MOST_DIGITS else None
+
+
 def _device(
     position: int,
     gpu: str,
@@ -200,7 +206,7 @@ def _device(
     any_labels = labels.get(whole) or labels[parts[0]]
     slices = tuple(_slice(place, labels[place], values.get(place, {})) for place in parts)
     return DeviceSnapshot(
-        index=int(gpu) if gpu.isdecimal() else position,
+        index=position if (number := number_of(gpu)) is None else number,
         uuid=any_labels.get("UUID") or any_labels.get("uuid") or None,
         name=any_labels.get("modelName") or any_labels.get("name") or None,
         state="ok",
@@ -225,7 +231,7 @@ def _slice(place: Place, labels: Mapping[str, str], known: dict[str, float]) -> 
     return MigSnapshot(
         uuid=labels.get("mig_uuid") or None,
         profile=labels.get("GPU_I_PROFILE") or labels.get("mig_profile") or "unnamed slice",
-        gpu_instance=int(place.part) if place.part.isdecimal() else None,
+        gpu_instance=number_of(place.part),
         reasons=dict.fromkeys(
             (name for name in GPM_FIELDS if name in MigSnapshot.__struct_fields__ and name not in own), NOT_GIVEN
         ),

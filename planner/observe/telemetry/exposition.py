@@ -58,8 +58,11 @@ DEVICE_METRICS: tuple[tuple[str, str, str], ...] = (
 )
 """(field of a snapshot, metric name without the prefix, help)."""
 
-_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})?\s+(\S+)(?:\s+-?\d+)?\s*(?:#.*)?$")
-_LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*,?')
+_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)?(\{.*\})?\s+(\S+)(?:\s+-?[\d.]+)?\s*(?:#.*)?$")
+_TEXT = r'"((?:[^"\\]|\\.)*)"'
+_LABEL = re.compile(rf"\s*(?:([a-zA-Z_][a-zA-Z0-9_]*)|{_TEXT})\s*=\s*{_TEXT}\s*,?")
+_QUOTED_NAME = re.compile(rf"\{{\s*{_TEXT}\s*,?")
+"""The name of a metric in UTF-8 stands within the braces: {"dcgm.sm.active", gpu="0"} 0.5 (Prometheus 3)."""
 _ESCAPE = re.compile(r"\\[\\n\"]")
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
@@ -128,9 +131,13 @@ def _escaped(text: str) -> str:
 
 
 def read_samples(text: str, where: str) -> list[Sample]:
-    """The samples of a text in the format; raises `UserError` naming `where` and the line that is none."""
+    """The samples of a text in the format, without the lines that are none; raises `UserError` naming `where` where none is a sample.
+
+    Names and labels may be in UTF-8, as Prometheus 3 writes them.
+    """
     samples: list[Sample] = []
     labels: dict[str, dict[str, str]] = {}
+    wrong: tuple[int, str] | None = None
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
@@ -138,13 +145,10 @@ def read_samples(text: str, where: str) -> list[Sample]:
         try:
             samples.append(_sample(stripped, labels))
         except ValueError:
-            raise UserError(
-                Problem(
-                    where,
-                    f"line {number}",
-                    f"{stripped[:60]!r} is not the text format of Prometheus; is this address an exporter's?",
-                )
-            ) from None
+            wrong = wrong or (number, stripped)
+    if wrong is not None and not samples:
+        text = f"{wrong[1][:60]!r} is not the text format of Prometheus; is this address an exporter's?"
+        raise UserError(Problem(where, f"line {wrong[0]}", text))
     return samples
 
 
@@ -153,10 +157,15 @@ def _sample(line: str, read: dict[str, dict[str, str]]) -> Sample:
     matched = _SAMPLE.match(line)
     if matched is None:
         raise ValueError(line)
-    braced = matched[2] or "{}"
+    name, braced = matched[1] or "", matched[2] or "{}"
+    if not name:
+        quoted = _QUOTED_NAME.match(braced)
+        if quoted is None:
+            raise ValueError(line)
+        name, braced = quoted[1], "{" + braced[quoted.end() :]
     if braced not in read:
         read[braced] = _labels(braced)
-    return Sample(matched[1], read[braced], float(matched[3]))
+    return Sample(name, read[braced], float(matched[3]))
 
 
 def _labels(braced: str) -> dict[str, str]:
@@ -165,7 +174,7 @@ def _labels(braced: str) -> dict[str, str]:
         matched = _LABEL.match(inner, place)
         if matched is None:
             raise ValueError(braced)
-        text = matched[2]
-        found[matched[1]] = _ESCAPE.sub(lambda escape: _ESCAPES[escape[0]], text) if "\\" in text else text
+        text = matched[3]
+        found[matched[1] or matched[2]] = _ESCAPE.sub(lambda escape: _ESCAPES[escape[0]], text) if "\\" in text else text
         place = matched.end()
     return found

@@ -16,16 +16,16 @@ FASTEST_INTERVAL_S = 0.1
 """Hardware counters refresh every 100 ms, and each reading takes a lock inside the driver."""
 SLOW_INTERVAL_S = 5.0
 PROCESSES_INTERVAL_S = 2.0
-"""How often processes are listed while somebody looks: graphics processes take the driver milliseconds."""
+"""Interval of listing processes while somebody looks: graphics processes take the driver milliseconds."""
 REOPEN_INTERVAL_S = 30.0
-"""How often a driver that is missing or did not answer is tried again."""
+"""Interval of retrying a driver that is missing or did not answer."""
 SILENCE_S = 10.0
-"""How long a driver may say nothing before its process is ended; meanwhile the last reading shows its age."""
+"""Silence of a driver after which its process is ended; meanwhile the last reading shows its age."""
 TOLERANCE_S = 0.05
 """A tick at most this early counts as on time."""
 LATE_S = 0.5
 STOP_WAIT_S = 0.05
-"""How long stopping waits for a reading to end; then the driver's process is killed."""
+"""Time that stopping waits for a reading to end; then the driver's process is killed."""
 
 
 class Poller(Telemetry):
@@ -111,7 +111,7 @@ class Poller(Telemetry):
         return ended
 
     def stale_for_s(self) -> float | None:
-        """How old the last snapshot is, when the next one is late by an interval and a half second; else, and while paused, None."""
+        """Age of the last snapshot when the next one is late by an interval and a half second; else, and while paused, None."""
         latest, now_s = self.latest, time.monotonic()
         if latest is None or self._paused or now_s <= self._due_s + self.pace_s + LATE_S:
             return None

@@ -1,70 +1,263 @@
-"""The GPUs of a fleet over time, by one range query to a Prometheus server, as snapshots of each host."""
+"""The GPUs of a fleet over a window, by queries to Prometheus servers that answer with one number a GPU and metric.
+
+The server averages; what comes over the network does not grow with the window. Counters of activity and traffic are averaged over all
+readings and divided by the share of the time in use, since they are next to 0 in the rest; clocks are averaged over the readings in use.
+"""
 
 from __future__ import annotations
 
-import datetime as dt
 import json
+import re
 import time
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
+from planner.engine.advice.diagnosis import IDLE
 from planner.errors import Problem, UserError
-from planner.observe.snapshot import Snapshot
-from planner.observe.telemetry.exporter import DCGM, DCGM_REASONS, devices_of, fetched, snapshot_of
+from planner.observe.driver.counters import EVENT_REASONS
+from planner.observe.snapshot import DeviceSnapshot
+from planner.observe.telemetry.exporter import DCGM_REASONS, SLICE_LABELS, devices_of, fetched, meaning_of, place_of
 from planner.observe.telemetry.exposition import PREFIX, Sample
+from planner.observe.telemetry.window import MEANS
 
 HOST_LABELS = ("Hostname", "hostname", "node", "instance")
 """Labels that name the host, the most specific first."""
-MOST_POINTS = 240
-"""Most readings of one series; a longer window is read in longer steps."""
-LEAST_STEP_S = 1.0
+JOB_LABELS = ("hpc_job", "exported_pod", "pod", "slurm_job_id", "jobid")
+"""Labels that name the work, of dcgm-exporter under Slurm and Kubernetes, the first present counts; not `job`, which names the scrape."""
+GPU_LABELS = ("gpu", "UUID", "uuid", "modelName", "name", "GPU_I_PROFILE", *SLICE_LABELS)
+STEPS, FEW_STEPS = 144, 48
+"""Readings of a window at which the use is looked at; and the clock in use, and what held it back. Averages are over all the server has."""
+LEAST_STEP_S = 15.0
+LEAST_JOB_S = 600.0
+"""Least time, in seconds, over which the labels of the work are looked for."""
 QUERY_TIMEOUT_S = 30.0
+AT_ONCE = 4
+"""Queries in flight: a server answers about as many at a time as it has processors."""
+ACTIVITIES = ("sm_active_fraction", "kernel_resident_fraction")
+"""Fields that say whether something ran, the better one first."""
+LINKS = tuple(f"{kind}_{way}_bytes_per_s" for kind in ("nvlink", "pcie") for way in ("tx", "rx"))
+CLOCKS = ("sm_clock_hz",)
+OVER_ALL = ("power_w", "power_average_w")
+MOST = (
+    *("memory_used_bytes", "memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "power_limit_w", "max_sm_clock_hz"),
+    *("ecc_uncorrected_volatile", "row_remap_pending", "row_remap_failed", "page_retirement_pending"),
+)
+"""Fields of which the highest reading counts."""
+WANTED = frozenset((*MEANS.values(), *LINKS, *CLOCKS, *OVER_ALL, *MOST))
+REASON_BITS = {name: bit for bit, name in EVENT_REASONS.items() if bit in {0x4, 0x8, 0x20, 0x40, 0x80}}
+"""Reasons of power and heat -> their bit: each costs the server a query, which is asked of the GPUs alone that have any."""
+LEAST_REASON = min(REASON_BITS.values())
+MOST_HOSTS = 200
+"""Hosts that a query names; it asks all of them where more are held back."""
 
 
-def read_fleet(server: str, seconds: float, *, match: str = "", step_s: float | None = None) -> dict[str, list[Snapshot]]:
-    """Host -> its snapshots over the last `seconds`, one each `step_s`, from the server at address `server`.
+@dataclass(slots=True)
+class FleetGpu:
+    """One GPU over a window."""
 
-    `match` narrows the query with label matchers, as PromQL writes them between braces: 'cluster="a",job=~"dcgm.*"'.
+    host: str
+    device: DeviceSnapshot
+    """Means over the window where a snapshot has a reading; memory at its highest."""
+    seconds: float
+    busy: float | None = None
+    readings: int = 0
+    job: str = ""
+    """Empty: no label names it."""
+    held_back: dict[str, float] = field(default_factory=dict)
+    """Reason -> share of the time in use."""
+
+
+@dataclass(slots=True)
+class Cost:
+    """Cost of asking: queries, bytes received, seconds."""
+
+    queries: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+def read_fleet(server: str, seconds: float, *, match: str = "", cost: Cost | None = None) -> list[FleetGpu]:
+    """The GPUs that the server at address `server` has kept over the last `seconds`, by host and index.
+
+    `match` narrows the queries with label matchers, as PromQL writes them between braces: 'cluster="a",job=~"dcgm.*"'.
     Raises `UserError` when the server refuses or knows of no GPU.
     """
-    end = time.time()
-    step = step_s or max(LEAST_STEP_S, seconds / MOST_POINTS)
-    names = "|".join([f"DCGM_FI_({'|'.join(sorted([*DCGM, *DCGM_REASONS]))})", f"{PREFIX}.+"])
-    selector = f'{{__name__=~"{names}"' + (f",{match}" if match else "") + "}"
-    query = urlencode({"query": selector, "start": f"{end - seconds:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"})
-    answer = _decoded(fetched(f"{server.rstrip('/')}/api/v1/query_range?{query}", "--prometheus", QUERY_TIMEOUT_S), server)
-    by_host: dict[str, dict[float, list[Sample]]] = defaultdict(lambda: defaultdict(list))
-    for series in answer:
-        labels: dict[str, str] = series["metric"]
-        host = next((labels[name] for name in HOST_LABELS if labels.get(name)), "unnamed host")
-        name = labels.get("__name__", "")
-        for at_s, value in series["values"]:
-            by_host[host][float(at_s)].append(Sample(name, labels, float(value)))
-    fleet = {host: _snapshots(host, readings) for host, readings in sorted(by_host.items())}
-    found = {host: snapshots for host, snapshots in fleet.items() if snapshots}
+    found = _Window(server.rstrip("/"), seconds, match, cost or Cost()).gpus()
     if not found:
         hint = " with these labels" if match else ""
         raise UserError(Problem("--prometheus", "", f"{server} has kept no metric of a GPU{hint} in the last {seconds:g} s."))
     return found
 
 
-def _decoded(text: str, server: str) -> list[dict[str, Any]]:
-    try:
-        answer = json.loads(text)
-        if answer["status"] != "success":
-            raise UserError(Problem("--prometheus", "", f"{server} refuses: {answer.get('error', answer['status'])}."))
-        series: list[dict[str, Any]] = answer["data"]["result"]
-    except (ValueError, KeyError, TypeError):
-        raise UserError(Problem("--prometheus", "", f"{server} does not answer as a Prometheus server does.")) from None
-    return series
+class _Window:
+    """One window of one server."""
+
+    def __init__(self, server: str, seconds: float, match: str, cost: Cost) -> None:
+        self.server, self.seconds, self.match, self.cost = server, seconds, match, cost
+        self.end_s = time.time()
+        self.step_s, self.long_step_s = (max(LEAST_STEP_S, seconds / steps) for steps in (STEPS, FEW_STEPS))
+        self.labels = ", ".join(dict.fromkeys((*HOST_LABELS, *GPU_LABELS)))
+
+    def gpus(self) -> list[FleetGpu]:
+        began_s = time.monotonic()
+        names = self._names()
+        if not names:
+            return []
+        queries = dict(self._queries(names))
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            answers = dict(zip(queries, pool.map(self._ask, queries.values()), strict=True))
+            more = dict(self._reason_queries(answers))
+            answers |= dict(zip(more, pool.map(self._ask, more.values()), strict=True))
+        self.cost.seconds += time.monotonic() - began_s
+        return _assembled(answers, self.seconds)
+
+    def _names(self) -> list[str]:
+        """Metrics of GPUs that the server has in the window."""
+        selector = f'{{__name__=~"DCGM_FI_.+|{PREFIX}.+"' + (f",{self.match}" if self.match else "") + "}"
+        given = {"match[]": selector, "start": f"{self.end_s - self.seconds:.3f}", "end": f"{self.end_s:.3f}"}
+        return sorted(str(name) for name in self._data(f"label/__name__/values?{urlencode(given)}"))
+
+    def _queries(self, names: Iterable[str]) -> Iterator[tuple[tuple[str, str], str]]:
+        """((what, metric), query) of everything that is asked."""
+        known = {name: meaning.field for name in names if (meaning := meaning_of(name)) and meaning.field in WANTED}
+        active = next((name for wanted in ACTIVITIES for name, of in known.items() if of == wanted), None)
+        window, steps, few = self._windows()
+        runs = f"{self._select(active)} > {IDLE / self._scale(active):g}" if active else ""
+        for name, of in known.items():
+            selected = self._select(name)
+            if of in MOST:
+                yield ("value", name), f"max by ({self.labels}) (max_over_time({selected}{window}))"
+            elif of in CLOCKS and active:
+                yield ("value", name), f"avg by ({self.labels}) (avg_over_time(({selected} and {runs}){few}))"
+            else:
+                yield ("value", name), f"avg by ({self.labels}) (avg_over_time({selected}{window}))"
+        if active:
+            busy = runs.replace(" > ", " > bool ")
+            yield ("busy", active), f"avg by ({self.labels}) (avg_over_time(({busy}){steps}))"
+            yield ("readings", active), f"sum by ({self.labels}) (count_over_time({self._select(active)}{window}))"
+            yield ("job", active), f"last_over_time({self._select(active)}[{max(LEAST_JOB_S, self.seconds / 24):.0f}s])"
+        for name in names:
+            if name.removeprefix("DCGM_FI_") in DCGM_REASONS:
+                yield ("reasons", name), f"max by ({self.labels}) (max_over_time({self._select(name)}{window})) >= {LEAST_REASON}"
+            elif name == f"{PREFIX}throttled_seconds_total":
+                yield ("held", name), f"avg by ({self.labels}, reason) (rate({self._select(name)}{window})) > 0"
+
+    def _reason_queries(self, answers: Mapping[tuple[str, str], list[dict[str, Any]]]) -> Iterator[tuple[tuple[str, str], str]]:
+        """Queries for what held clocks back, of the hosts where something did at any time."""
+        _, _, few = self._windows()
+        for (what, name), series in answers.items():
+            found = list(_read(series)) if what == "reasons" else []
+            if not found:
+                continue
+            label = next((one for one in HOST_LABELS if all(labels.get(one) for labels, _ in found)), "")
+            hosts = sorted({labels[label] for labels, _ in found}) if label else []
+            narrowed = f"{label}=~{json.dumps('|'.join(map(re.escape, hosts)))}" if 0 < len(hosts) <= MOST_HOSTS else ""
+            selected = self._select(name, narrowed)
+            highest = max(value for _, value in found)
+            for reason, bit in REASON_BITS.items():
+                if bit <= highest:
+                    share = f"avg_over_time((floor({selected} / {bit}) % 2){few})"
+                    yield (f"held {reason}", name), f"avg by ({self.labels}) ({share}) > 0"
+
+    def _windows(self) -> tuple[str, str, str]:
+        """The window as PromQL spells it: all its readings, some of them, and a few."""
+        seconds = f"{self.seconds:.0f}s"
+        return f"[{seconds}]", f"[{seconds}:{self.step_s:.0f}s]", f"[{seconds}:{self.long_step_s:.0f}s]"
+
+    def _select(self, name: str, more: str = "") -> str:
+        matchers = ",".join(filter(None, (self.match, more)))
+        return f"{name}{{{matchers}}}" if matchers else name
+
+    @staticmethod
+    def _scale(name: str) -> float:
+        meaning = meaning_of(name)
+        return meaning.scale if meaning else 1.0
+
+    def _ask(self, query: str) -> list[dict[str, Any]]:
+        given = urlencode({"query": query, "time": f"{self.end_s:.3f}"})
+        found = self._data(f"query?{given}")
+        result = found.get("result") if isinstance(found, dict) else None
+        if not isinstance(result, list):
+            raise self._unlike()
+        return result
+
+    def _data(self, path: str) -> Any:
+        text = fetched(f"{self.server}/api/v1/{path}", "--prometheus", QUERY_TIMEOUT_S)
+        self.cost.queries += 1
+        self.cost.bytes += len(text)
+        try:
+            answer = json.loads(text)
+            status, data = answer["status"], answer.get("data")
+        except (ValueError, KeyError, TypeError):
+            raise self._unlike() from None
+        if status != "success":
+            raise UserError(Problem("--prometheus", "", f"{self.server} refuses: {answer.get('error', status)}."))
+        return data
+
+    def _unlike(self) -> UserError:
+        return UserError(Problem("--prometheus", "", f"{self.server} does not answer as a Prometheus server does."))
 
 
-def _snapshots(host: str, readings: dict[float, list[Sample]]) -> list[Snapshot]:
-    """The readings of one host in the order of time; those without a GPU are left out."""
+def _assembled(answers: Mapping[tuple[str, str], list[dict[str, Any]]], seconds: float) -> list[FleetGpu]:
+    """The GPUs of all hosts, from the answers to every query."""
+    shares, jobs = dict[tuple[str, str], float](), dict[tuple[str, str], str]()
+    counts, held = dict[tuple[str, str], int](), dict[tuple[str, str], dict[str, float]]()
+    for (what, _), series in answers.items():
+        for labels, value in _read(series):
+            key = _key(labels)
+            if what == "busy":
+                shares[key] = value
+            elif what == "readings":
+                counts[key] = int(value)
+            elif what == "job":
+                jobs[key] = next((labels[name] for name in JOB_LABELS if labels.get(name)), "")
+            elif what.startswith("held"):
+                reason = labels.get("reason") or what.removeprefix("held ")
+                held.setdefault(key, {})[reason] = value
+    samples: dict[str, list[Sample]] = defaultdict(list)
+    for (what, name), series in answers.items():
+        meaning = meaning_of(name)
+        if what == "value" and meaning is not None:
+            over_use = meaning.field not in {*MOST, *CLOCKS, *OVER_ALL}
+            for labels, value in _read(series):
+                share = shares.get(_key(labels)) if over_use else None
+                samples[_key(labels)[0]].append(Sample(name, labels, value / share if share else value))
     found = []
-    for at_s in sorted(readings):
-        devices = devices_of(readings[at_s])
-        if devices:
-            found.append(snapshot_of(devices, host, dt.datetime.fromtimestamp(at_s, tz=dt.UTC), at_s))
+    for host, given in sorted(samples.items()):
+        for device in devices_of(given):
+            places = ((host, str(device.index)), (host, device.uuid or ""))
+            place = next((key for key in places if key in shares or key in counts), places[0])
+            one = FleetGpu(host, _bounded(device), seconds, shares.get(place), counts.get(place, 0), jobs.get(place, ""))
+            use = one.busy or 1.0
+            one.held_back = {reason: min(1.0, share / use) for reason, share in sorted(held.get(place, {}).items())}
+            found.append(one)
     return found
+
+
+def _bounded(device: DeviceSnapshot) -> DeviceSnapshot:
+    """`device` with no share above 1, which dividing by the time in use may give where counters and use are read at different moments."""
+    import msgspec
+
+    over = {name: 1.0 for name in MEANS.values() if name.endswith("_fraction") and (getattr(device, name) or 0.0) > 1.0}
+    return msgspec.structs.replace(device, **over) if over else device
+
+
+def _read(series: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, str], float]]:
+    """(labels, value) of an instant answer; what is no number is left out."""
+    for one in series:
+        try:
+            labels, value = one["metric"], float(one["value"][1])
+        except (KeyError, TypeError, ValueError, IndexError):
+            continue
+        if value == value and isinstance(labels, dict):  # noqa: PLR0124  # not a number is the one value that differs from itself
+            yield labels, value
+
+
+def _key(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Host and GPU of a series."""
+    place = place_of(labels)
+    return next((labels[name] for name in HOST_LABELS if labels.get(name)), "unnamed host"), place.gpu if place else ""

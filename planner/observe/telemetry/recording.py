@@ -17,19 +17,21 @@ from planner import paths
 from planner.durable import NotKeptError
 from planner.errors import Problem, UserError
 from planner.observe.snapshot import Snapshot
-from planner.reading import read_file
+from planner.reading import open_file, read_file
 from planner.units import MIB
 
 DEFAULT_LIMIT_BYTES = 256 * MIB
 """Limit of all parts together: about a day of one GPU at one reading a second, a quarter of a day with eight."""
 PARTS = 4
 """FILE and the parts before it."""
+LOOKED_AT = 1024
+"""Bytes that tell a recording of our own from a log of another tool."""
 MOST_BYTES = 1 << 31
-"""Of a part that is read."""
+"""Largest size of a part that is read."""
 
 
 def part_path(path: Path, number: int) -> Path:
-    """Where part `number` of the recording at `path` is; 0 is the newest, `path` itself."""
+    """Path of part `number` of the recording at `path`; 0 is the newest, `path` itself."""
     return path if number == 0 else path.with_name(f"{path.name}.{number}")
 
 
@@ -108,6 +110,8 @@ def read_recording(path: Path, name: str | None = None) -> Recording:
     unreadable: list[int] = []
     reason = "it is empty"
     number = 0
+    if (logged := _logged(path, label)) is not None:
+        return Recording(label, tuple(logged))
     for part in reversed(range(PARTS)):
         older = part_path(path, part)
         if part and not older.exists():
@@ -124,6 +128,17 @@ def read_recording(path: Path, name: str | None = None) -> Recording:
     if not snapshots:
         raise UserError(Problem(str(path), "", f"is no recording of telemetry: {reason}."))
     return Recording(label, tuple(snapshots), tuple(unreadable))
+
+
+def _logged(path: Path, label: str) -> list[Snapshot] | None:
+    """The readings of a log that another tool wrote; None for a recording of our own, or no text."""
+    with open_file(path) as file:
+        head = file.read(LOOKED_AT).lstrip(b"\xef\xbb\xbf \r\n\t")
+    if not head or head.startswith(b"{"):
+        return None
+    from planner.observe.telemetry.smi_log import logged_snapshots
+
+    return logged_snapshots(read_file(path, most_bytes=MOST_BYTES).decode(errors="replace"), str(path), label)
 
 
 def read_demo() -> Recording:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from planner.observe.snapshot import Snapshot
 
 STOP_WAIT_S = 0.3
-"""How long stopping waits for an answer that is on its way."""
+"""Time that stopping waits for an answer on its way."""
 
 
 class Telemetry(ABC):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from planner.engine.advice.diagnosis import IDLE
-from planner.engine.advice.mig_slices import profiles_of
 from planner.engine.advice.observation import Observed, ObservedSlice
+from planner.hardware.catalogue.mig import profiles_of
 from planner.observe.machine import match_gpu
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 
@@ -36,7 +36,7 @@ HARMLESS_REASONS = {"idle", "application clocks"}
 
 
 def observe(snapshots: Sequence[Snapshot], gpus: GpuCatalogue, host: str = "") -> list[Observed]:
-    """What each GPU did over `snapshots` (one host's, in order of time), by its index. Empty where there was none.
+    """Use of each GPU over `snapshots` (one host's, in order of time), by its index. Empty where there was none.
 
     Means count every reading alike: sources read at a steady pace.
     """
@@ -46,17 +46,13 @@ def observe(snapshots: Sequence[Snapshot], gpus: GpuCatalogue, host: str = "") -
             readings[device.index, device.uuid or ""].append(device)
     seconds = snapshots[-1].taken_at_s - snapshots[0].taken_at_s if snapshots else 0.0
     hosts = [snapshot.host for snapshot in snapshots]
-    return [_observed(found, hosts, max(0.0, seconds), gpus, host) for _, found in sorted(readings.items())]
+    return [observed_of(found, hosts, max(0.0, seconds), gpus, host) for _, found in sorted(readings.items())]
 
 
-def observe_fleet(fleet: Mapping[str, Sequence[Snapshot]], gpus: GpuCatalogue) -> list[Observed]:
-    """What the GPUs of every host did."""
-    return [one for host, snapshots in sorted(fleet.items()) for one in observe(snapshots, gpus, host)]
-
-
-def _observed(
+def observed_of(
     readings: Sequence[DeviceSnapshot], hosts: Sequence[HostSnapshot], seconds: float, gpus: GpuCatalogue, host: str
 ) -> Observed:
+    """One observation made of the readings of one GPU."""
     answered = [one for one in readings if one.state == "ok"]
     name = next((one.name for one in reversed(readings) if one.name), None) or "unknown GPU"
     total = next((one.memory_total_bytes for one in reversed(answered) if one.memory_total_bytes), None)
@@ -72,6 +68,7 @@ def _observed(
         index=last.index,
         host=host,
         uuid=last.uuid,
+        job="",
         seconds=seconds,
         readings=len(readings),
         lost=len(readings) - len(answered),

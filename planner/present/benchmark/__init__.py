@@ -1,1 +1,1 @@
-"""What was measured: points, what they change, what they prove."""
+"""Benchmark results: points, what they change, what they prove."""

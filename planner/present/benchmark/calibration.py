@@ -1,4 +1,4 @@
-"""What measuring a part changed: the plans of a fixed set of workloads, and the points that judge the calibration."""
+"""Effect of measuring a part: the plans of a fixed set of workloads, and the points that judge the calibration."""
 
 from __future__ import annotations
 

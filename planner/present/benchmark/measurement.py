@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from planner.units import UNKNOWN, bytes_text, digits, percent_text, si_text
 
 if TYPE_CHECKING:
-    from planner.hardware.measurements.measurement import Measurement
+    from planner.hardware.measurements.fleet import Outlier
+    from planner.hardware.measurements.measurement import Measurement, Run
 
 
 def value_text(one: Measurement) -> str:
@@ -27,6 +29,14 @@ def state_of(one: Measurement) -> str:
 def note_of(one: Measurement) -> str:
     """Why it is not believed, or what was odd about it."""
     return one.quarantine or one.detail
+
+
+def outlier_texts(outliers: Iterable[Outlier], runs: Iterable[Run]) -> Iterator[str]:
+    """'node 41: 0.72 of its peers in arithmetic (H100 SXM5 80GB, 64 boards); left out', by the file a board was imported from."""
+    names = {run.id: str(run.environment["imported_from"]) for run in runs if run.environment.get("imported_from")}
+    for one in outliers:
+        name = next((names[run] for run in sorted(one.runs) if run in names), f"board {one.board}")
+        yield f"{name}: {one.ratio:.2f} of its peers in {one.group} ({one.device}, {one.boards} boards); left out"
 
 
 def measurement_facts(one: Measurement) -> dict[str, str]:

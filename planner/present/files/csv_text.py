@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planner.present.plan import throughput
+from planner.present.prices import network_text
 from planner.text import one_line
 
 if TYPE_CHECKING:
@@ -28,26 +29,44 @@ PLAN_FIGURES: dict[str, Callable[[PlanRow], Figure | None]] = {
 """Figures of a row; each becomes four columns: value, low, high, basis."""
 STUDY_FACTS = ("parameters", "non_embedding_parameters", "width", "depth", "sequences", "tokens_per_step")
 FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-"""What a cell begins with that a spreadsheet reads as a formula (owasp.org/www-community/attacks/CSV_Injection)."""
+"""Beginnings of a cell that a spreadsheet reads as a formula (owasp.org/www-community/attacks/CSV_Injection)."""
 STUDY_FIGURES = ("flop_per_s", "flop_per_usd", "step_s", "mfu", "memory_bytes")
+
+
+class Lines(NamedTuple):
+    """An answer as columns of plain values; unknown is None."""
+
+    heads: Sequence[str]
+    lines: Sequence[Sequence[Any]]
 
 
 def plan_csv(plan: Plan) -> str:
     """A line a row of `plan`."""
-    names = ("rank", "verdict", "gpu", "here", "gpus", "layout", "provider", "instance", "bottleneck", "why")
+    return csv_text(*plan_lines(plan))
+
+
+def plan_lines(plan: Plan) -> Lines:
+    """A line a row of `plan`, SI units in the names."""
+    names = ("rank", "verdict", "gpu", "here", "gpus", "layout", "provider", "instance", "market", "network", "bottleneck", "why")
 
     def cells(row: PlanRow) -> list[Any]:
         layout, offer = row.answer.layout, row.offer
         spread = [layout.gpus, layout.text] if layout else [None, None]
-        place = [offer.provider, offer.instance] if offer else [None, None]
-        known = [row.rank, row.verdict, row.gpu, int(row.here), *spread, *place, row.answer.bottleneck, row.why]
+        kept = None if row.owned is None else "bought" if row.owned.bought else "own"
+        place = [offer.provider, offer.instance, offer.market] if offer else [kept, None, None]
+        known = [row.rank, row.verdict, row.gpu, int(row.here), *spread, *place, network_text(row), row.answer.bottleneck, row.why]
         return [*known, *_figures(read(row) for read in PLAN_FIGURES.values())]
 
-    return csv_text([*names, *_heads(PLAN_FIGURES)], map(cells, plan.rows))
+    return Lines([*names, *_heads(PLAN_FIGURES)], [cells(row) for row in plan.rows])
 
 
 def study_csv(answer: StudyAnswer) -> str:
     """A line a GPU and size."""
+    return csv_text(*study_lines(answer))
+
+
+def study_lines(answer: StudyAnswer) -> Lines:
+    """A line a GPU and size, SI units in the names."""
     names = ("gpu", "here", "usd_per_gpu_h", *STUDY_FACTS, "flop_per_byte", "bottleneck", "reason")
     lines = [
         [
@@ -59,7 +78,7 @@ def study_csv(answer: StudyAnswer) -> str:
         for curve in answer.curves
         for point in curve.points
     ]
-    return csv_text([*names, *_heads(STUDY_FIGURES)], lines)
+    return Lines([*names, *_heads(STUDY_FIGURES)], lines)
 
 
 def csv_text(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:

@@ -12,20 +12,26 @@ import msgspec
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
+from planner.engine.money.costs import Costs
 from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Part, Points, Section, Table, spread_text, text_table
+from planner.present.choice.sentence import answer_sentence
+from planner.present.choice.standing import sensitivity, standing
 from planner.present.command_line import PlanCommand
 from planner.present.levers import levers_section
 from planner.present.memory import memory_section
+from planner.present.money.costs import cost_sections
+from planner.present.money.owning import Owned, owned, owned_sentences
 from planner.present.names import row_device
-from planner.present.owning import Owned, owned
 from planner.present.plan import columns_for, model_title
+from planner.present.prices import money_sentences
 from planner.present.row_figures import row_figures
 from planner.present.time import time_section
-from planner.units import HOURS_PER_MONTH, duration_text, usd_text
+from planner.units import duration_text, usd_text
 
 if TYPE_CHECKING:
-    from planner.engine.advice.ownership import Owning
+    from planner.engine.procurement.paying import Terms
     from planner.session import Session
+    from planner.workload.hardware.owned import Owning
     from planner.workload.tasks import Workload
 
 FIRST_KEYS = ("model", "task")
@@ -45,6 +51,7 @@ class Decision:
     memory: MemoryDetail | None = None
     time: TimeDetail | None = None
     owned: Owned | None = None
+    costs: Costs | None = None
 
     @property
     def chosen(self) -> PlanRow | None:
@@ -53,14 +60,23 @@ class Decision:
 
     def as_object(self) -> dict[str, Any]:
         """For programs: the plan as `plan --json` gives it, and the details of its first row."""
-        facts = {"made_on": self.made_on, "command": self.command.text, "decision": verdict(self)}
-        details = {"memory_detail": self.memory, "time_detail": self.time, "owned": self.owned}
+        facts = {
+            "made_on": self.made_on,
+            "command": self.command.text,
+            "answer": answer_sentence(self.plan).text,
+            "decision": verdict(self),
+        }
+        details = {"memory_detail": self.memory, "time_detail": self.time, "owned": self.owned, "costs": self.costs}
         built: dict[str, Any] = msgspec.to_builtins({**facts, **{name: one for name, one in details.items() if one is not None}})
         return {**built, "plan": msgspec.to_builtins(self.plan)}
 
 
-def decide(session: Session, workload: Workload, plan: Plan, command: PlanCommand, owning: Owning | None = None) -> Decision:
-    """The decision that `plan`, which `command` asks for, comes to."""
+def decide(
+    session: Session, workload: Workload, plan: Plan, command: PlanCommand, owning: Owning | None = None, terms: Terms | None = None
+) -> Decision:
+    """The decision that `plan`, which `command` asks for, comes to; costs of owning are the workload's own where it states them."""
+    owning = workload.owning or owning
+    priced = workload if owning is None else msgspec.structs.replace(workload, owning=owning)
     first = next((row for row in plan.rows if row.rank), None)
     return Decision(
         plan=plan,
@@ -69,6 +85,7 @@ def decide(session: Session, workload: Workload, plan: Plan, command: PlanComman
         memory=session.memory_detail(workload, first, basis=command.basis) if first else None,
         time=session.time_detail(workload, first, basis=command.basis) if first else None,
         owned=owned(first, session.part_named(first.gpu), owning) if first else None,
+        costs=session.costs(priced, first, terms, basis=command.basis) if first else None,
     )
 
 
@@ -81,7 +98,7 @@ def sections(decision: Decision) -> list[Section]:
     figures = [_figures(decision, row)] if row is not None else []
     found = [
         Section(str(plan.task.get("title") or model_title(plan.task)), [Paragraph(str(description))] if description else [], 1),
-        Section("Decision", [Paragraph(verdict(decision), "strong"), *figures, made]),
+        Section("Decision", [Paragraph(answer_sentence(plan).text, "strong"), Paragraph(verdict(decision)), *figures, made]),
         _asked(plan.task, row.answer.assumed if row else {}),
         *_alternatives(decision),
     ]
@@ -91,7 +108,7 @@ def sections(decision: Decision) -> list[Section]:
 
 
 def verdict(decision: Decision) -> str:
-    """What to do, and the reason, in a sentence or two."""
+    """Action and reason, in a sentence or two."""
     row, counts = decision.chosen, decision.plan.counts
     if row is None:
         nearest = next((other for other in decision.plan.rows if not other.here), None)
@@ -100,14 +117,25 @@ def verdict(decision: Decision) -> str:
     layout = row.answer.layout
     what = f"{layout.gpus if layout else 1:,} × {row_device(row)}" + (f" as {layout.text}" if layout and layout.gpus > 1 else "")
     reason = f"{row.why}; {counts.fit:,} of {counts.considered:,} candidates fit."
+    if row.owned is not None:
+        return f"{_owned_verdict(row, what)}: {reason}"
     if row.offer is None:
-        return f"Use {what}: {reason}"
+        paid = f" at your own {usd_text(row.usd_per_h.value)} $/h" if row.usd_per_h is not None else ""
+        return f"Use {what}{paid}: {reason}"
     price = f"{usd_text(row.offer.usd_per_h)} $/h"
     if row.job_usd is not None and row.job_h is not None:
         price += f", {usd_text(row.job_usd.value)} $ and {duration_text(row.job_h.value * 3600)} for the job"
     elif row.usd_per_month is not None:
         price += f", {usd_text(row.usd_per_month.value)} $ a month"
     return f"Rent {what} from {row.offer.provider} ({row.offer.instance}, {row.offer.market}) at {price}: {reason}"
+
+
+def _owned_verdict(row: PlanRow, what: str) -> str:
+    """Action and cost for GPUs that are not rented."""
+    assert row.owned is not None
+    price = row.owned.price_usd
+    bought = f"Buy {what} for {usd_text(price)} $" if row.owned.bought and price is not None else f"Use {what}"
+    return f"{bought}, at {usd_text(row.usd_per_h.value)} $/h" if row.usd_per_h is not None else bought
 
 
 def _figures(decision: Decision, row: PlanRow) -> Table[Any]:
@@ -128,7 +156,7 @@ def _figures(decision: Decision, row: PlanRow) -> Table[Any]:
 
 
 def _asked(task: Mapping[str, Any], assumed: Mapping[str, Any]) -> Section:
-    """What was given; what was chosen stands with what the answer rests on."""
+    """Given settings; chosen ones stand with what the answer rests on."""
     given = {key: value for key, value in _flat(task) if key not in {"title", "description", *assumed}}
     ordered = [*(key for key in FIRST_KEYS if key in given), *(key for key in given if key not in FIRST_KEYS)]
     return Section("What was asked", [text_table(("key", "value"), [(key, _plain(given[key])) for key in ordered])])
@@ -140,7 +168,10 @@ def _alternatives(decision: Decision) -> Iterator[Section]:
     solutions = [row for row in plan.rows if row.rank]
     others = [row for row in plan.rows if not row.rank]
     if solutions:
-        yield Section("What else there is", [Table(columns, solutions[:ALTERNATIVES])])
+        sure = [Paragraph(f"{words}.")] if (words := standing(plan)) else []
+        yield Section("What else there is", [Table(columns, solutions[:ALTERNATIVES]), *sure])
+    if lines := sensitivity(plan):
+        yield Section("What would put another GPU first", [Points(lines)])
     if others:
         rows = [*[row for row in others if not row.here][:LOSERS], *(row for row in others if row.here)]
         yield Section("What is no solution, and why", [Table(columns, rows)])
@@ -149,21 +180,12 @@ def _alternatives(decision: Decision) -> Iterator[Section]:
 
 
 def _money(decision: Decision, row: PlanRow) -> Iterator[Section]:
-    offer = row.offer
-    points = []
-    if offer is not None:
-        count = f"{offer.instances} × " if offer.instances > 1 else ""
-        note = f"; {offer.note}" if offer.note else ""
-        points.append(f"Rent: {count}{offer.provider} {offer.instance}, {offer.region}, {offer.market}, {offer.as_of}{note}.")
-        if row.usd_per_month is not None:
-            hours = f"{usd_text(offer.usd_per_h)} $/h × {HOURS_PER_MONTH:.0f} h"
-            points.append(f"A month of it: {hours} = {usd_text(row.usd_per_month.value)} $.")
-        if row.other_offers:
-            points.append(f"{row.other_offers:,} dearer offers of the same part are known (`gpu-planner offers show '{row.gpu}'`).")
-    if decision.owned is not None:
-        points += decision.owned.sentences()
+    points = [*money_sentences(row), *(owned_sentences(row) if row.owned is not None else ())]
+    points += decision.owned.sentences() if decision.owned is not None else ()
     if points:
         yield Section("Money", [Points(points)])
+    if decision.costs is not None:
+        yield from cost_sections(decision.costs)
 
 
 def _details(decision: Decision, row: PlanRow) -> Iterator[Section]:

@@ -22,9 +22,9 @@ pre { background: #8882; padding: .7rem; overflow-x: auto; }
 """
 
 _MARKDOWN = re.compile(r"\\(?=[!-/:-@\[-`{-~])|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=[(\[:])|\|")
-"""What Markdown would read as HTML, an entity, a link, the end of a cell, or an escape."""
+"""Signs that Markdown would read as HTML, an entity, a link, the end of a cell, or an escape."""
 _BLOCK = re.compile(r"[#>+=~*_|-]|```|\d+(?=[.)])")
-"""What begins a heading, a list, a quotation, a rule or a block of code at the start of a line."""
+"""Beginnings of a line that Markdown reads as a heading, a list, a quotation, a rule or a block of code."""
 
 
 def as_markdown(sections: Sequence[Section]) -> str:
@@ -79,11 +79,16 @@ def _escaped(text: str) -> str:
 def as_html(sections: Sequence[Section]) -> str:
     """The document as one file: no script, nothing that is fetched."""
     title = next((section.title for section in sections), "")
-    body = "\n".join(line for section in sections for line in _html_section(section))
+    body = html_fragment(sections)
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n'
         f"<title>{_escaped(title)}</title>\n<style>{STYLE}</style>\n{body}\n</html>\n"
     )
+
+
+def html_fragment(sections: Sequence[Section]) -> str:
+    """The sections as they are put into a page of others, such as a notebook's."""
+    return "\n".join(line for section in sections for line in _html_section(section))
 
 
 def _html_section(section: Section) -> Iterator[str]:

@@ -8,55 +8,111 @@ A model of text and something else (`gemma3`, `mistral3`, …) holds its text pa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from planner.errors import Problem, Problems, UserError, nearest_names, shown
 from planner.workload.architecture import Architecture
-from planner.workload.huggingface import experts, gemma, gpt, hybrid, line, llama  # noqa: F401  # each adds its families
+from planner.workload.huggingface.families import (  # noqa: F401  # each adds its families
+    bert,
+    compressed,
+    experts,
+    gemma,
+    gpt,
+    hybrid,
+    line,
+    llama,
+    recurrent,
+    selective,
+    uncommon,
+)
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
 
 TEXT_PART = "text_config"
+STORED_AS = "stored_as"
+"""Key of the format of weights in configs that were read from a GGUF file."""
 _OTHER_PARTS = ("vision_config", "audio_config")
 _TEXT_FAMILIES = {"gemma3": "gemma3_text"}
 """`model_type` of a wrapper -> that of its text part, where the part may leave it out."""
+_SAME = {
+    "baichuan": "llama",
+    "emu3_text_model": "llama",
+    "glm4v_moe_text": "glm4_moe",
+    "glm4v_text": "glm4",
+    "internlm2": "llama",
+    "minimax_m1": "minimax",
+    "minimax_text_01": "minimax",
+    "mistral4": "deepseek_v2",
+    "paddleocr_vl_text": "ernie4_5",
+    "qwen2_5_omni_text": "qwen2",
+    "qwen2_5_vl": "qwen2",
+    "qwen2_5_vl_text": "qwen2",
+    "qwen2_vl": "qwen2",
+    "qwen2_vl_text": "qwen2",
+    "qwen3_omni_moe_text": "qwen3_moe",
+    "qwen3_vl_moe_text": "qwen3_moe",
+    "qwen3_vl_text": "qwen3",
+}
+"""`model_type` -> the family that it is built as."""
+
+
+_TWO_STACKS = (
+    "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "encoder-decoder", "fsmt", "led", "longt5", "m2m_100",
+    "marian", "mbart", "moonshine", "mt5", "mvp", "nllb-moe", "pegasus", "pegasus_x", "plbart", "prophetnet", "seamless_m4t",
+    "seamless_m4t_v2", "speech_to_text", "switch_transformers", "t5", "t5gemma", "trocr", "udop", "umt5",
+    "vision-encoder-decoder", "whisper",
+)  # fmt: skip
+"""Model types of an encoder and a decoder."""
 
 
 def known_family(config: Mapping[str, Any]) -> bool:
     """Whether the family of `config`, or of its text part, is known."""
     part = config.get(TEXT_PART)
     inner = part.get("model_type", _TEXT_FAMILIES.get(str(config.get("model_type")))) if isinstance(part, Mapping) else None
-    return any(isinstance(name, str) and name in FAMILIES for name in (config.get("model_type"), inner))
+    return any(isinstance(name, str) and _SAME.get(name, name) in FAMILIES for name in (config.get("model_type"), inner))
 
 
 def read_architecture(config: Mapping[str, Any], where: str = "") -> Architecture:
     """The architecture a config describes; raises `UserError` naming every missing, unusable or contradictory key.
 
-    Of a wrapper only the text part is counted; `Architecture.left_out` names the others.
+    Of a wrapper the text part and a known tower for pictures are counted; `Architecture.left_out` names the others.
     """
     family = config.get("model_type")
     part = config.get(TEXT_PART)
     if isinstance(part, Mapping) and (not isinstance(family, str) or family not in FAMILIES):
         inner = part.get("model_type", _TEXT_FAMILIES.get(family) if isinstance(family, str) else None)
-        others = tuple(name for name in _OTHER_PARTS if config.get(name) is not None)
-        tied = (
-            {}
-            if "tie_word_embeddings" in part or config.get("tie_word_embeddings") is None
-            else {"tie_word_embeddings": config["tie_word_embeddings"]}
-        )
-        return _read(inner, {**part, **tied}, where, f"model.{TEXT_PART}.", others)
-    return _read(family, config, where, "model.", ())
+        own = config.get("tie_word_embeddings")
+        tied = {} if own is None else {"tie_word_embeddings": own}
+        return _stored_as(_with_towers(_read(inner, {**part, **tied}, where, f"model.{TEXT_PART}."), config), config)
+    return _stored_as(_with_towers(_read(family, config, where, "model."), config), config)
 
 
-def _read(name: object, config: Mapping[str, Any], where: str, prefix: str, left_out: tuple[str, ...]) -> Architecture:
+def _stored_as(found: Architecture, config: Mapping[str, Any]) -> Architecture:
+    """`found` with the format of its checkpoint, as a GGUF file or a `quantization_config` says."""
+    from planner.workload.huggingface.quantization import quantised_format
+
+    named = config.get(STORED_AS)
+    stored = named if isinstance(named, str) else quantised_format(config)
+    return replace(found, stored_as=stored) if stored else found
+
+
+def _with_towers(text: Architecture, config: Mapping[str, Any]) -> Architecture:
+    """`text` with the tower that reads pictures; parts that are not known are named as left out."""
+    others = tuple(name for name in _OTHER_PARTS if config.get(name) is not None)
+    if not others:
+        return text
+    from planner.workload.huggingface.vision import read_tower
+
+    tower = read_tower(config, text.width)
+    left = tuple(name for name in others if tower is None or name != "vision_config")
+    return replace(text, towers=tower.parameters if tower else 0, left_out=(*text.left_out, *left))
+
+
+def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> Architecture:
+    name = _SAME.get(given, given) if isinstance(given, str) else given
     if not isinstance(name, str) or name not in FAMILIES:
-        given = (
-            "missing"
-            if name is None
-            else f"{shown(name)} is not supported, unless `gpu-planner models describe` can trace its code"
-        )
-        near = nearest_names(str(name), FAMILIES) if name is not None else ()
-        raise UserError(Problem(where, f"{prefix}model_type", f"{given}; supported: {', '.join(sorted(FAMILIES))}.", near))
+        raise UserError(_unknown(name, where, f"{prefix}model_type"))
     problems = Problems(where)
     family = FAMILIES[name]
     keys = ConfigKeys(config, problems, prefix)
@@ -67,8 +123,19 @@ def _read(name: object, config: Mapping[str, Any], where: str, prefix: str, left
     if not problems.found:
         _check(sizes, config, problems, prefix)
     problems.raise_if_any()
-    sizes["left_out"] = (*sizes.get("left_out", ()), *left_out)
     return Architecture(family=name, block=family.block, eager_attention=family.eager_attention, **sizes)
+
+
+def _unknown(name: object, where: str, key: str) -> Problem:
+    """Why there is no family of that name, and what would make it possible."""
+    supported = f"supported: {', '.join(sorted(FAMILIES))}."
+    if name is None:
+        return Problem(where, key, f"missing; {supported}")
+    if name in _TWO_STACKS:
+        why = f"{shown(name)} is an encoder with a decoder that reads its output; planned are models of one stack"
+    else:
+        why = f"{shown(name)} is not supported, unless `gpu-planner models show PATH --exact` can trace its code"
+    return Problem(where, key, f"{why}; {supported}", nearest_names(str(name), FAMILIES))
 
 
 def _check(sizes: Mapping[str, Any], config: Mapping[str, Any], problems: Problems, prefix: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.workload.architecture import Architecture
@@ -31,14 +31,14 @@ _MIXING = re.compile(r"attn|attention|mixer|mamba|conv|ssm|temporal|recurrent")
 
 @dataclass
 class _Layer:
-    """What one layer was seen to have and do."""
+    """Measured parameters and work of one layer."""
 
     sums: Counter[str] = field(default_factory=Counter)
     """Kind of parameter -> how many."""
     products: Counter[tuple[str, Role, int, int, bool]] = field(default_factory=Counter)
     """(part, role, inputs, outputs, weights of its own) of products with weights."""
     experts: tuple[int, bool] = (0, False)
-    """How many, and whether they have a gate."""
+    """Number of experts, and whether they have a gate."""
     flops: dict[int, int] = field(default_factory=dict)
     """Length -> FLOPs of products of activations."""
     expert_flops: int = 0
@@ -77,8 +77,9 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
         attending, window = _attending(layer, len(numbers), found)
         windows |= {window} if window else set()
         mixing, rest = (_parts(layer, part, numbers, attending if part == "attention" else ()) for part in ("attention", "mlp"))
-        instead += mixing
-        (beside if layer.experts[0] else instead).extend(rest)
+        instead += mixing[:1]
+        (beside if layer.experts[0] else instead).extend(rest[:1])
+        beside += (*mixing[1:], *rest[1:])  # a further use of another layer's weights
     matrices = [(name, inputs, outputs, count) for where, name, inputs, outputs, count in outside if name != head_name]
     used = sum(inputs * outputs for name, inputs, outputs in {(name, i, o) for name, i, o, _ in matrices})
     sums = Counter[str]()
@@ -86,6 +87,24 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
         if _number(name, found["stack"]) is None and name != head_name:
             sums[kind] += _size(shape)
     loose = sums["matrix"] + sums["other"] + sums["convolution"] + sums["router"] + sums["expert"] - used
+    embedding = sums["embedding"] + (_size(shapes[head_name]) if tied else 0)
+    attended = next((one for part in instead for one in part.attending if one.heads), Attending(layers=1))
+    sizes: dict[str, Any] = {}
+    if sparse:
+        number, gated = sparse[0].experts
+        each = sparse[0].sums["expert"] // number
+        inner = each // ((3 if gated else 2) * width)
+        per_token = round(sparse[0].expert_flops / first / (2 * each))
+        router = sparse[0].sums["router"] + found["corrections"] // len(sparse)
+        loose += sum(layer.sums["router"] - sparse[0].sums["router"] for layer in sparse)
+        sizes = {
+            "experts": number,
+            "experts_per_token": per_token,
+            "expert_ffn": inner,
+            "expert_vector": each - (3 if gated else 2) * width * inner,
+            "router_vector": router - width * number,
+            "gated": gated,
+        }
     token_width = width
     beside.append(
         Sublayer(
@@ -96,23 +115,6 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
             other=loose,
         )
     )
-    embedding = sums["embedding"] + (_size(shapes[head_name]) if tied else 0)
-    attended = next((one for part in instead for one in part.attending if one.heads), Attending(layers=1))
-    sizes: dict[str, Any] = {}
-    if sparse:
-        number, gated = sparse[0].experts
-        each = sparse[0].sums["expert"] // number
-        inner = each // ((3 if gated else 2) * width)
-        per_token = round(sparse[0].expert_flops / first / (2 * each))
-        router = sparse[0].sums["router"] + found["corrections"] // len(sparse)
-        sizes = {
-            "experts": number,
-            "experts_per_token": per_token,
-            "expert_ffn": inner,
-            "expert_vector": each - (3 if gated else 2) * width * inner,
-            "router_vector": router - width * number,
-            "gated": gated,
-        }
     downs = [inputs for layer in layers for _, role, inputs, _, _ in layer.products if role == "down"]
     saved = found.get("saved_bytes") or {}
     architecture = Architecture(
@@ -151,9 +153,10 @@ def _layers(found: Mapping[str, Any]) -> tuple[list[_Layer], list[list[Any]]]:
     stack = found["stack"]
     numbers = {number for name, _, _ in found["tensors"] if (number := _number(name, stack)) is not None}
     layers = [_Layer() for _ in range(max(numbers, default=-1) + 1)]
+    at_home = {name for where, name, *_ in found["products"] if _number(where, stack) == _number(name, stack)}
     for name, kind, shape in found["tensors"]:
         if (number := _number(name, stack)) is not None:
-            used = kind in {"matrix", "router"} and name in found["used"]
+            used = name in at_home or (kind == "router" and name in found["used"])
             layers[number].sums["other" if kind == "matrix" and not used else kind] += _size(shape)
             if kind == "expert" and len(shape) == 3:
                 experts, gated = layers[number].experts
@@ -191,7 +194,7 @@ def _fill_caches(found: Mapping[str, Any], layers: list[_Layer]) -> None:
         if number < len(layers) and (after := later.get(tuple(one["path"]))):
             size, grown = _size(one["shape"]), _size(after["shape"])
             each = (grown - size) / (second - first)
-            window = one["window"] or 0
+            window = (one["window"] or 0) * (len(one["shape"]) == 4)  # keys and values; entries beside them grow with every token
             if window:
                 each, size = size / one["shape"][-2], 0
             heads = one["shape"][1] if len(one["shape"]) == 4 else 1
@@ -199,7 +202,7 @@ def _fill_caches(found: Mapping[str, Any], layers: list[_Layer]) -> None:
 
 
 def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tuple[Attending, ...], int]:
-    """How the layer sees earlier tokens, and its window (0: none): FLOPs of two lengths make a square and a linear part."""
+    """Access of the layer to earlier tokens, and its window (0: none): FLOPs of two lengths make a square and a linear part."""
     first, second = sorted(map(int, found["flops"]))[:2]
     a, b = layer.flops.get(first, 0) / first, layer.flops.get(second, 0) / second
     attended = (b - a) / (second - first) / 2
@@ -207,25 +210,27 @@ def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tu
     heads = max((batch for batch, m, n, _ in layer.shapes if m == n == first), default=0)
     scores = max((k for batch, m, n, k in layer.shapes if m == n == first and batch == heads), default=0)
     window = max((one[4] for one in layer.cache), default=0)
-    cached = sum(one[0] for one in layer.cache)
+    growing, near = (sum(one[0] for one in layer.cache if bool(one[4]) == windowed) for windowed in (False, True))
     kept = [(one[1], one[2]) for one in layer.cache]
-    if not (attended or cached or any(size for size, _ in kept) or linear > 0):
+    if not (attended or growing or near or any(size for size, _ in kept) or linear > 0):
         return (), 0
-    return (
-        Attending(
-            layers=layers,
-            heads=heads,
-            kv_heads=max((one[3] for one in layer.cache if one[0]), default=1),
-            score_dim=scores,
-            value_dim=round(attended / heads) - scores if heads else 0,
-            reach="window" if window else "all",
-            cached=cached,
-            read=cached,
-            state=round(sum(size for size, width in kept if width < 4)),
-            wide_state=round(sum(size for size, width in kept if width >= 4)),
-            scan_flop=max(0.0, linear),
-        ),
-    ), window
+    if attended and not heads:  # scores of more than the tokens: their sizes are known together alone
+        heads, scores = 1, round(attended / 2)
+    of = Attending(layers=layers, kv_heads=max((one[3] for one in layer.cache if one[0]), default=1))
+    own = replace(
+        of,
+        heads=heads,
+        score_dim=scores,
+        value_dim=round(attended / heads) - scores if heads else 0,
+        reach="window" if window and not growing else "all",
+        cached=growing or near,
+        read=growing or near,
+        state=round(sum(size for size, width in kept if width < 4)),
+        wide_state=round(sum(size for size, width in kept if width >= 4)),
+        scan_flop=max(0.0, linear),
+    )
+    both = (replace(of, reach="window", cached=near, read=near),) if growing and near else ()
+    return (own, *both), window
 
 
 def _parts(layer: _Layer, part: Any, numbers: list[int], attending: tuple[Attending, ...]) -> list[Sublayer]:

@@ -19,7 +19,7 @@ ReadSizes = Callable[[ConfigKeys], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What is known about one `model_type`."""
+    """Knowledge about one `model_type`."""
 
     read_sizes: ReadSizes
     block: Block

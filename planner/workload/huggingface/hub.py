@@ -9,13 +9,13 @@ import re
 from pathlib import Path
 
 ANSWER_S = 3.0
-"""How long the hub has to answer."""
+"""Time the hub has to answer."""
 
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 class NotFetched(Exception):  # noqa: N818  # an outcome with a reason, which its caller puts into words for the user
-    """Why there is no file."""
+    """Reason why there is no file."""
 
 
 def is_hub_id(text: str) -> bool:
@@ -24,7 +24,7 @@ def is_hub_id(text: str) -> bool:
 
 
 def config_address(name: str) -> str:
-    """Where the config.json of the hub's model `name` can be read."""
+    """Address of the config.json of the hub's model `name`."""
     return f"https://huggingface.co/{name}/resolve/main/config.json"
 
 

@@ -23,6 +23,8 @@ class ConfigKeys:
         """A positive whole number under the first of `names` that is given; without `default` one is required."""
         for name in names:
             value = self._config.get(name)
+            if isinstance(value, list) and value and len(value) <= MOST_LAYERS and all(one == value[0] for one in value):
+                value = value[0]  # one for each layer, all the same
             if value is not None:
                 return self._whole(name, value, least=1)
         if default is not None:
@@ -67,7 +69,7 @@ class ConfigKeys:
         return value
 
     def value(self, name: str) -> object:
-        """What the config has under `name`; None where it has nothing."""
+        """Value of the config under `name`; None where it has none."""
         return self._config.get(name)
 
     def items(self, name: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What sources of a folder say of their runs and no column can hold: the rules of its `asked.json`, in order."""
+"""Facts that sources of a folder state of their runs and no column can hold: the rules of its `asked.json`, in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from planner.workload.published.rules import NotPredicted, Row, whole
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What holds for the rows of the files that `file` matches, where each column of `where` matches its pattern, upper or lower case."""
+    """Settings of the rows of the files that `file` matches, where each column of `where` matches its pattern, upper or lower case."""
 
     file: str
     why: str
@@ -25,7 +25,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     row: dict[str, str] = {}
     """Columns as they should read."""
     skip: str | None = None
-    """Why such rows are left out; with `skip_metrics`, those of the metrics it matches."""
+    """Reason why such rows are left out; with `skip_metrics`, those of the metrics it matches."""
     skip_metrics: str | None = None
 
     def applies(self, stem: str, row: Row) -> bool:

@@ -36,6 +36,8 @@ NUMBERS = ("n_gpus", *COUNTS, "request_rate", "value")
 COLUMNS = (*REQUIRED, *OPTIONAL_TEXT, *COUNTS, "request_rate")
 """Columns that are read; others are left alone."""
 
+LIMITED = re.compile(r"(?P<gpu>.+)-(?P<watts>\d+)W", re.IGNORECASE)
+"""A GPU under a power limit: 'A100-SXM-80GB-330W'."""
 FLAGGED = re.compile(r"\b(OUTLIER|SUSPECT|AMBIGUOUS|exclude)\b", re.IGNORECASE)
 
 
@@ -187,6 +189,9 @@ def _experiment(
     problems: list[Problem],
 ) -> Experiment | str:
     """The experiment, or why its rows are left out; a request that is wrong without the rules' `fields` becomes problems."""
+    limited = LIMITED.fullmatch(row["gpu"])
+    if limited and row["gpu"].casefold() not in gpu_names:
+        row, fields = {**row, "gpu": limited["gpu"]}, {"power_limit_w": float(limited["watts"]), **fields}
     if row["gpu"].casefold() not in gpu_names:
         return f"GPU {row['gpu'] or 'not stated'}"
     try:

@@ -6,6 +6,7 @@ matters is filled in as the rule's docstring says. Names are looked up exactly, 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
@@ -32,6 +33,11 @@ UNSTATED_PROMPT_TOKENS, UNSTATED_OUTPUT_TOKENS = 1, 128
 """'Short prompt', 'near-empty context'; and how long a single stream is timed where the source does not say."""
 PADDED_GPT_VOCABULARY = 51200
 """Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
+
+ROUND_SHARE = 0.005
+CONVERSATIONS_SIGMA = 0.8
+"""Standard deviation of the logarithm of lengths in ShareGPT as load generators cut it (up to 1,024 tokens in, 2,048 in all): a standard deviation of
+0.9 means. An assumption."""
 
 
 class NotPredicted(Exception):  # noqa: N818  # an expected outcome: the source does not say enough, or asks what is not modelled
@@ -122,13 +128,28 @@ def _lengths(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Lengths, and the load: sequences at once, else a rate, else as many as fit."""
+    """Lengths, and the load: sequences at once, else a rate, else as many as fit; the requests of the whole run where the note counts them."""
     if not (row["isl"] and row["osl"]):
         raise NotPredicted("token lengths not stated")
     load: dict[str, Any] = {"concurrency": whole(row, "concurrency") or "max"}
     if row["request_rate"] and not row["concurrency"]:
         load = {"request_rate_per_s": float(row["request_rate"])}
-    return {"input_tokens": whole(row, "isl"), "output_tokens": whole(row, "osl"), **load}
+    if counted := re.search(r"\b(\d+) (?:requests|prompts)\b", row["note"]):
+        load["requests"] = int(counted[1])
+    inputs, outputs = whole(row, "isl") or 0, whole(row, "osl") or 0
+    if re.search(r"ShareGPT|means of the run", row["note"]) and not _is_set(inputs):
+        return {"input_tokens": _conversations(inputs), "output_tokens": _conversations(outputs), **load}
+    return {"input_tokens": inputs, "output_tokens": outputs, **load}
+
+
+def _is_set(tokens: int) -> bool:
+    """Whether a mean length is one that somebody sets for all requests: near a multiple of 100 or of 128."""
+    return any(abs(tokens - step * round(tokens / step)) <= ROUND_SHARE * tokens for step in (100, 128))
+
+
+def _conversations(mean: int) -> dict[str, float]:
+    """Lengths of that mean which spread as those of conversations do."""
+    return {"mean": mean, "p50": mean * math.exp(-(CONVERSATIONS_SIGMA**2) / 2)}
 
 
 def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
@@ -163,12 +184,12 @@ def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checkpointing(row: Row, named: str) -> str:
-    """As named; torchtitan's "selective" is by operators."""
+    """Checkpointing as named; torchtitan's "selective" is by operators."""
     return "selective-op" if named == "selective" and row["framework"].lower().startswith("torchtitan") else named
 
 
 def _recipe(row: Row) -> str:
-    """What the training state is kept in.
+    """Format of the training state.
 
     All 16-bit where the precision says 'true' or a fine-tuning says nothing else; autocast for '-mixed'; FP32 as named; else
     16-bit parameters with FP32 master weights. Adapters are FP32 where the note says so.

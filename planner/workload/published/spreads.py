@@ -1,4 +1,4 @@
-"""How far published measurements lie from predictions: half widths of ranges by kind, and what makes a range wider (`presets/spreads/`)."""
+"""Distance of published measurements from predictions: half widths of ranges by kind, and what makes a range wider (`presets/spreads/`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS: Mapping[str, Family] = {
 }
 """Kinds of figures that have a half width of their own; kinds of a family borrow from each other where sources are few."""
 OF_A_BATCH = {"request time": "batch request time", "time to first token": "prefill", "time per output token": "decode"}
-"""What a kind of latency is counted as where one fixed batch is timed."""
+"""Kind that a latency counts as where one fixed batch is timed."""
 NOMINAL = 0.9
 """Share of the truths that a range should hold."""
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -44,15 +44,22 @@ class HalfWidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     values: int
     sources: int
     engines: dict[str, float] = {}
-    """How much wider or narrower it is with an engine: the logarithm of the factor."""
+    """Factor by engine, wider or narrower, as its logarithm."""
 
 
 class Wider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much wider a range is where a fact holds: the logarithm of the factor, for each unit of the fact."""
+    """Factor by which a fact widens the range, as its logarithm for each unit of the fact."""
 
     times: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     memory: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     sources: int = 0
+
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Correlation of the errors of two candidates for one workload: of any two, and of two on the same GPU."""
+
+    plan: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    gpu: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
 
 
 class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,6 +72,7 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     wider: dict[str, Wider]
     quantiles: list[tuple[float, float]]
     """(share of the truths, half width that holds it over the half width of `NOMINAL`), ascending."""
+    shared: Shared = Shared()
 
     def slope(self, kind: str, fact: str) -> float:
         """Logarithm of the factor on the half width of `kind` for each unit of `fact`; 0 of one that nothing is known of."""

@@ -20,10 +20,13 @@ from planner.workload.published.spreads import KINDS, NOMINAL
 
 Floats = NDArray[np.float64]
 RIDGE_KIND, RIDGE_FACT, RIDGE_ENGINE = 3.0, 10.0, 1.0
-"""How many sources it takes for a kind (or family), a fact, an engine in a kind to be believed half. Chosen by the interval score with each source left out."""
+"""Number of sources at which a kind (or family), a fact, an engine in a kind is believed half. Chosen by the interval score with each source left out."""
 WHOLE_SOURCE = 3
 """Values from which a source counts in full."""
 LEAST = 1e-3
+UNITS = 60
+"""About as many sources there are, each counted once in each kind. Split conformal prediction takes the share (n + 1)/n · q of n exchangeable
+residuals to cover a new one with q (Vovk et al., 2005)."""
 LABELS = frozenset(record.label for records in ENGINES.values() for record in records)
 """Facts that name an engine: no slope of their own, but one in each kind, of either sign."""
 
@@ -126,8 +129,9 @@ class LeftOut:
     weights: Floats
 
     def quantile(self, share: float, without: str | None = None) -> float:
-        """How many scales hold `share` of the residuals, those of the group `without` not counted."""
-        return weighted_quantile(self.ratios, np.where(self.groups == without, 0.0, self.weights), share)
+        """Number of scales that hold `share` of a source not among these, the residuals of the group `without` not counted."""
+        wanted = min(share * (1 + 1 / UNITS), (1 + share) / 2)
+        return weighted_quantile(self.ratios, np.where(self.groups == without, 0.0, self.weights), wanted)
 
     def half_widths(self, share: float = NOMINAL) -> Floats:
         """The half width of nominal `share` of every residual, by the other groups alone."""

@@ -16,12 +16,13 @@ from telemetry_sample import WINDOWS, snapshot_of
 
 from planner.engine.advice.advice import Advice
 from planner.engine.advice.diagnosis import judge, zones_of
-from planner.engine.advice.ownership import Owning, break_even
+from planner.engine.advice.ownership import break_even
 from planner.errors import UserError
 from planner.observe.snapshot import DeviceSnapshot
 from planner.observe.telemetry.window import observe
 from planner.session import Session
 from planner.units import GIB
+from planner.workload.hardware.owned import Owning
 
 
 @pytest.fixture(scope="module")

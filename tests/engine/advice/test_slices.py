@@ -7,8 +7,9 @@ import pytest
 from rightsizing_sample import H100, cheapest, dollars, h100, sized
 from telemetry_sample import snapshot_of
 
-from planner.engine.advice.mig_slices import SliceNeed, most_of, pack, placed, profiles_of, smallest_for
+from planner.engine.advice.mig_slices import SliceNeed, most_of, pack, placed, smallest_for
 from planner.engine.advice.observation import ObservedSlice
+from planner.hardware.catalogue.mig import profiles_of
 from planner.observe.snapshot import DeviceSnapshot, MigSnapshot
 from planner.observe.telemetry.window import observe
 from planner.session import Session

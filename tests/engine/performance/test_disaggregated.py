@@ -307,9 +307,12 @@ def test_sooner_first_tokens_take_more_replicas_for_prompts() -> None:
         assert row.answer.ttft_s is not None
         assert row.answer.ttft_s.p95 is not None
         assert row.answer.ttft_s.p95.value <= limit
+    assert loose.answer.layout is not None
+    assert tight.answer.layout is not None
+    assert loose.answer.layout.gpus < tight.answer.layout.gpus
     assert loose.usd_per_h is not None
     assert tight.usd_per_h is not None
-    assert loose.usd_per_h.value < tight.usd_per_h.value
+    assert loose.usd_per_h.value <= tight.usd_per_h.value, "whole nodes are paid"
 
 
 @pytest.mark.parametrize(

@@ -121,8 +121,9 @@ def request_s(answer: Answer) -> float:
 
 def test_every_expert_costs_a_launch_in_the_loop_of_transformers() -> None:
     fields: dict[str, Any] = {"gpu": "H200 SXM", "task": "generate", "input_tokens": 8, "output_tokens": 64}
-    moe, dense = (request_s(ask(**fields, model=model, engine="transformers")) for model in ("qwen3-30b-a3b", "qwen3-4b"))
+    moe, dense = (request_s(ask(**fields, model=model, engine="transformers@4.57")) for model in ("qwen3-30b-a3b", "qwen3-4b"))
     assert moe > 10 * dense
+    assert request_s(ask(**fields, model="qwen3-30b-a3b", engine="transformers")) < moe / 4, "grouped since 5.0"
     fused = request_s(ask(**fields, model="qwen3-30b-a3b", engine="vllm"))
     assert moe > 20 * fused
 
@@ -134,7 +135,7 @@ def test_every_expert_costs_a_launch_in_the_loop_of_transformers() -> None:
         ({"task": "generate", "weight_dtype": "nf4"}, "transformers"),
         ({"task": "serve"}, "vllm"),
         ({"task": "train"}, "torch"),
-        ({"task": "finetune"}, "torch"),
+        ({"task": "finetune"}, "transformers"),
         ({"task": "finetune", "lora": Lora()}, "transformers"),
     ],
 )

@@ -29,6 +29,30 @@ def test_what_is_computed_again_is_not_kept_and_takes_time(model: str, recipe: s
     assert times[0] > times[-1]
 
 
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b", "deepseek-v3"])
+@pytest.mark.parametrize("dtype", ["bf16", "fp8"])
+def test_megatron_computes_modules_again_and_exchanges_no_token_twice(model: str, dtype: str) -> None:
+    fields = {"model": model, "dtype": dtype, "engine": "megatron", "gpus": 16, "dp": 16, "sharding": "zero1", "sequence": 4096}
+    fields |= {"llama-3.1-8b": {}, "qwen3-30b-a3b": {"ep": 16}, "deepseek-v3": {"gpus": 1024, "dp": 64, "pp": 16, "ep": 64}}[model]
+    ways = {way: ask(**TRAIN | fields, checkpointing=way) for way in ("full", "selective-op", "none")}
+    held = [one.memory_bytes.total.value for one in ways.values() if one.memory_bytes]
+    assert held == sorted(held)
+    assert len(set(held)) == 3
+    exchanged = {way: one.seconds_by_class["communication"] for way, one in ways.items()}
+    assert exchanged["selective-op"] <= exchanged["none"] * 1.001
+    times = [one.step_s.value for one in ways.values() if one.step_s]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > times[2]
+
+
+def test_products_in_fp8_keep_their_inputs_in_fp8_where_the_engine_does() -> None:
+    """Transformer Engine saves what it rounded, PyTorch's float8 products the 16 bit they came from: torchtitan prints 0.2 GiB apart."""
+    fields = {"checkpointing": "none", "sharding": "none", "compile": True}
+    for engine, less in (("megatron", True), ("torch", False)):
+        wide, narrow = (memory(**TRAIN | fields, engine=engine, dtype=dtype).activations for dtype in ("bf16", "fp8"))
+        assert (0.75 * wide < narrow < 0.95 * wide) if less else narrow == wide
+
+
 def test_selective_checkpointing_holds_what_torchtitan_prints() -> None:
     """Llama 3.1 8B, 8,192 tokens, FSDP2 on 8 H100: 47.65 GiB reserved (torchtitan 0.0.2, torch 2.7)."""
     found = memory(**TRAIN, **EIGHT, engine="torch", recipe="amp", checkpointing="selective-op", compile=True, loss="full")
@@ -68,3 +92,16 @@ def test_a_compiled_loss_leaves_the_logits() -> None:
     compiled, liger = (memory(**TRAIN, compile=True, loss="fused", engine=engine).logits for engine in ("torch", "transformers"))
     assert compiled == pytest.approx(8192 * 128_256 * 10, rel=0.01)
     assert liger < 0.2 * compiled
+
+
+def test_gradients_nobody_keeps_whole_are_scattered_in_every_micro_batch() -> None:
+    """ZeRO 2 over a slow network: with four times the micro batches four times the gradients, where ZeRO 1 exchanges them once."""
+    fields = {"gpus": 16, "dp": 16, "gpus_per_node": 8, "fabric": 1e9, "sequence": 1024, "engine": "torch"}
+    exchanged = {}
+    for sharding in ("zero1", "zero2"):
+        for count in (1, 4):
+            found = ask(**TRAIN | fields, sharding=sharding, global_batch=16 * count).seconds_by_class["communication"]
+            exchanged[sharding, count] = found
+    assert exchanged["zero1", 4] == pytest.approx(exchanged["zero1", 1])
+    assert exchanged["zero2", 1] == pytest.approx(exchanged["zero1", 1])
+    assert 2 * exchanged["zero2", 1] < exchanged["zero2", 4] < 4 * exchanged["zero2", 1]

@@ -136,7 +136,9 @@ def test_a_job_costs_its_hours(preset: str) -> None:
         assert rate is not None
         assert amount is not None
         assert row.job_h is not None
-        assert row.job_h.value == pytest.approx(amount / rate.value / 3600)
+        taken_away = row.offer is not None and row.offer.market == "spot"
+        assert row.job_h.value == pytest.approx(amount / rate.value / 3600, rel=0.01 if taken_away else 1e-6)
+        assert row.job_h.value >= amount / rate.value / 3600 * (1 if taken_away else 1 - 1e-9)
         if row.usd_per_h is not None:
             assert row.job_usd is not None
             assert row.job_usd.value == pytest.approx(row.job_h.value * row.usd_per_h.value)

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+import numpy as np
 import pytest
-from engine_sample import gpus_of, plan, session, shipped, solutions, workload
+from engine_sample import NOWHERE, gpus_of, plan, session, shipped, solutions, workload
 
 from planner.engine.answers.figure import Basis
 from planner.engine.answers.plan import PlanRow
+from planner.engine.search import memory_screen
 from planner.errors import UserError
 from planner.hardware.measurements.measurement import Measurement
 from planner.paths import DEFAULT_PRESET
@@ -160,13 +162,19 @@ def test_spot_prices_are_those_of_the_offers() -> None:
         assert (row.offer.provider, row.offer.instance, row.gpu) in known
 
 
-def test_a_price_given_stands_for_every_offer() -> None:
-    found = plan("qwen3-8b-single-user-chat", price_usd_per_gpu_h=2.5)
-    for row in solutions(found):
+def test_a_price_given_is_that_of_the_gpus_named() -> None:
+    """2.50 $ for an RTX 3090 says nothing of a B200; where no GPU is named it is this machine's."""
+    named = plan("qwen3-8b-single-user-chat", price_usd_per_gpu_h=2.5, gpus_considered=["RTX 3090", "L40S"])
+    assert solutions(named)
+    for row in solutions(named):
         assert row.offer is None
         assert row.usd_per_h is not None
-        assert row.usd_per_h.value % 2.5 == 0
-        assert row.usd_per_h.value >= 2.5 * gpus_of(row)
+        assert row.usd_per_h.value == pytest.approx(2.5 * gpus_of(row))
+    unnamed = plan("qwen3-8b-single-user-chat", price_usd_per_gpu_h=2.5)
+    assert all(row.offer for row in solutions(unnamed) if row.usd_per_h and not row.here)
+    assert all(row.usd_per_h is not None and row.usd_per_h.value == 2.5 * gpus_of(row) for row in unnamed.rows if row.here)
+    assert any("price_usd_per_gpu_h" in note for note in unnamed.notes)
+    assert not named.notes
 
 
 def test_prices_are_as_old_as_the_oldest_offer() -> None:
@@ -302,3 +310,16 @@ def test_a_measurement_of_this_machine_replaces_the_data_sheet(tmp_path: Path) -
     assert after.spec_answer.tokens_per_s.value == pytest.approx(before.answer.tokens_per_s.value)
     plain = next(row for row in opened.plan(asked, basis="spec").rows if row.gpu == cpu.name)
     assert plain.answer == before.answer
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-8b-pretrain", "llama-3.1-8b-lora"])
+def test_no_more_is_recomputed_than_memory_asks_for(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What computes more again than a candidate that surely fits is left out before it is timed; rows are the same with it."""
+    of = workload(preset, max_gpus=16)
+    found = session().plan(of, basis="spec")
+    monkeypatch.setattr(memory_screen, "_needlessly_recomputed", lambda _, surely: np.zeros_like(surely))
+    whole = Session.open(state=NOWHERE, config=NOWHERE).plan(of, basis="spec")
+    assert found.counts == whole.counts
+    assert [(row.gpu, row.answer.layout, row.verdict) for row in found.rows] == [
+        (row.gpu, row.answer.layout, row.verdict) for row in whole.rows
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,17 +15,19 @@ from hypothesis import strategies as st
 
 from planner.engine.columns import added
 from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.probability import room_for
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.memory.step_phases import phases_of
 from planner.engine.memory.training import peak_of, terms_at
 from planner.engine.performance.training import step_of
+from planner.engine.records.layout import CHECKPOINTING
 from planner.engine.search.deployment import Deployments
 from planner.engine.search.layouts import Layouts, enumerate_layouts
 from planner.engine.search.memory_screen import screen
-from planner.engine.search.node_types import node_types_for
 from planner.engine.search.selection import NO_FASTER, choose
+from planner.engine.search.supply.node_types import node_types_for
 from planner.workload.tasks import Workload
 
 
@@ -41,6 +43,22 @@ def prepared(asked: Workload) -> tuple[Any, ...]:
 def everywhere(layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
     """Node type and layout of every candidate."""
     return np.repeat(np.arange(len(layouts.of_node)), [own.size for own in layouts.of_node]), np.concatenate(layouts.of_node)
+
+
+def needless(layouts: Layouts, surely: np.ndarray) -> np.ndarray:
+    """Candidates of which another that computes less again, and is the same in all else, fits `surely`."""
+    d, (node, layout) = layouts.distinct, everywhere(layouts)
+    names = [item.name for item in fields(d) if item.name != "checkpointing"]
+    work = {CHECKPOINTING[name]: place for place, name in enumerate(("none", "selective", "selective-op", "full"))}
+    alike: dict[tuple[float, ...], list[tuple[int, int]]] = {}
+    for row, (of, number) in enumerate(zip(node, layout, strict=True)):
+        key = (of, *(getattr(d, name)[number] for name in names))
+        alike.setdefault(key, []).append((work[float(d.checkpointing[number])], row))
+    found = np.zeros(node.size, dtype=bool)
+    for rows in alike.values():
+        for (_, less), (_, more) in pairwise(sorted(rows)):
+            found[more] = surely[less]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -64,6 +82,8 @@ def test_candidates_screened_are_those_one_by_one_with_the_same_memory(preset: s
     keep = every.fits.copy()
     for begin, end in pairwise(begins):
         keep[begin + filled[begin:end].tolist().index(filled[begin:end].min())] = True
+    surely = np.log(every.usable / (1 - job.headroom) / every.total) >= every.spread * room_for(job.workload.confidence)
+    keep &= ~needless(layouts, surely)
     found = screen([job], np.zeros(len(nodes), dtype=np.int64), chips, layouts)
     np.testing.assert_array_equal(found.node_index, node[keep])
     np.testing.assert_array_equal(found.layout_index, layout[keep])
@@ -154,7 +174,7 @@ def test_rows_are_chosen_as_one_by_one(candidates: list[tuple[str, float, int, f
     d = SimpleNamespace(
         evaluated=SimpleNamespace(memory=memory),
         node_index=np.array([names.index(name) for name in gpus]),
-        node_types=[SimpleNamespace(gpu=SimpleNamespace(name=name), here=False) for name in names],
+        node_types=[SimpleNamespace(place=(name, "")) for name in names],
         meets=tier < 2,
         sure=tier == 0,
         score=key,

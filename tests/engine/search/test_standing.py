@@ -10,7 +10,7 @@ from engine_sample import plan, workload
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import SOLUTIONS
 from planner.engine.evaluate.probability import probability_below
-from planner.engine.search.ranking import ranked
+from planner.engine.search.ranking import Scored, ranked
 from planner.present.cells import spread_text
 from planner.units import bytes_text
 
@@ -79,10 +79,10 @@ def test_what_has_no_price_says_that_it_comes_after_what_has_one(objective: str,
     of = workload("llama-3.1-8b-lora", objective=objective)
     first = next(row for row in plan("llama-3.1-8b-lora").rows if row.rank == 1)
     own = msgspec.structs.replace(first, usd_per_h=None, offer=None, here=True)
-    _, last = ranked([(own, 1e18), (first, 1.0)], of)
+    _, last = ranked([Scored(own, 1e18), Scored(first, 1.0)], of)
     assert (last.rank, last.here) == (2, True)
-    assert last.why.startswith("no price, so after all that have one; ") == said
-    (alone,) = ranked([(own, 1e18)], of)
+    assert last.why.startswith("no price: comes last; ") == said
+    (alone,) = ranked([Scored(own, 1e18)], of)
     assert alone.why.startswith("no price is known: by speed; ") == said
 
 

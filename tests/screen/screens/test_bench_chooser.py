@@ -30,8 +30,8 @@ class ModelSession(MeasuredSession):
         super().__init__(folder)
         self._whole = Session.open(state=folder / "state", config=folder / "config")
 
-    def architecture(self, model: str) -> Architecture:
-        return self._whole.architecture(model)
+    def architecture(self, model: str, where: str = "") -> Architecture:
+        return self._whole.architecture(model, where)
 
 
 def app_in(folder: Path, **changes: Any) -> PlannerApp:

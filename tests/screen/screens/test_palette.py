@@ -38,7 +38,7 @@ async def test_the_palette_opens_and_names_the_key_of_every_action(tmp_path: Pat
         shown = await listed(pilot, "Benchmark")
         assert isinstance(app.screen, CommandPalette)
         filter_entry = next(text for text in shown if text.startswith("Filter"))
-        assert "/: Show only rows" in filter_entry
+        assert "/: Narrow the search" in filter_entry
         assert app.is_running
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from planner.present.machine.telemetry import ProcessLine, device_facts, number_text
 from planner.present.names import device_name
-from planner.present.telemetry import ProcessLine, device_facts, number_text
 from planner.units import MEGA, UNKNOWN, bytes_text, percent_text
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import labelled, shorten_end, styled_lines
@@ -33,7 +33,7 @@ BUSY_COUNTERS = (
     ("occupancy", "sm_occupancy_fraction"),
 )
 FALLBACK_COUNTERS = (("kernel resident", "kernel_resident_fraction"), ("memory active", "memory_active_fraction"))
-"""What GPUs without hardware counters give: shares of time, not of the GPU."""
+"""Figures of GPUs without hardware counters: shares of time, not of the GPU."""
 PID, MEMORY, KIND, USER = 8, 9, 8, 10
 """Cells of the columns of the list of processes."""
 KINDS = {"compute": "compute", "graphics": "graphics", "compute and graphics": "both"}
@@ -41,7 +41,7 @@ KINDS = {"compute": "compute", "graphics": "graphics", "compute and graphics": "
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What all lines share."""
+    """Facts that all lines share."""
 
     symbols: Symbols
     width: int
@@ -52,7 +52,7 @@ class Drawing:
     legend_lines: int = LEGEND_LINES
     """For the names of benchmark points."""
     history_rows: int = 1
-    """How high the histories of a roomy block are."""
+    """Height of the histories of a roomy block."""
 
     def why(self, device: DeviceSnapshot, field: str) -> str:
         """Why a field is None."""
@@ -76,12 +76,12 @@ class Drawing:
 
 
 def activities(device: DeviceSnapshot) -> Sequence[tuple[str, float | None]]:
-    """What tells how busy a GPU is, by name: of the GPU where there are counters, else of time."""
+    """Figures that tell how busy a GPU is, by name: of the GPU where there are counters, else of time."""
     return [(label, getattr(device, name)) for label, name in _counters(device)]
 
 
 def history_values(device: DeviceSnapshot) -> dict[str, float | None]:
-    """What is kept of a reading, as fractions."""
+    """Kept figures of a reading, as fractions."""
     values: dict[str, float | None] = {name: getattr(device, name) for _, name in (*BUSY_COUNTERS, *FALLBACK_COUNTERS)}
     values["activity"] = activities(device)[0][1]
     values["memory"] = _share(device.memory_used_bytes, device.memory_total_bytes)
@@ -113,7 +113,7 @@ def short_line(device: DeviceSnapshot, history: History, drawing: Drawing) -> Co
 
 
 def short_head(device: DeviceSnapshot, drawing: Drawing) -> Content:
-    """What the columns of such lines are."""
+    """Columns of such lines."""
     label, _ = activities(device)[0]
     told = f"GPU {label}, memory, power, temperature"
     return Content.styled(shorten_end(told, drawing.width, drawing.symbols.ellipsis), "$quiet")
@@ -133,7 +133,7 @@ def block(device: DeviceSnapshot, history: History, drawing: Drawing, *, several
 
 
 def _figures(device: DeviceSnapshot) -> list[tuple[str, str]]:
-    """What has a value and no history of its own in a block."""
+    """Figures that have a value and no history of their own in a block."""
     return [
         ("memory", f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"),
         ("power", power_text(device)),
@@ -239,7 +239,7 @@ def ram_text(host: HostSnapshot) -> str:
 
 
 def device_of(device: DeviceSnapshot) -> str:
-    """What a benchmark calls the GPU; where CUDA's order is not known, NVML's is taken for it."""
+    """Name of the GPU in a benchmark; where CUDA's order is not known, NVML's is taken for it."""
     return f"cuda:{device.index if device.cuda_ordinal is None else device.cuda_ordinal}"
 
 
@@ -252,7 +252,7 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 
 def _marks(history: History, drawing: Drawing, device: str, indent: int, room: int) -> list[Content]:
-    """Where points began and ended below a history, and what they are."""
+    """Marks below a history: starts and ends of points, and their names."""
     cells = drawing.cells(history, room)
     found: list[Mark] = drawing.marks.within(cells, device)
     if not found:
@@ -265,12 +265,12 @@ def _marks(history: History, drawing: Drawing, device: str, indent: int, room: i
 
 
 def warnings_of_many(devices: Sequence[DeviceSnapshot], drawing: Drawing) -> list[Content]:
-    """What is wrong with the memory of each of them."""
+    """Faults of the memory of each of them."""
     return [line for device in devices for line in _warnings(device, drawing, f"GPU {device.index}: ")]
 
 
 def _warnings(device: DeviceSnapshot, drawing: Drawing, before: str = "") -> list[Content]:
-    """What is wrong with the memory of the GPU, folded."""
+    """Faults of the memory of the GPU, folded."""
     if not device.health_warnings:
         return []
     from planner.observe.health import COUNTS_OF_UNCORRECTED, warning_text

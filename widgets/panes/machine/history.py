@@ -1,4 +1,4 @@
-"""What was read over time, one cell of a line a second, and the benchmark's points on the same cells."""
+"""Readings over time, one cell of a line a second, and the benchmark's points on the same cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 
 STEP_S = 1.0
-"""What a cell stands for, unless readings come more often."""
+"""Time of a cell, unless readings come more often."""
 MOST_READINGS = 4800
 """Eight minutes at ten a second."""
 MOST_MARKS = 512
@@ -68,7 +68,7 @@ class History:
     def __init__(self) -> None:
         self._readings: deque[Reading] = deque(maxlen=MOST_READINGS)
         self._ahead_s = 0.0
-        """How much later than its own clock a recording is that began again."""
+        """Offset of a recording that began again from its own clock."""
 
     @property
     def until_s(self) -> float:
@@ -140,7 +140,7 @@ class Marks:
             self._marks[-1].ended_s = now_s
 
     def within(self, cells: Cells, device: str | None) -> list[Mark]:
-        """Those that reach into the cells, of one device or of any (None), the oldest first."""
+        """Marks that reach into the cells, of one device or of any (None), the oldest first."""
         return [
             mark
             for mark in self._marks

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SCROLLBAR = 1
 """Cells kept free for it, so that it changes nothing when it comes."""
 LOOK_S = 1.0
-"""How often a pane without new readings asks why."""
+"""Interval at which a pane without new readings asks why."""
 NO_DRIVER = "No NVIDIA driver: planning from the catalogue."
 SPARK = 8
 ROOMY_HEIGHT = 28
@@ -68,7 +68,7 @@ class MachineView(VerticalScroll, can_focus=True):
         self._histories: defaultdict[str, History] = defaultdict(History)
         self._marks = Marks()
         self._step_s = STEP_S
-        """What a cell of a history stands for."""
+        """Time of a cell of a history."""
 
     def compose(self) -> ComposeResult:
         """One text."""
@@ -242,7 +242,7 @@ class MachineLine(Static):
 
 
 def _no_lines(*, roomy: bool = False) -> list[Content]:
-    """Of a host that nothing is told of."""
+    """Facts of a host of which nothing is known."""
     del roomy
     return []
 

@@ -1,13 +1,14 @@
-"""The columns of the ranking as they are drawn: in what order, how wide, in which style, and which go first when there is no room."""
+"""The columns of the ranking as they are drawn: which a task has, how wide, in which style, and which go first when there is no room."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.present import plan as present
-from planner.present.cells import Cell
+from planner.present.cells import Cell, Column
+from planner.present.choice.ranked_by import deciding_columns, ends, ranked_by
 from planner.present.names import device_name
 from planner.units import UNKNOWN
 from widgets.drawing.symbols import Symbols
@@ -19,35 +20,48 @@ if TYPE_CHECKING:
 Piece = tuple[str, str]
 """Text and the name of its style."""
 
-ROOM: dict[str, tuple[int, int]] = {
-    "rank": (3, 12),
-    "gpu": (14, 12),
-    "gpus": (3, 11),
-    "layout": (11, 5),
-    "memory": (9, 10),
-    "rate": (14, 10),
-    "job-usd": (7, 9),
-    "usd-per-million": (7, 9),
-    "usd-per-h": (7, 8),
-    "provider": (10, 7),
-    "job-h": (9, 6),
-    "mfu": (6, 2),
-    "usd-per-month": (8, 3),
-    "ttft": (8, 2),
-    "request": (8, 2),
-    "flop-per-usd": (8, 4),
-    "limit": (9, 7),
+WIDTHS = {
+    "rank": 3,
+    "gpu": 18,
+    "more": 3,
+    "gpus": 3,
+    "usd-per-month": 9,
+    "job-usd": 9,
+    "job-h": 9,
+    "usd-per-million": 8,
+    "latency": 9,
+    "sure": 5,
+    "provider": 13,
+    "memory": 9,
+    "limit": 9,
+    "rate": 15,
+    "layout": 17,
+    "usd-per-h": 8,
+    "ttft": 8,
+    "request": 8,
+    "mfu": 6,
+    "flop-per-usd": 8,
 }
-"""Column -> its least cells, and how much it is wanted: those wanted least are left out first."""
-FIXED, IDENTITY, WANTED = 12, 10, 7
-"""Wanted this much: never left out; there even where no row fills it; makes the gaps narrow before it goes."""
-JOB_WANTS = {"usd-per-million": 1}
-"""What of that is otherwise for a job that ends: dollars of the job say more."""
+"""Column -> its cells, in the order in which columns stand; the same for every plan, so that nothing moves while one types."""
+NARROW = {"provider": 8, "layout": 11, "gpu": 14, "latency": 8, "usd-per-month": 8}
+"""Cells of columns that have to do where the usual ones would leave a column out; the first get what is left over."""
+IDENTITY = ("rank", "gpu", "more", "gpus")
+"""Columns that are never left out, and filled for rows that are no solution as well."""
+SERVICE = ("usd-per-month", "latency", "sure", "provider", "memory", "limit", "layout")
+ENDLESS = ("usd-per-million", "rate", "sure", "provider", "memory", "limit", "layout")
+JOB = ("job-usd", "job-h", "sure", "provider", "memory", "rate", "limit", "layout", "mfu")
+LATER = ("usd-per-h", "usd-per-million", "ttft", "request", "flop-per-usd", "rate")
+"""Columns of each kind of task, most wanted first, and those that any of them has where there is room."""
 STYLES = {"layout": "quiet", "provider": "quiet", "limit": "limit"}
 SPREAD_WIDTH, SHARE_WIDTH = 6, 5
 GAP_WIDE, GAP_TIGHT = 2, 1
+CROWDED = 8
+"""More columns than this stand apart by the wide gap, or are left out."""
 TIGHT_SHARE = 0.95
 """Share of the memory from which it is tight."""
+SURE, LIKELY = 0.9, 0.5
+LEAST_WHY = 12
+"""Cells below which no reason is begun at the end of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +70,6 @@ class DrawnColumn:
 
     column: present.PlanColumn
     width: int
-    wanted: int
 
     @property
     def id(self) -> str:
@@ -66,10 +79,10 @@ class DrawnColumn:
     @property
     def solutions_only(self) -> bool:
         """Whether rows that are no solution show their reason instead."""
-        return self.id not in present.IDENTITY
+        return self.id not in IDENTITY
 
     def sort_key(self, row: PlanRow) -> float | str | None:
-        """What `row` is sorted by; None where it has no such figure, and goes last."""
+        """Sort key of `row`; None where it has no such figure, and goes last."""
         return self.column.sort(row) if self.column.sort is not None else None
 
     def pieces(self, row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
@@ -87,10 +100,14 @@ class DrawnColumn:
             style = "does-not-fit" if cell.share > 1 else "tight" if cell.share > TIGHT_SHARE else "fits"
             text = f" {cell.text}".rjust(SHARE_WIDTH)
             return [(bar_text(cell.share, width - len(text), symbols.filled, symbols.empty), style), (text, "figure")]
-        if cell.basis is not None:
+        if self.id == "sure" and cell.share is not None:
+            style = "fits" if cell.share >= SURE else "figure" if cell.share >= LIKELY else "tight"
+            return [(cell.text.rjust(width), style)]
+        if cell.basis is not None and len(cell.text) + 2 <= width:
+            spread = cell.spread.rjust(SPREAD_WIDTH) if self.id == "rate" else ""
             return [
-                (cell.text.rjust(width - SPREAD_WIDTH - 2), "figure"),
-                (cell.spread.rjust(SPREAD_WIDTH), "quiet"),
+                (cell.text.rjust(width - len(spread) - 2), "figure"),
+                (spread, "quiet"),
                 (f" {symbols.basis[cell.basis]}", cell.basis),
             ]
         if self.column.right:
@@ -99,68 +116,56 @@ class DrawnColumn:
 
 
 def columns_for(plan: Plan) -> tuple[DrawnColumn, ...]:
-    """The columns that mean something for the task of `plan` and that some row fills, in the order they stand."""
-    wants = JOB_WANTS if plan.task.get("task") in present.TRAINING else {}
-    known = {column.id: column for column in present.columns_for(plan)}
-    columns = [DrawnColumn(known[name], cells, wants.get(name, wanted)) for name, (cells, wanted) in ROOM.items() if name in known]
-    return tuple(
-        replace(one, width=_longest(one, plan.rows, one.width)) if one.id == "gpus" else one
-        for one in columns
-        if one.wanted >= IDENTITY or any(one.sort_key(row) is not None for row in plan.rows)
-    )
+    """The columns that mean something for the task of `plan`, most wanted first."""
+    job = present.job_columns() if ends(plan) else []
+    known = {column.id: column for column in (*present.columns_for(plan), *job, *deciding_columns(plan), MORE)}
+    by = ranked_by(plan).id
+    kind = JOB if job else SERVICE if plan.task.get("request_rate_per_s") else ENDLESS
+    wanted = dict.fromkeys((*IDENTITY, by, *kind, *LATER))
+    counts = max((len(known["gpus"].text(row)) for row in plan.rows), default=0)
+    widths = {**WIDTHS, "gpus": max(WIDTHS["gpus"], counts)}
+    return tuple(DrawnColumn(known[name], widths[name]) for name in wanted if name in known)
+
+
+MORE: present.PlanColumn = Column("more", "more", lambda _: "", right=True)
+"""Number of rows of the same GPU folded behind one; the table fills it in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The columns there is room for."""
+    """The columns there is room for, in the order they stand."""
 
     columns: tuple[tuple[DrawnColumn, int], ...] = ()
     """Each with its width."""
     gap: int = GAP_WIDE
+    why: int = 0
+    """Cells left for the reason of a row; 0: too few."""
 
 
-def fit_columns(columns: Sequence[DrawnColumn], width: int, rows: Sequence[PlanRow], *, every: bool = False) -> Fitted:
-    """Choose columns for `width` cells; cells that are left over go to words that were cut.
+def fit_columns(columns: Sequence[DrawnColumn], width: int, *, every: bool = False, most: int | None = None) -> Fitted:
+    """The most wanted columns that `width` cells hold; more cells never hold fewer of them.
 
-    `every`: keep all of them and cut no word, however wide that is, except names of GPUs at a quarter of the width.
+    `every`: keep all of them, however wide that is. `most`: cells to choose by where a wider screen has fewer.
     """
-    words = {one.id: _longest(one, rows) for one in columns if one.id in {"provider", "layout", "gpu", "limit"}}
     if every:
-        words["gpu"] = min(words["gpu"], width // 4)
-        return Fitted(tuple((one, max(one.width, words.get(one.id, 0))) for one in columns), GAP_WIDE)
-    kept, gap = _chosen(columns, width)
-    spare = max(0, width - _width(kept, gap))
-    widths = {one.id: one.width for one in kept}
-    for name in ("provider", "layout", "gpu", "limit"):
-        if name in widths:
-            more = min(spare, max(0, words[name] - widths[name]))
-            widths[name] += more
-            spare -= more
-    return Fitted(tuple((one, widths[one.id]) for one in kept), gap)
+        return Fitted(_in_order(columns, {}), GAP_WIDE)
+    room = min(width, most) if most is not None else width
+    kept = list(columns)
+    while len(kept) > len(IDENTITY) and _width(kept, GAP_WIDE if len(kept) > CROWDED else GAP_TIGHT, NARROW) > room:
+        kept.pop()
+    widths = dict(NARROW)
+    for name in NARROW:
+        if _width(kept, GAP_TIGHT, {**widths, name: WIDTHS[name]}) <= width:
+            widths[name] = WIDTHS[name]
+    gap = GAP_WIDE if _width(kept, GAP_WIDE, widths) <= width else GAP_TIGHT
+    left = width - _width(kept, gap, widths) - gap
+    return Fitted(_in_order(kept, widths), gap, left if left >= LEAST_WHY else 0)
 
 
-def _longest(one: DrawnColumn, rows: Sequence[PlanRow], least: int = 0) -> int:
-    """Cells of the longest text of a column, at least `least`."""
-    texts = (device_name(row.gpu) if one.id == "gpu" else one.column.text(row) for row in rows)
-    return max([least, *(len(text) for text in texts)])
+def _in_order(columns: Sequence[DrawnColumn], widths: dict[str, int]) -> tuple[tuple[DrawnColumn, int], ...]:
+    order = list(WIDTHS)
+    return tuple((one, widths.get(one.id, one.width)) for one in sorted(columns, key=lambda one: order.index(one.id)))
 
 
-def _chosen(columns: Sequence[DrawnColumn], width: int) -> tuple[list[DrawnColumn], int]:
-    """The columns kept and the gap between them: a narrow one where that saves one of those that are wanted."""
-    wide = _kept(columns, width, GAP_WIDE)
-    if all(one in wide for one in columns if one.wanted >= WANTED):
-        return wide, GAP_WIDE
-    return _kept(columns, width, GAP_TIGHT), GAP_TIGHT
-
-
-def _kept(columns: Sequence[DrawnColumn], width: int, gap: int) -> list[DrawnColumn]:
-    """The most wanted columns that fit, in the order they stand."""
-    kept: list[DrawnColumn] = []
-    for one in sorted(columns, key=lambda one: -one.wanted):
-        if _width([*kept, one], gap) <= width or one.wanted >= FIXED:
-            kept.append(one)
-    return [one for one in columns if one in kept]
-
-
-def _width(columns: Sequence[DrawnColumn], gap: int) -> int:
-    return sum(one.width + gap for one in columns) - gap
+def _width(columns: Sequence[DrawnColumn], gap: int, widths: dict[str, int]) -> int:
+    return sum(widths.get(one.id, one.width) + gap for one in columns) - gap

@@ -23,9 +23,12 @@ from widgets.panes.ranking.table import Ranking
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import OfferAnswer, Plan, PlanRow
+    from planner.present.choice.facets import Facets
 
 MOST_LEVERS = 5
 """Named below the table where nothing fits; enter shows all."""
+TITLE_MARGIN = 18
+"""Cells of the border, of the pane's number and of its name."""
 OBJECTIVE_WORDS = {
     "cheapest": "cheapest first",
     "fastest": "fastest first",
@@ -38,7 +41,7 @@ LATENCIES = (("request", "request"), ("first", "ttft"), ("next", "tpot"), ("wait
 
 
 def latencies(row: PlanRow, plan: Plan | None) -> str:
-    """What so many of 100 requests to a service stay below, beside what was asked for; empty where there are no percentiles.
+    """Percentiles of requests to a service beside the targets; empty where there are no percentiles.
 
     Of 95 everything that is known; of 99 and 50 what was asked for.
     """
@@ -67,7 +70,8 @@ class RankingView(Vertical):
 
     def compose(self) -> ComposeResult:
         """The filter on top, the table, and the reason below."""
-        yield Entry(placeholder="words a row must contain; !word leaves out; esc shows all", id="filter")
+        yield Entry(placeholder="l4 h100 aws spot   $/h<5   sure>90   fits   !runpod   esc shows all", id="filter")
+        yield Static(id="chips")
         yield Ranking(symbols=self._symbols, id="table")
         yield Static(Content("planning …"), id="reason")
         yield Static(id="here")
@@ -86,6 +90,16 @@ class RankingView(Vertical):
         here.update(self._here(plan), layout=False)
         self.title(plan, basis)
 
+    def show_chips(self, facets: Facets, counts: str) -> None:
+        """Show what the filter asks for, what of it cannot be used, and how many candidates it leaves."""
+        line = self.query_one("#chips", Static)
+        line.display = bool(facets.chips or facets.problems)
+        parts: list[Content | str] = []
+        for chip in facets.chips:
+            parts += [Content.styled(f" {chip} ", "reverse"), " "]
+        parts += [Content.styled(f"{problem}  ", "$text-error") for problem in facets.problems]
+        line.update(Content.assemble(*parts, (counts, "$quiet")), layout=False)
+
     def _here(self, plan: Plan) -> Content:
         """This machine's place in the plan, in sight wherever the table is scrolled to; G goes near it."""
         row = next((row for row in plan.rows if row.here), None)
@@ -99,19 +113,21 @@ class RankingView(Vertical):
         )
         standing = f"rank {row.rank}" if row.rank else row.why
         text = " · ".join(part for part in (device_name(row.gpu), speed, standing) if part)
-        return Content.assemble(("here ", "bold $accent"), shorten_end(text, max(20, self.size.width - 7), self._symbols.ellipsis))
+        return Content.assemble(("here ", "bold $accent"), shorten_end(text, max(20, self._room - 5), self._symbols.ellipsis))
 
     def title(self, plan: Plan, basis: str) -> None:
         """Say how much is shown, by what order, on what basis."""
         self._shown = plan, basis
         table = self.table
         counts = plan.counts
-        shown = f"{len(table.rows)} of {counts.shown:,} shown" if table.filter_words else f"{counts.shown:,} shown"
+        gpus = f"{table.groups} GPU{'s' * (table.groups != 1)}{' like that' if table.narrowed else ''}"
         by = table.order_words or OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
         spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
         marked = f" · {len(table.marked)} marked, c compares" if table.marked else ""
         wide = " · h l shift" if table.wide else ""
-        title = f"{counts.fit:,} of {counts.considered:,} fit · {shown} · {by}{spec}{marked}{wide}"
+        title = f"{gpus} · {by}{spec}{marked}{wide}"
+        fit = f" · {counts.fit:,} of {counts.considered:,} fit"
+        title += fit if len(title) + len(fit) + TITLE_MARGIN <= self.size.width else ""
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows}
         long, short = (
@@ -122,7 +138,9 @@ class RankingView(Vertical):
         frame_of(self).entitle(title, legend)
 
     def on_resize(self) -> None:
-        """Fit the legend to the new width."""
+        """Fit the legend, and the line of this machine, to the new width."""
+        if self._shown is not None:
+            self.query_one("#here", Static).update(self._here(self._shown[0]), layout=False)
         if self._shown is not None:
             self.title(*self._shown)
 
@@ -142,7 +160,8 @@ class RankingView(Vertical):
             self.query_one("#reason", Static).update(Content(""), layout=False)
             return
         lines = [Content.assemble(("this machine: " if row.here else "", "bold $accent"), row.why)]
-        levers = plan.levers[:MOST_LEVERS] if plan is not None and row.rank is None and not row.here else []
+        helps = plan is not None and row.rank is None and not row.here
+        levers = [lever for lever in plan.levers if lever.after is None][:MOST_LEVERS] if plan is not None and helps else []
         lines += [
             Content.styled(
                 f"{self._symbols.arrow} {lever_text(lever)}",

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
+from widgets.actions.action import bindings
+from widgets.actions.moves import CHOICE
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import shorten_middle
 from widgets.screens.picker import Item, PickerScreen
@@ -20,11 +22,7 @@ from widgets.screens.picker import Item, PickerScreen
 class Choice(Static, can_focus=True):
     """The value and a mark; enter opens the list, left and right step through it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "open", "choose", show=False),
-        Binding("left", "step(-1)", "previous value", show=False),
-        Binding("right", "step(1)", "next value", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(CHOICE)]
 
     @dataclass
     class Changed(Message):
@@ -73,7 +71,7 @@ class Choice(Static, can_focus=True):
         )
 
     def _text(self, room: int) -> str:
-        """What is chosen; where it is left to the planner, what that took, dim."""
+        """Chosen value; where it is left to the planner, its choice, dim."""
         if self._value:
             return next((item.label for item in self._items if item.value == self._value and item.label), self._value)
         if not self._chosen_for_you:
@@ -85,9 +83,9 @@ class Choice(Static, can_focus=True):
         """Show the list."""
         self.app.push_screen(PickerScreen(self._title, self._items, self._value), self._chosen)
 
-    def on_click(self) -> None:
+    async def on_click(self) -> None:
         """A click opens the list too."""
-        self.action_open()
+        await self.run_action("open")
 
     def action_step(self, step: int) -> None:
         """The next or previous value."""
@@ -101,3 +99,11 @@ class Choice(Static, can_focus=True):
             self._value = value
             self._draw()
             self.post_message(self.Changed(self, value))
+
+
+class ModelChoice(Choice):
+    """The model: enter opens the box that also takes an id of the hub or the path of a config.json."""
+
+    async def action_open(self) -> None:  # type: ignore[override]  # Textual awaits what is awaitable
+        """Ask for another model."""
+        await self.app.run_action("act('model')")

@@ -11,7 +11,7 @@ from planner.workload import tasks
 from widgets.panes.workload.values import NO, YES, Kind, get
 
 CHOSEN = "auto"
-"""How a field reads whose value is chosen; what was chosen stands behind it."""
+"""Text of a field whose value is chosen; what was chosen stands behind it."""
 
 TRAIN, FINETUNE, GENERATE, SERVE, PREFILL = "train", "finetune", "generate", "serve", "prefill"
 TRAINS = (TRAIN, FINETUNE)
@@ -65,12 +65,12 @@ class Field:
     unit: str = ""
     choices: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
-    """What each choice means."""
+    """Meaning of each choice."""
     tasks: tuple[str, ...] = ALL
     about: str = ""
-    """What is typed here and may be, in words."""
+    """Accepted input, in words."""
     empty: str = CHOSEN
-    """How it reads while nothing is said; CHOSEN: by the planner."""
+    """Text while nothing is given; CHOSEN: by the planner."""
     needs: str = ""
     """Only shown while this other key has a value."""
 
@@ -209,7 +209,7 @@ COMMON: tuple[Field, ...] = (
     Field(key="market", label="market", kind="choice", choices=get_args(tasks.Market)),
     Field(key="objective", label="objective", kind="choice", choices=get_args(tasks.Objective)),
 )
-"""What most people set."""
+"""Fields that most people set."""
 
 FURTHER: tuple[Field, ...] = (
     Field(key="engine", label="engine", kind="choice", choices=TRAINERS, tasks=TRAINS),
@@ -250,7 +250,7 @@ FURTHER: tuple[Field, ...] = (
     Field(key="epochs", label="epochs", tasks=TRAINS, empty="none", about="how often the data set is gone through"),
     Field(key="targets.headroom", label="keep free", kind="percent", unit="%", about="of the memory, for fragmentation"),
 )
-"""What stands below, where the form scrolls to."""
+"""Fields below, where the form scrolls to."""
 
 FIELDS = (*COMMON, *FURTHER)
 

@@ -22,38 +22,15 @@ from planner.errors import Problem
 from widgets.actions.action import bindings
 from widgets.actions.moves import FORM
 from widgets.drawing.symbols import UNICODE, Symbols
-from widgets.drawing.text_field import Entry
 from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice
+from widgets.panes.workload.field_line import FieldLine, field_id
+from widgets.panes.workload.history import History, changed_keys, difference
 from widgets.screens.picker import Item
 
-UNDO_DEPTH = 100
 ALWAYS_SET = ("objective", "market", "disaggregated")
 """Choices that are never left to the planner; absent means the first."""
-
-
-def field_id(key: str) -> str:
-    """The widget id of a field."""
-    return "field-" + key.replace(".", "-").replace("_", "-")
-
-
-class FieldLine(Horizontal):
-    """Label, editor and unit; the problem with the value below."""
-
-    def __init__(self, field: spec.Field, symbols: Symbols) -> None:
-        super().__init__(classes="field-line")
-        self.field = field
-        self._symbols = symbols
-
-    def compose(self) -> ComposeResult:
-        """One line."""
-        yield Static(self.field.label, classes="field-label")
-        if self.field.picked:
-            yield Choice(self.field.label, symbols=self._symbols, id=field_id(self.field.key))
-        else:
-            yield Entry(id=field_id(self.field.key))
-            yield Static(self.field.unit, classes="field-unit")
 
 
 class Form(VerticalScroll, can_focus=False):
@@ -65,6 +42,7 @@ class Form(VerticalScroll, can_focus=False):
         .field-line { height: 1; }
         .field-label { width: 11; color: $quiet; }
         .field-unit { width: auto; min-width: 7; padding-left: 1; color: $quiet; }
+        .field-line.-changed .field-label { color: $secondary; text-style: bold; }
         Entry { width: 1fr; background: $panel 60%; padding: 0; }
         Entry:focus { background: $panel; }
         Entry > .input--placeholder { color: $quiet 80%; }
@@ -97,7 +75,9 @@ class Form(VerticalScroll, can_focus=False):
         self._symbols = symbols
         self._workload: dict[str, Any] = {}
         self._filled_in: Mapping[str, Any] = {}
-        self._history: list[dict[str, Any]] = []
+        self._history = History()
+        self._base: dict[str, Any] = {}
+        """The workload as the preset has it."""
         self._preset = ""
         self._presets: Sequence[Item] = ()
         self._models: Sequence[Item] = ()
@@ -112,30 +92,37 @@ class Form(VerticalScroll, can_focus=False):
     @property
     def can_undo(self) -> bool:
         """Whether there is a change to take back."""
-        return bool(self._history)
+        return self._history.can_undo
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether there is a change to make again."""
+        return self._history.can_redo
 
     @property
     def presets(self) -> Sequence[Item]:
-        """What can be opened."""
+        """Presets that can be opened."""
         return self._presets
 
     @property
     def fault_count(self) -> int:
-        """How many fields hold something that cannot be read."""
+        """Number of fields that hold something unreadable."""
         return len(self._faults)
 
     @property
     def first_field(self) -> Widget:
-        """Where the cursor goes when the form is entered: the field it was in last, or the preset."""
+        """Field of the cursor when the form is entered: the field it was in last, or the preset."""
         return self._last or self.query_one("#field-preset")
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Remember the field."""
+        """Remember the field; what is typed from now on is another change."""
+        if event.widget is not self._last:
+            self._history.close()
         self._last = event.widget
 
     @property
     def about(self) -> str:
-        """What may be typed in the field with the cursor, in words; empty where none has it."""
+        """Accepted input of the field with the cursor, in words; empty where none has it."""
         focused = self.screen.focused
         if not isinstance(focused, Input) or self not in focused.ancestors:
             return ""
@@ -146,26 +133,58 @@ class Form(VerticalScroll, can_focus=False):
         """Whether a field holds something that cannot be read."""
         return bool(self._faults)
 
+    @property
+    def models(self) -> Sequence[Item]:
+        """Models of the catalogue."""
+        return self._models
+
     def offer(self, presets: Sequence[Item], models: Sequence[Item]) -> None:
         """Set what the two big pickers list."""
         self._presets, self._models = presets, models
         self._fill()
 
-    async def open(self, preset: str, workload: Mapping[str, Any]) -> None:
-        """Show a preset, forgetting what came before."""
-        self._preset, self._history, self._faults = preset, [], {}
-        self._workload = copy.deepcopy(dict(workload))
+    async def open(self, preset: str, base: Mapping[str, Any], workload: Mapping[str, Any] | None = None) -> None:
+        """Show a preset, forgetting what came before; `workload`: what was made of it already."""
+        self._preset, self._faults = preset, {}
+        self._history.forget()
+        self._base = copy.deepcopy(dict(base))
+        self._workload = copy.deepcopy(dict(base if workload is None else workload))
         await self._rebuild()
 
-    async def undo(self) -> bool:
-        """Take the last change back; False when there is none."""
-        if not self._history:
-            return False
-        self._workload = self._history.pop()
-        self._faults = {}
+    async def change(self, changes: Mapping[str, Any], words: str = "") -> None:
+        """Set several keys at once, by dotted name (None: take it out): one change."""
+        before, changed = self._workload, dict(self._workload)
+        for key, value in changes.items():
+            changed = values.turned_to(changed, value) if key == "task" else values.put(changed, key, value)
+        if changed != before:
+            await self._show(changed, words or ",".join(changes))
+
+    async def undo(self) -> str:
+        """Take the last change back and tell it; empty when there is none."""
+        return await self._step_to(self._history.undo(self._workload))
+
+    async def redo(self) -> str:
+        """Make the change again that was taken back last and tell it; empty when there is none."""
+        return await self._step_to(self._history.redo(self._workload))
+
+    async def _step_to(self, workload: dict[str, Any] | None) -> str:
+        if workload is None:
+            return ""
+        told = difference(self._workload, workload)
+        self._workload, self._faults = workload, {}
         await self._rebuild()
         self.post_message(self.Changed(self._workload))
-        return True
+        return told
+
+    async def action_reset(self) -> None:
+        """Put the field with the cursor back to what the preset has."""
+        focused = self.screen.focused
+        if focused is None or focused.id == "field-preset" or self not in focused.ancestors:
+            return
+        field = self._field_of(focused)
+        self._faults.pop(field.key, None)
+        await self.change({field.key: values.get(self._base, field.key)})
+        self._fill()
 
     def filled_in(self, task: Mapping[str, Any]) -> None:
         """Show what the planner chose for the fields left empty."""
@@ -224,7 +243,9 @@ class Form(VerticalScroll, can_focus=False):
         if not self._workload:
             return
         self.query_one("#field-preset", Choice).offer(self._presets, self._preset)
+        changed = set(changed_keys(self._base, self._workload))
         for line in self.query(FieldLine):
+            line.mark_changed(line.field.key in changed)
             field, value = line.field, values.get(self._workload, line.field.key)
             chosen = values.show(field.kind, values.get(self._filled_in, field.key))
             if field.picked:
@@ -239,6 +260,8 @@ class Form(VerticalScroll, can_focus=False):
                 if _differs(field, editor.value, value):
                     with editor.prevent(Input.Changed):
                         editor.value = text
+                        if editor.has_focus:
+                            editor.action_select_all()
             self._mark(line, self._faults.get(field.key, ""))
 
     def _items(self, field: spec.Field, current: str) -> Sequence[Item]:
@@ -279,13 +302,16 @@ class Form(VerticalScroll, can_focus=False):
             self.post_message(self.Changed(self._workload))
             return
         self._faults.pop(field.key, None)
-        await self._set(field, value)
+        await self._set(field, value, typed=True)
 
-    async def _set(self, field: spec.Field, value: Any) -> None:
-        self._history = [*self._history[-UNDO_DEPTH + 1 :], self._workload]
-        self._workload = (
-            values.turned_to(self._workload, value) if field.key == "task" else values.put(self._workload, field.key, value)
-        )
+    async def _set(self, field: spec.Field, value: Any, *, typed: bool = False) -> None:
+        turned = values.turned_to(self._workload, value) if field.key == "task" else values.put(self._workload, field.key, value)
+        await self._show(turned, field.key, typed=typed)
+
+    async def _show(self, workload: dict[str, Any], change: str, *, typed: bool = False) -> None:
+        """Show another workload, to which `change` led."""
+        self._history.keep(self._workload, change, typed=typed)
+        self._workload = workload
         await self._rebuild()
         self.post_message(self.Changed(self._workload))
 

@@ -1,8 +1,9 @@
-"""How a value of the form is typed and shown, and where it goes in the workload."""
+"""Values of the form: how they are typed and shown, and their place in the workload."""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -10,10 +11,10 @@ from planner.units import is_known
 from planner.workload import tasks
 
 Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text"]
-"""What a field holds."""
+"""Value of a field."""
 
 AUTO = ""
-"""What an empty field means: choose for me."""
+"""Meaning of an empty field: choose for me."""
 NO, YES = "no", "yes"
 """The choices of a switch."""
 
@@ -103,6 +104,39 @@ def parse_number(text: str) -> float:
     if not is_known(number):
         raise ValueError(f"{text!r} is no number; 1,000, 4k, 1.5B and 3e9 are.")
     return float(f"{number:.15g}")
+
+
+STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
+"""Leading digits of the values that `+` and `-` go through."""
+BY_ONE = 10
+"""Counts up to this change by one."""
+
+
+def stepped(kind: Kind, text: str, direction: int) -> str:
+    """The next sensible value up (1) or down (-1) from the one typed; a power of two of tokens or sequences doubles or halves.
+
+    Lengths keep their spread. Raises ValueError where the text is no number.
+    """
+    mean, slash, p95 = text.partition("/")
+    value = parse_number(mean)
+    new = _stepped(value, direction, whole=kind in {"count", "crowd", "lengths"})
+    if not slash or not value:
+        return number_text(new)
+    return f"{number_text(new)}/{number_text(round(parse_number(p95) * new / value))}"
+
+
+def _stepped(value: float, direction: int, *, whole: bool) -> float:
+    if whole and (value < BY_ONE or (value == BY_ONE and direction < 0)):
+        return max(0.0, value + direction)
+    if whole and value.is_integer() and int(value) & (int(value) - 1) == 0:
+        return value * 2 if direction > 0 else value / 2
+    if value <= 0:
+        return 1.0 if direction > 0 else 0.0
+    decade = 10.0 ** math.floor(math.log10(value) + 1e-12)
+    ladder = [float(f"{step * scale:.12g}") for scale in (decade / 10, decade, decade * 10) for step in STEPS]
+    if direction > 0:
+        return next(step for step in ladder if step > value * (1 + 1e-9))
+    return next(step for step in reversed(ladder) if step < value * (1 - 1e-9))
 
 
 def show(kind: Kind, value: Any) -> str:

@@ -19,22 +19,43 @@ if TYPE_CHECKING:
 
 
 class Service(Protocol):
-    """The functions and constants of a module that writes the services of one engine."""
+    """The function and constants of a module that writes the services of one engine."""
 
     INSTALLED: str
-    """What pip installs for GPUs of NVIDIA."""
+    """Packages pip installs for GPUs of NVIDIA."""
     PORT: int
     IMAGES: Mapping[str, str]
     """Vendor -> container image."""
 
-    def left_out(self, job: Job, layout: LayoutAnswer, hub_id: str) -> Iterator[str]:
-        """What of a service the engine's command line cannot say; each a sentence without its end."""
-
-    def notes(self, job: Job) -> Iterator[str]:
-        """What people have to know before they start it."""
+    NAME: str
+    """Name of the engine, as its makers write it."""
+    DTYPES: Mapping[str, str]
+    """Compute dtype -> the engine's word for it."""
+    ROUNDED: Mapping[str, str]
+    """Storage format -> what the engine rounds weights of 16 bits to as it loads them; the others have to be in the checkpoint."""
+    CACHES: Mapping[str, str]
+    """Format of the cache -> the engine's word for it."""
 
     def lines(self, job: Job, row: PlanRow, spread: Spread, hub_id: str) -> Iterator[str]:
         """Shell that serves until it is stopped."""
+
+
+def left_out(service: Service, job: Job, layout: LayoutAnswer, hub_id: str) -> Iterator[str]:
+    """Settings of a service that the engine's command line cannot say; each a sentence without its end."""
+    if layout.cp > 1:
+        yield f"{service.NAME} has no context parallelism in this form"
+    if layout.ep > 1 and layout.ep != layout.tp:
+        yield f"{service.NAME}'s experts are spread over tp = {layout.tp} GPUs here, not over ep = {layout.ep}"
+    if (job.workload.kv_dtype or "bf16") not in service.CACHES:
+        yield f"{service.NAME} has no cache of {job.workload.kv_dtype}"
+    if not hub_id:
+        yield f"the model has no id on the Hugging Face hub, which {service.NAME} loads it by"
+
+
+def notes(service: Service, job: Job) -> Iterator[str]:
+    """Notes for people before they start it."""
+    if job.stored not in service.DTYPES and job.stored not in service.ROUNDED:
+        yield f"MODEL has to be a checkpoint whose weights are stored as {job.stored}; the one named here is its original."
 
 
 def service_of(engine: str) -> Service | None:

@@ -10,36 +10,17 @@ from planner.units import digits
 
 if TYPE_CHECKING:
     from planner.cli.emit.spread import Spread
-    from planner.engine.answers.layout import LayoutAnswer
     from planner.engine.answers.plan import PlanRow
     from planner.engine.job.job import Job
 
+NAME = "vLLM"
 INSTALLED = "vllm>=0.13"
 """From 0.13 on its manual has services over nodes without Ray: --nnodes, --node-rank, --master-addr."""
 PORT = 8000
 IMAGES = {"NVIDIA": "vllm/vllm-openai:latest", "AMD": "rocm/vllm:latest"}
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 ROUNDED = {"fp8": "fp8", "nf4": "bitsandbytes"}
-"""Storage format -> what vLLM rounds weights of 16 bits to as it loads them; the others have to be in the checkpoint."""
 CACHES = {"bf16": "auto", "fp16": "auto", "fp8": "fp8"}
-
-
-def left_out(job: Job, layout: LayoutAnswer, hub_id: str) -> Iterator[str]:
-    """What of a service vLLM's command line cannot say; each a sentence without its end."""
-    if layout.cp > 1:
-        yield "vLLM has no context parallelism in this form"
-    if layout.ep > 1 and layout.ep != layout.tp:
-        yield f"vLLM's experts are spread over tp = {layout.tp} GPUs, not over ep = {layout.ep}"
-    if (job.workload.kv_dtype or "bf16") not in CACHES:
-        yield f"vLLM has no cache of {job.workload.kv_dtype}"
-    if not hub_id:
-        yield "the model has no id on the Hugging Face hub, which vLLM loads it by"
-
-
-def notes(job: Job) -> Iterator[str]:
-    """For people, before it is started."""
-    if job.stored not in DTYPES and job.stored not in ROUNDED:
-        yield f"MODEL has to be a checkpoint whose weights are stored as {job.stored}; the one named here is its original."
 
 
 def lines(job: Job, row: PlanRow, spread: Spread, hub_id: str) -> Iterator[str]:

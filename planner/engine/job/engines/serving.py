@@ -10,11 +10,21 @@ from planner.units import GIB
 GENERIC = "generic"
 """The engine that stands for one that is not named."""
 
+PIECES = 70.0
+"""Operators of a layer that vLLM's host launches, at the 5 us of a bare launch, where no CUDA graph holds the whole step."""
+_LAUNCHES = (
+    "launches: 0.35 ms a layer. Published: 0.33 to 0.43 for Qwen2 0.5B and 1.5B beyond 8,192 tokens (A100, 0.4), 0.35 to 0.46 for models of 28 to 48 "
+    "layers that the GPUs decode faster than that (RTX 4090, 0.8.5), 0.38 for Qwen3-Coder 30B (H100, piecewise graphs, vllm-project/vllm#25444)"
+)
+
 FIRST = (
     Engine(
         name="vllm",
         label="vLLM",
         compute_capability=(7, 0),
+        most_sequences=256,
+        launches_per_layer=PIECES,
+        graph_context=8192,
         kernels_per_layer=11,
         release="before 0.8 (V0)",
         host_step_s=3.0e-3,
@@ -29,7 +39,8 @@ FIRST = (
         fused_elementwise=True,
         context_source="0.5 GiB: CUDA context is 0.3-0.6 GB (driver 535 and later); 0.9 GiB of CUDA graphs and libraries: an assumption, on the safe side of 0.27 GiB outside torch at TP 1 with vLLM 0.19 (llm-d planner accuracy report)",
         communicator_source="2.1 GiB outside torch at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
-        source="V0: a prompt is one forward pass; gpu_memory_utilization 0.9 by default",
+        source="V0: a prompt is one forward pass; gpu_memory_utilization 0.9 and max_seq_len_to_capture 8192 by default: longer contexts and prompts run "
+        f"without CUDA graphs; {_LAUNCHES}",
     ),
     Engine(
         name="sglang",
@@ -47,7 +58,8 @@ FIRST = (
         fused_elementwise=True,
         context_source="as vLLM, which builds on the same libraries: an assumption",
         communicator_source="as vLLM, which builds on the same libraries: an assumption",
-        source="mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; it schedules a step beside the one before: "
+        most_sequences=2048,
+        source="max_running_requests from 2048 on, mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; it schedules a step beside the one before: "
         "host time of sequences alone, by scripts/calibration/fit_host_step.py on 77 published loops (2026-11-21) of one GPU model",
     ),
     Engine(
@@ -61,6 +73,7 @@ FIRST = (
         slack=0.0,
         rounds_apart=True,
         fp8_cache=True,
+        most_sequences=2048,
         mixed_launches_per_layer=180,
         mixed_factor=1.15,
         cache_block_tokens=32,
@@ -70,7 +83,7 @@ FIRST = (
         fused_elementwise=True,
         context_source="as vLLM: an assumption",
         communicator_source="as vLLM without its custom all-reduce: an assumption",
-        source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, guaranteed no eviction: TensorRT-LLM's defaults; "
+        source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, max_batch_size 2048, guaranteed no eviction: TensorRT-LLM's defaults; "
         "checkpoints of its quantiser keep the cache of an FP8 model in FP8, too (kv_cache_quant_algo); CUDA graphs of decoding alone, unless "
         "piecewise ones are asked for; host time and mixed iterations: scripts/calibration/fit_host_step.py on 356 published loops (2026-11-21) of one GPU model",
     ),
@@ -87,6 +100,7 @@ FIRST = (
         unpacks=True,
         fp32_between=True,
         fp16_accumulate=True,
+        computes_on_host=True,
         hbm_share=0.66,
         hop_s=0.13e-3,
         pipelined_prompt=0.8,
@@ -133,12 +147,25 @@ _V1 = replace(
     _BY_NAME["vllm"],
     since=(0, 8),
     released="2025-03",
-    release="0.8 to 0.13",
+    release="0.8 to 0.10",
+    graph_context=0.0,
     host_step_s=0.3e-3,
     prefill_chunk=8192,
-    source="gpu_memory_utilization 0.9 and max_num_batched_tokens 8192 are vLLM V1's defaults; host time: "
+    most_sequences=1024,
+    small_sequences=256,
+    small_chunk=2048,
+    source="max_num_seqs 1024 and max_num_batched_tokens 8192 (256 and 2048 on GPUs below 70 GiB and on A100; vllm/engine/arg_utils.py), gpu_memory_utilization 0.9 are vLLM V1's defaults; host time: "
     "scripts/calibration/fit_host_step.py on 130 published loops (2026-11-21) of up to 128 requests on one GPU model, those of release 0.12 alone show "
-    "39 µs a sequence; iterations with prompts are piecewise CUDA graphs",
+    "39 µs a sequence; CUDA graphs of the pieces between attention alone, which the host launches one by one; "
+    f"{_LAUNCHES}",
+)
+_V1_GRAPHS = replace(
+    _V1,
+    since=(0, 11),
+    released="2025-10",
+    release="0.11 to 0.13",
+    launches_per_layer=0.0,
+    source="as 0.8; from 0.11 on whole steps of decoding are CUDA graphs (FULL_AND_PIECEWISE, vllm-project/vllm#25444)",
 )
 _MMQ = replace(
     _BY_NAME["llama.cpp"],
@@ -150,8 +177,9 @@ _MMQ = replace(
 )
 LATER = (
     _V1,
+    _V1_GRAPHS,
     replace(
-        _V1,
+        _V1_GRAPHS,
         since=(0, 14),
         released="2026-01",
         release="0.14 and later",

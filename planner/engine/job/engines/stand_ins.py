@@ -18,7 +18,7 @@ class StandIn:
     engine: str
     """The engine whose record holds for it."""
     words: str
-    """What it has to do with that engine."""
+    """Relation to that engine."""
     turns_on: Mapping[str, Any] = field(default_factory=dict)
     """Keys of a workload -> what it sets by default."""
     differs: Mapping[str, Any] = field(default_factory=dict)

@@ -25,7 +25,7 @@ STATE_READS = 2.0
 
 
 def _reached(t: Table, context: Floats) -> tuple[Floats, Floats]:
-    """Of `context` tokens, how many a window holds and how many are chosen (`workload.sublayers.Reach`); all where there is neither."""
+    """Number of `context` tokens that a window holds and how many are chosen (`workload.sublayers.Reach`); all where there is neither."""
     window, chosen = (np.where(most > 0, np.minimum(context, most), context) for most in (t.model.window, t.model.chosen))
     return window, chosen
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from planner.engine.records.chip import ChipNumbers
 from planner.hardware.catalogue.gpus import Gpu
@@ -12,7 +12,7 @@ from planner.hardware.catalogue.interconnects import Link, fabric_of, link_of, u
 from planner.hardware.ceilings.ceilings import Basis, Ceilings, NodeCollective
 from planner.units import percent_text, si_text
 
-__all__ = ["Chip", "FindChip", "chip_of", "fabric_of", "link_of", "measured_between", "with_fabric"]
+__all__ = ["Chip", "FindChip", "chip_of", "chip_over", "fabric_of", "link_of", "measured_between", "with_fabric"]
 
 USABLE_SHARE = 0.97
 """Usable ÷ label where no driver figure is known: parts with one range from 0.92 (ECC on GDDR6) to 0.99 (HBM)."""
@@ -37,7 +37,11 @@ class Chip(ChipNumbers[float]):
     node_collectives: tuple[NodeCollective, ...] = ()
     """Measured over several nodes, whatever joins them."""
     joined: tuple[NodeCollective, ...] = ()
-    """Those the `measured_*` and `fabric_*` figures come from, by the number of nodes."""
+    """Sources of the `measured_*` and `fabric_*` figures, by the number of nodes."""
+    own_ranges: Mapping[str, float] = field(default_factory=dict)
+    """Kind of figure -> factor on the half width of its range, by this user's own results."""
+    own_results: int = 0
+    """Number of them."""
     basis: Basis
     """The weaker of compute and bandwidth."""
     sources: tuple[str, ...]
@@ -84,7 +88,8 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         knee=ceilings.knee,
         train_factor=ceilings.train_factor.value,
         train_spread=ceilings.train_factor.spread,
-        **_collectives(ceilings),
+        **_collectives(ceilings),  # type: ignore[arg-type]  # names of rates alone
+        compute_capability=float(gpu.compute_capability or 0) if gpu.vendor == "NVIDIA" else math.inf,
         power_w=gpu.tdp_w or float("nan"),
         is_cpu=float(gpu.kind == "cpu"),
         context_bytes=ceilings.context_bytes.value if ceilings.context_bytes else math.nan,
@@ -127,8 +132,13 @@ def with_fabric(chip: Chip, fabric: str | float | None) -> Chip:
     )
 
 
+def chip_over(chip: Chip, fabric: str) -> Chip:
+    """`chip` with what was measured over `fabric`, where anything was measured over several nodes."""
+    return with_fabric(chip, fabric) if chip.node_collectives else chip
+
+
 def measured_between(chip: Chip, nodes: int) -> dict[str, str]:
-    """What the answer says of the network between `nodes` nodes; empty where it is assumed, not measured."""
+    """Remark of the answer on the network between `nodes` nodes; empty where it is assumed, not measured."""
     if nodes < 2 or not chip.joined:
         return {}
     nearest = min(chip.joined, key=lambda one: abs(math.log(one.nodes / nodes)))

@@ -59,7 +59,8 @@ def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats
             h * m.width + (q * m.query + k * m.key + f * m.common_ffn) / s.tp
             for h, q, k, f in (ELEMENTWISE[name].fused, ELEMENTWISE[name].each)
         )
-        return np.where(fused > 0, one, each * factors.get(name, 1.0))
+        apart = each * factors.get(name, 1.0)
+        return np.where(fused > 0, np.minimum(one, apart), apart)
 
     if kind == ADAPTERS:
         return rows * j.adapter_traffic / s.tp

@@ -14,6 +14,7 @@ from planner.engine.columns import Floats, Table, added
 from planner.engine.performance.operators.attention import attention_s
 from planner.engine.performance.operators.communication import context_exchange_s, layer_collectives_s, stage_handover_s
 from planner.engine.performance.operators.elementwise import adapters_s, elementwise_bytes, quantise_s
+from planner.engine.performance.operators.host_memory import host_weights_s
 from planner.engine.performance.operators.launches import kernel_latencies_s, launch_s
 from planner.engine.performance.operators.products import head_products, head_share, layer_products, products_s
 
@@ -87,9 +88,9 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
         attention=attention,
         elementwise=layers * elementwise * factor,
         head=took["head"] * share * factor,
-        communication=layers * between + stage_handover_s(t, rows) * (s.pp - 1) / s.pp,
+        communication=layers * between + stage_handover_s(t, rows) * (s.pp - 1) / s.pp + host_weights_s(t, rows),
         latency=latency_pass_s(t, new),
-        host=layers * launch_s(t),
+        host=layers * launch_s(t, context, new),
         compute_bound=(layers * bound_layer + bound["head"] * share) * factor,
         experts=layers * m.moe_share * took["experts"] * factor,
         shape=(rows, context, new, head_rows),

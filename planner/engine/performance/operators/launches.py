@@ -40,12 +40,23 @@ def products_of_layer(t: Table) -> Floats:
     return 4 + m.moe_share * np.where(m.shared_ffn > 0, 1.0, -1.0)
 
 
-def launch_s(t: Table) -> Floats:
-    """Seconds the host takes to launch one layer: operators, the loop over experts, and unpacking where no graph is replayed."""
+def launches_of_layer(t: Table) -> Floats:
+    """Operators the host launches for one layer, each as long as a bare launch: its own, and those of experts."""
     m, e = t.model, t.engine
     routing = np.where(e.launches_per_expert > 0, e.launches_per_expert * m.experts / t.layout.ep, t.job.train * ROUTING_LAUNCHES)
-    launches = e.launches_per_layer + routing * m.moe_share
-    products = np.where(m.gated > 0, 7.0, 6.0)
-    unpacking = products * t.job.unpack_host_s * (e.launches_per_layer > 0)
-    seconds: Floats = (launches * t.chip.launch_s + unpacking) * np.where(t.job.compiled > 0, COMPILED_LAUNCHES, 1.0)
-    return seconds
+    python = np.where(t.job.train > 0, 1.0, e.python_launches)
+    launches: Floats = (e.launches_per_layer * python + routing * m.moe_share) * np.where(
+        t.job.compiled > 0, COMPILED_LAUNCHES, 1.0
+    )
+    return launches
+
+
+def launch_s(t: Table, context: Floats | float, new: Floats | float) -> Floats:
+    """Seconds the host takes to launch one layer: its operators, and unpacking where no graph is replayed.
+
+    `context`: tokens a sequence attends to. `new`: tokens of each sequence in this pass.
+    """
+    e, products = t.engine, np.where(t.model.gated > 0, 7.0, 6.0)
+    unpacking = products * t.job.unpack_host_s * (e.launches_per_layer > 0) * np.where(t.job.compiled > 0, COMPILED_LAUNCHES, 1.0)
+    seconds: Floats = launches_of_layer(t) * t.chip.launch_s + unpacking
+    return np.where((new <= 1) & (context <= e.graph_context), 0.0, seconds)

@@ -55,7 +55,7 @@ class Gemm:
 
     name: str
     group: str
-    """What it is timed with: "attention", "mlp", "experts", "shared" (`operators.layer_products`), "head" or "scores"."""
+    """Group it is timed with: "attention", "mlp", "experts", "shared" (`operators.layer_products`), "head" or "scores"."""
     m: float
     """Rows: tokens, or tokens routed to one expert (mean)."""
     n: float

@@ -1,4 +1,4 @@
-"""How two limits of one piece of work add up where neither is far below the other."""
+"""Sum of two limits of one piece of work where neither is far below the other."""
 
 from __future__ import annotations
 

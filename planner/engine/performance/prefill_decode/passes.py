@@ -12,6 +12,7 @@ import numpy as np
 from planner.engine.columns import Floats, Table
 from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
+from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, tokens_per_round, verification
 
 
@@ -29,7 +30,7 @@ class Passes:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one replica has in flight, shape [rows]."""
+    """Work that one replica has in flight, shape [rows]."""
 
     sequences: Floats
     prompts: Floats
@@ -53,7 +54,7 @@ def batch_of(t: Table, *, continuous: bool) -> Batch:
     j = t.job
     sequences = np.maximum(t.layout.sequences, 1.0)
     fresh = j.input_tokens - j.prefix_tokens
-    fitting = np.clip(np.floor(t.engine.prefill_chunk / fresh), 1.0, sequences)
+    fitting = np.clip(np.floor(chunk_tokens(t) / fresh), 1.0, sequences)
     together = fitting * j.uniform_loop + (1 - j.uniform_loop)
     return Batch(
         sequences=sequences,
@@ -149,7 +150,8 @@ def _prompt_chunks(t: Table, prompts: Floats, batch: Batch, slowdown: Floats | f
     """(one chunk, chunks) of `prompts` in one pass; a token attends to half of all tokens before it, on average."""
     j = t.job
     rows = prompts * batch.fresh / t.layout.cp
-    chunk = np.where(t.engine.prefill_chunk > 0, t.engine.prefill_chunk, rows)
+    most = chunk_tokens(t)
+    chunk = np.where(most > 0, most, rows)
     chunks = np.maximum(1.0, rows / chunk)
     context = (j.input_tokens + j.prefix_tokens) / 2
     one = forward(t, rows / chunks, context, np.minimum(batch.fresh, rows / chunks), head_rows=prompts / chunks)

@@ -1,4 +1,4 @@
-"""How an engine chooses what each of its iterations computes."""
+"""Rules by which an engine chooses the work of each iteration."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import numpy as np
 
 from planner.engine.columns import Flags, Floats, Table
 from planner.engine.columns.rows import RowRecord
-
-MOST_IN_FLIGHT = 512.0
-"""Requests an engine admits at once, whatever its cache would hold."""
+from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens, most_sequences
 
 
 @dataclass(frozen=True)
@@ -31,14 +29,15 @@ class BatchingRules(RowRecord):
 
 def batching_rules(table: Table, most: Floats) -> BatchingRules:
     """The rules of each row's engine; `most` [rows]: sequences of mean length that its cache holds, NaN: it has none."""
+    chunk = chunk_tokens(table)
     held = np.where(np.isfinite(most), np.maximum(most, 1.0), np.inf)
 
     def full(value: Floats) -> Floats:
         return np.broadcast_to(value, (table.rows,)).astype(np.float64)
 
     return BatchingRules(
-        budget=full(np.where(table.engine.prefill_chunk > 0, table.engine.prefill_chunk, np.inf)),
-        sequences=full(np.minimum(held, MOST_IN_FLIGHT)),
+        budget=full(np.where(chunk > 0, chunk, np.inf)),
+        sequences=full(np.minimum(held, most_sequences(table))),
         capacity=full(held * (table.job.input_tokens + table.job.output_tokens)),
         reserve=full(table.engine.reserves_output) > 0,
         mixed=full(table.engine.prompts_first) <= 0,

@@ -123,7 +123,7 @@ class InSlots:
     def _resize(self) -> None:
         runs, self.slots = self.ends.shape
         self.first = np.arange(runs) * self.slots
-        """Where each run begins in the arrays laid flat."""
+        """Start of each run in the flat arrays."""
 
     def next_end(self) -> Floats:
         """See `Completions`."""

@@ -26,7 +26,7 @@ LOOK_EVERY, LEAVE_OUT_EVERY = 8, 32
 
 @dataclass(frozen=True)
 class Trace:
-    """What happened in each run, up to its last measured request. Shape [runs, requests]; NaN: had not happened by then."""
+    """Times of events in each run, up to its last measured request. Shape [runs, requests]; NaN: had not happened by then."""
 
     sent_s: Floats
     admitted_s: Floats
@@ -34,7 +34,7 @@ class Trace:
     end_s: Floats
     output_tokens: Floats
     elapsed_s: Floats
-    """Shape [runs], as all below: from the admission of the first measured request to that of the one after the last."""
+    """Shape [runs], as all below: from the admission of the first measured request to that of the one after the last, or to the end of all."""
     busy_s: Floats
     """The part of it in which requests are in flight."""
     waiting: Floats
@@ -45,7 +45,7 @@ class Trace:
 def run_batches(time: IterationTime, rules: BatchingRules, traffic: Traffic, *, warm: Rows, measured: Rows) -> Trace:
     """Serve `traffic` until requests number `warm` to `warm + measured` [runs] of every run have ended.
 
-    Raises ValueError for a request that is longer than the cache, and where no request follows the measured ones.
+    Raises ValueError for a request that is longer than the cache, and where there is no place for one behind the measured ones.
     """
     if (traffic.input_tokens + traffic.output_tokens > np.floor(rules.capacity)[:, None]).any():
         raise ValueError("a request is longer than the cache")
@@ -74,7 +74,7 @@ def _trace(s: ReplicaState, traffic: Traffic, warm: Rows, measured: Rows) -> Tra
         for flat in (s.requests.sent_s, s.requests.admitted_s, s.requests.first_s, s.requests.end_s, s.requests.arrival_s)
     )
     run, behind = np.arange(runs), warm + measured
-    begins, ends = admitted[run, warm], admitted[run, behind]
+    begins, ends = admitted[run, warm], np.where(traffic.requests > behind, admitted[run, behind], np.nanmax(end, axis=1))
     after = np.arange(width - 1) >= behind[:, None]
     return Trace(
         sent_s=sent,
@@ -144,7 +144,7 @@ def _compute_prompts(s: ReplicaState, pending: Floats, prompting: Flags) -> None
 
 
 def _decode(s: ReplicaState, decoding: Flags, *, never_full: bool) -> None:
-    """As many iterations of the runs that decode alone as pass until something changes.
+    """Iterations of the runs that decode alone, up to the next change.
 
     The time of an iteration rises by the same amount from each to the next, as the cache grows.
     """

@@ -34,7 +34,7 @@ class IterationTables(RowRecord):
 
     @cached_property
     def _first(self) -> tuple[Rows, Rows, Rows]:
-        """Where each run begins in the flat tables by sequences, by tokens of the head, and by knots."""
+        """Start of each run in the flat tables by sequences, by tokens of the head, and by knots."""
         run = np.arange(self.tokens_each.size)
         return run * self.decode_s.shape[1], run * self.head_s.shape[1], run * KNOTS.size
 

@@ -1,4 +1,4 @@
-"""How long one iteration of a replica takes: `forward` evaluated at a few points, and interpolated between them.
+"""Time of one iteration of a replica: `forward` evaluated at a few points, and interpolated between them.
 
 Symbols: B decoding sequences · C tokens they have cached · p prompt tokens · k prompts that end in the iteration ·
 V pairs of tokens that the prompt tokens attend to: x·prefix + x²/2 for the first x fresh tokens of a request.
@@ -19,6 +19,7 @@ from planner.engine.columns import Floats, Rows, Table
 from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, forward, latency_pass_s
+from planner.engine.performance.operators.launches import launch_s
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, verification
 from planner.engine.performance.simulation.draft_rounds import DraftRounds
 
@@ -103,6 +104,8 @@ def iteration_time(table: Table) -> IterationTime:
     def full(value: Floats | float) -> Floats:
         return np.broadcast_to(np.asarray(value, dtype=np.float64), rows).copy()
 
+    middle = table.job.input_tokens + table.job.output_tokens / 2
+    mixed_s = table.engine.mixed_launches_per_layer * table.chip.launch_s
     prompt_s, pair_s = _prompt_attention(table)
     sequence_s, cached_s = _decode_attention(table, single)
     decode, prompt = (np.broadcast_to(latency_pass_s(table, new), rows) for new in (single, single * 2))  # two are a prompt
@@ -116,8 +119,8 @@ def iteration_time(table: Table) -> IterationTime:
         pair_s=pair_s,
         decode_latency_s=(decode - least) * pp,
         prompt_latency_s=(prompt - least) * pp,
-        floor_s=full(knots.host.reshape(-1)[:: KNOTS.size] if knots.host.size == at.size else knots.host) * pp,
-        mixed_floor_s=full(table.model.layers * table.engine.mixed_launches_per_layer * table.chip.launch_s),
+        floor_s=full(table.model.layers * launch_s(table, middle, 1.0)),
+        mixed_floor_s=full(table.model.layers * np.maximum(launch_s(table, middle, 2.0), mixed_s)),
         mixed_factor=full(table.engine.mixed_factor) * _waiting(table, knots),
         host_s=full(table.engine.host_step_s),
         front_end_s=full(table.engine.front_end_s),

@@ -77,7 +77,7 @@ class ReplicaState:
         self.number = np.arange(runs)
         """Each run's number among all that there were."""
         self.idle_s, self.preemptions = np.zeros(runs), np.zeros(runs)
-        """Of all runs that there were: measured time without a request in flight, and requests preempted."""
+        """Totals over all runs: measured time without a request in flight, and requests preempted."""
         first = self.number * self.width
         self.queue_end = first + traffic.requests
         """Position behind the last request that ever arrives."""
@@ -142,8 +142,8 @@ class ReplicaState:
         return self.running if self.requests.per_iteration is None else self.per_iteration
 
     def goes_on(self) -> Flags:
-        """Whether measured requests have not ended, or the one after them is not admitted."""
-        goes_on: Flags = (self.unfinished > 0) | (self.next_admitted <= self.measured_to)
+        """Whether measured requests have not ended, or the one after them, where any comes, is not admitted."""
+        goes_on: Flags = (self.unfinished > 0) | (self.next_admitted <= self.measured_to) & (self.measured_to < self.queue_end)
         return goes_on
 
     def never_full(self, most: float) -> bool:

@@ -26,7 +26,7 @@ RUNS_AT_ONCE, REQUESTS_AT_ONCE = 1400, 600_000
 """Simulated together: enough to spread the cost of a step, few enough to be alike and to stay near the processor."""
 SETTLING_STEPS = 40
 SETTLED_SHARE = 0.5
-"""Of the requests in flight: so many more pass before any is measured."""
+"""Multiple of the requests in flight that pass before any is measured."""
 SWING_STREAM = 6
 """Number of a seed's stream of random numbers; see `traffic`."""
 TAIL, QUEUE_TAIL, WHOLE_TAIL = 16, 1.5, 4.0

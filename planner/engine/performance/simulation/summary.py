@@ -44,7 +44,7 @@ NO_ROWS = Summary(_NO_LATENCY, _NO_LATENCY, _NO_LATENCY, _NO_LATENCY, _NONE, _NO
 
 @dataclass(frozen=True)
 class Queue(RowRecord):
-    """How requests queue. Shape [rows]; all 0 in rows that were not simulated."""
+    """Queueing of requests. Shape [rows]; all 0 in rows that were not simulated."""
 
     wait_s: Latency
     """From sending a request until it is admitted."""
@@ -65,7 +65,7 @@ class Queue(RowRecord):
         return bool(self.saturated[row])
 
     def words(self, row: int, most_per_s: float) -> str:
-        """How the percentiles of a simulated row were made, or why there are none; `most_per_s`: what can be answered at most."""
+        """Origin of the percentiles of a simulated row, or the reason why there are none; `most_per_s`: what can be answered at most."""
         rate = digits(float(self.rate_per_s[row]))
         if self.endless(row):
             return f"none: {rate} requests a second are asked, about {digits(most_per_s)} can be answered"
@@ -80,7 +80,13 @@ def queue_of(summary: Summary, rate_per_s: Floats, index: Rows, rows: int) -> Qu
 
 
 def summarise(
-    trace: Trace, *, warm: Rows, measured: int, row: Rows, front_end_s: Floats | float = 0.0, late_steps: Floats | float = 0.0
+    trace: Trace,
+    *,
+    warm: Rows,
+    measured: Rows | int,
+    row: Rows,
+    front_end_s: Floats | float = 0.0,
+    late_steps: Floats | float = 0.0,
 ) -> Summary:
     """Summarise the runs of each row; `row` [runs] counts rows from 0 and says which a run is of.
 
@@ -90,21 +96,26 @@ def summarise(
     """
     rows = int(row.max()) + 1
     runs = np.argsort(row, kind="stable")
-    inside = warm[:, None] + np.arange(measured)
+    count = np.broadcast_to(np.asarray(measured), row.shape)
+    place = np.arange(int(count.max()))
+    inside = np.minimum(warm[:, None] + place, trace.sent_s.shape[1] - 1)
     steps = trace.output_tokens - 1
     tpot_s = np.where(steps > 0, (trace.end_s - trace.first_s) / np.maximum(steps, 1.0), np.nan)
 
     def total(values: Floats) -> Floats:
         return np.bincount(row, weights=values, minlength=rows).astype(np.float64)
 
-    def latency(values: Floats) -> Latency:
-        return _latency(np.take_along_axis(values, inside, axis=1)[runs].reshape(rows, -1))
+    def of_measured(values: Floats) -> Floats:
+        return np.where(place < count[:, None], np.take_along_axis(values, inside, axis=1), np.nan)
 
-    ours = np.nan_to_num(np.take_along_axis(tpot_s, inside, axis=1))
-    late_s = (front_end_s + late_steps * ours.mean(axis=1))[:, None]
+    def latency(values: Floats) -> Latency:
+        return _latency(of_measured(values)[runs].reshape(rows, -1))
+
+    ours = np.nan_to_num(of_measured(tpot_s))
+    late_s = (front_end_s + late_steps * ours.sum(axis=1) / count)[:, None]
     first_s, end_s = trace.first_s + late_s, trace.end_s + late_s
     elapsed_s = np.maximum(total(trace.elapsed_s), 1e-300)
-    samples = total(np.full(row.size, float(measured)))
+    samples = total(count.astype(np.float64))
     return Summary(
         ttft_s=latency(first_s - trace.sent_s),
         tpot_s=latency(tpot_s),
@@ -118,7 +129,7 @@ def summarise(
 
 
 def _latency(values: Floats) -> Latency:
-    """Of each row of `values` [rows, requests]; percentiles by linear interpolation between order statistics, NaN left out."""
+    """Percentiles of each row of `values` [rows, requests]; percentiles by linear interpolation between order statistics, NaN left out."""
     ordered = np.sort(values, axis=1)  # NaN last
     count = np.isfinite(ordered).sum(axis=1)
     row, last = np.arange(count.size), np.maximum(count - 1, 0)

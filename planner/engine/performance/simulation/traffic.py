@@ -37,9 +37,9 @@ class Traffic(RowRecord):
     in_flight: Rows
     """Shape [runs], as all below: the first so many requests are decoding when the run starts."""
     clients: Rows
-    """Of a closed loop; 0: requests come at a rate."""
+    """Clients of a closed loop; 0: requests come at a rate."""
     requests: Rows
-    """How many ever arrive."""
+    """Number of requests that ever arrive."""
     rounds: Floats | None = None
     """Shape [runs, requests + 1]: iterations in which each request decodes, where a draft yields several tokens at a time."""
 

@@ -1,0 +1,1 @@
+"""The interface for programs and notebooks: `from planner import Planner`."""

@@ -1,0 +1,164 @@
+"""`gpu-planner bench --suite serve`: an OpenAI-compatible server under load, beside what is predicted of it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.terminal.streams import say
+from planner.errors import Problem, UserError
+
+if TYPE_CHECKING:
+    from planner.observe.results.compared import Compared
+    from planner.observe.results.result import Result
+    from planner.observe.serving.client import Timed
+    from planner.observe.serving.load import Point
+    from planner.session import Session
+
+SERVE = "serve"
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+DEFAULT_AT_ONCE = (1.0, 8.0, 32.0)
+LEAST_REQUESTS, ROUNDS = 8, 4
+"""Requests of a load where none are asked for: so many, and so many for each client, or second of a rate, of a closed loop."""
+RATE_S = 30.0
+KEY_VARIABLE = "OPENAI_API_KEY"
+
+
+def serve_options(command: Decorated) -> Decorated:
+    """Add the options of the suite serve."""
+    options = (
+        click.option("--url", metavar="URL", help="Of serve: the server's address up to and with /v1."),
+        click.option(
+            "--at-once", metavar="N,N…", help="Of serve: clients that each send again once they are answered. [default: 1,8,32]"
+        ),
+        click.option(
+            "--rates", metavar="R,R…", help="Of serve: requests a second, by chance, whatever is answered; besides or instead."
+        ),
+        click.option(
+            "--input-tokens", type=click.IntRange(1, 10**6), default=512, show_default=True, metavar="N", help="Of serve."
+        ),
+        click.option(
+            "--output-tokens", type=click.IntRange(2, 10**6), default=128, show_default=True, metavar="N", help="Of serve."
+        ),
+        click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="Of serve: of each load."),
+        click.option(
+            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Of serve: what runs there, as gpu=H100; repeatable."
+        ),
+        click.option(
+            "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Of serve: keep what was seen there too."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
+    """Load the server, print each load beside its prediction, keep the pairs.
+
+    Where the settings do not say what runs there, what was seen is printed, and which settings a prediction needs.
+    """
+    from planner.cli.plan.settings import parse_settings
+    from planner.observe.serving.http_stream import ServerRefusedError
+    from planner.workload.changes import ABSENT
+
+    if not given["url"]:
+        raise UserError(
+            Problem("--url", "", "is needed by the suite serve: the server's address, such as http://localhost:8000/v1.")
+        )
+    settings = {name: value for name, value in parse_settings(given["settings"]).items() if value is not ABSENT}
+    points = _points(given["at_once"], given["rates"], given["requests"])
+    try:
+        results = asyncio.run(_measured(given["url"], points, given["input_tokens"], given["output_tokens"]))
+    except (ServerRefusedError, ValueError) as error:
+        raise UserError(Problem("--url", "", f"{given['url']} {error}.")) from None
+    if given["out"] is not None:
+        _write(given["out"], results)
+    _tell(session, results, settings, as_json=as_json)
+    return ExitCode.ANSWERED
+
+
+def _points(at_once: str | None, rates: str | None, requests: int | None) -> list[Point]:
+    from planner.observe.serving.load import Point
+
+    clients = _numbers("--at-once", at_once, whole=True) if at_once is not None else (() if rates else DEFAULT_AT_ONCE)
+    closed = [Point("closed", amount, requests or max(LEAST_REQUESTS, round(ROUNDS * amount))) for amount in clients]
+    opened = [Point("open", rate, requests or max(LEAST_REQUESTS, round(RATE_S * rate))) for rate in _numbers("--rates", rates)]
+    return [*closed, *opened]
+
+
+def _numbers(option: str, text: str | None, *, whole: bool = False) -> Sequence[float]:
+    try:
+        found = [float(word) for word in (text or "").split(",") if word.strip()]
+    except ValueError:
+        found = [-1.0]
+    if any(not 0 < one <= 1e5 or (whole and one != int(one)) for one in found):
+        what = "whole numbers" if whole else "numbers"
+        raise UserError(Problem(option, "", f"{text!r} is not accepted; {what} above 0 are, with commas between."))
+    return found
+
+
+async def _measured(url: str, points: Sequence[Point], input_tokens: int, output_tokens: int) -> list[Result]:
+    from planner.observe.serving.client import Client, served_model
+    from planner.observe.serving.http_stream import address_of
+    from planner.observe.serving.load import result_of, run_point, warmed
+
+    address, key = address_of(url), os.environ.get(KEY_VARIABLE, "")
+    model = await served_model(address, key)
+    client = await warmed(Client(address, model, input_tokens, output_tokens, key), input_tokens)
+    results = []
+    for place, point in enumerate(points):
+        client.seed = place
+        say(f"{point.name}: {point.requests} requests …")
+        found: list[Timed] = await run_point(client, point)
+        taken_at = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        results.append(result_of(point, found, model, taken_at))
+    return results
+
+
+def _write(path: Path, results: Sequence[Result]) -> None:
+    import msgspec
+
+    from planner.durable import write_out
+
+    write_out(path, b"".join(msgspec.json.encode(one) + b"\n" for one in results))
+    say(f"written to {path}")
+
+
+def _tell(session: Session, results: Sequence[Result], settings: dict[str, Any], *, as_json: bool) -> None:
+    from planner.cli.measurements.keeping import keep_results
+    from planner.cli.terminal.sections import console, print_json, print_sections
+    from planner.present.benchmark.results import result_section, seen_section
+
+    compared = _compared(session, results, settings)
+    keep_results(session, compared)
+    if as_json:
+        import msgspec
+
+        print_json([msgspec.to_builtins(one) for one in compared] or [msgspec.to_builtins(one) for one in results])
+        return
+    sections = [result_section(one.title, one.verdicts, one.why, refused=one.refused, notes=one.notes) for one in compared]
+    print_sections(sections or [seen_section(one.name, dict(one.seen), one.notes) for one in results], console())
+
+
+def _compared(session: Session, results: Sequence[Result], settings: dict[str, Any]) -> list[Compared]:
+    """Every result beside its prediction; none, and a word on stderr, where the settings do not suffice."""
+    from planner.observe.machine import match_gpu
+    from planner.observe.results.compared import Given, compare
+
+    given = Given("--set", "bench serve", results, settings)
+    try:
+        return compare(session, given, lambda name: match_gpu(name, None, session.gpus), session.models.names())
+    except UserError as wrong:
+        if not all("is not in the file" in problem.message for problem in wrong.problems):
+            raise
+        needed = ", ".join(f"{name}=…" for name in dict.fromkeys(problem.key for problem in wrong.problems))
+        say(f"no prediction: say what runs there with --set {needed}")
+        return []

@@ -1,0 +1,1 @@
+"""`--on`: work in chunks on a cluster instead of in this process."""

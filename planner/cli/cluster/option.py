@@ -1,0 +1,46 @@
+"""The option `--on`, and the cluster that it names."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from planner.errors import Problem, UserError
+
+if TYPE_CHECKING:
+    from planner.cli.cluster.ray_cluster import RayCluster
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def _accepted(_ctx: click.Context, _param: click.Parameter, on: str | None) -> str | None:
+    """`on`, where it can be joined at all; raises `UserError`."""
+    if on is not None and on != "ray" and not on.startswith("ray://"):
+        raise UserError(Problem("--on", "", f"{on!r} is not accepted; give ray, or an address as ray://HOST:10001."))
+    return on
+
+
+on_option = click.option(
+    "--on",
+    metavar="CLUSTER",
+    callback=_accepted,
+    help="Simulate on ray (a cluster that this machine is part of, else this machine) or at an address, ray://HOST:PORT.",
+)
+
+
+@contextlib.contextmanager
+def cluster_of(on: str | None) -> Iterator[RayCluster | None]:
+    """The cluster named by `--on`, joined while this context is open; None: this process alone. Raises `UserError`."""
+    if on is None:
+        yield None
+        return
+    if importlib.util.find_spec("ray") is None:
+        raise UserError(Problem("--on", "", "needs Ray: pip install 'gpu-planner[ray]'."))
+    from planner.cli.cluster.ray_cluster import RayCluster
+
+    with RayCluster.join(on) as cluster:
+        yield cluster

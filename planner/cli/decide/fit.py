@@ -1,0 +1,148 @@
+"""`gpu-planner fit`: the inverse question, what hardware that is given can run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from planner.cli.completion import gpu_names
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import Invocation, basis_option, json_option, own_option, pass_invocation
+from planner.cli.plan.settings import name_sources, parse_settings
+from planner.cli.terminal.streams import say, write_json
+from planner.engine.fit.ranking import Order
+from planner.errors import Problem, UserError, nearest_names
+from planner.workload.changes import with_settings
+from planner.workload.hardware.owned import Own
+from planner.workload.tasks import Request
+
+if TYPE_CHECKING:
+    from planner.ceilings_cache import BasisChoice
+    from planner.engine.answers.fit import Fit
+    from planner.session import Session
+
+DEFAULT_ROWS = 25
+"""Rows of a table for people; JSON holds all of them unless `--top` says otherwise."""
+TASKS = ("serve", "generate", "prefill", "train", "finetune")
+
+
+@click.command()
+@click.option("--gpu", metavar="NAME", shell_complete=gpu_names, help="The GPUs there are; none: those of this machine.")
+@click.option("--gpus", type=click.IntRange(1, 10**4), metavar="N", help="How many of them; none: 1, or all of this machine.")
+@own_option
+@click.option("--task", type=click.Choice(TASKS), default="serve", show_default=True, help="What they are to do.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One key of the workload or the layout (input_tokens=2000, targets.p95_ttft_s=1, tp=8, model=qwen3-32b).",
+)
+@click.option(
+    "--by", "order", type=click.Choice(get_args(Order)), default="size", show_default=True, help="What comes first: the largest "
+    "model in the best precision, the most tokens a second, the most users, or the longest context.",
+)  # fmt: skip
+@click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
+@click.option("--all", "every", is_flag=True, help="Every precision of a model, and what does not fit.")
+@basis_option
+@json_option
+@pass_invocation
+def fit(
+    invocation: Invocation,
+    /,
+    gpu: str | None,
+    gpus: int | None,
+    own: Path | None,
+    task: str,
+    settings: tuple[str, ...],
+    order: Order,
+    top: int | None,
+    every: bool,
+    basis: BasisChoice,
+    as_json: bool,
+) -> int:
+    """List the models of the catalogue that run on given GPUs, each in every weight precision, with context, users and speed.
+
+    Every row is the answer of `estimate` for the line in its "request". Exits with 1 when no model fits.
+    """
+    session = invocation.session()
+    pools = session.machines(own) if own else [_hardware(session, gpu, gpus)]
+    if own:
+        pools = _chosen(session, pools, gpu, gpus)
+    fields = with_settings({"task": task}, parse_settings(settings))
+    try:
+        found = [_answer(session, pool, fields, order, basis) for pool in pools]
+    except UserError as wrong:
+        raise name_sources(wrong, settings, (), "") from wrong
+    _write(
+        [_cut(one, top) if as_json else one for one in found], top or DEFAULT_ROWS, every=every, as_json=as_json, pools=bool(own)
+    )
+    return ExitCode.ANSWERED if any(row.rank for one in found for row in one.rows) else ExitCode.NOTHING_FOUND
+
+
+def _answer(session: Session, pool: Own, fields: dict[str, Any], order: Order, basis: BasisChoice) -> Fit:
+    """Rows of one pool of equal GPUs; keys of the pool go before those of the workload that are absent."""
+    usual: dict[str, Any] = {} if pool.link is None else {"link": pool.link}
+    if pool.power_limit_w is not None and "power_limit_w" in Request.__struct_fields__:
+        usual["power_limit_w"] = pool.power_limit_w
+    per_node = pool.count if pool.nodes > 1 and not pool.mig else None
+    return session.fit(usual | fields, pool.part, pool.gpus, per_node=per_node, order=order, basis=basis)
+
+
+def _chosen(session: Session, pools: list[Own], gpu: str | None, gpus: int | None) -> list[Own]:
+    """The pools of the GPU that was named, cut to the number that was."""
+    if gpu is None:
+        return pools
+    name = _hardware(session, gpu, gpus).gpu
+    found = [pool for pool in pools if name in {pool.gpu, pool.part}]
+    if not found:
+        raise UserError(
+            Problem("--gpu", "", f"{name!r} is not in the inventory.", nearest_names(name, [pool.part for pool in pools]))
+        )
+    if gpus is None:
+        return found
+    return [Own(gpu=pool.gpu, mig=pool.mig, link=pool.link, count=min(gpus, pool.gpus)) for pool in found]
+
+
+def _cut(found: Fit, top: int | None) -> Fit:
+    import msgspec
+
+    return found if top is None else msgspec.structs.replace(found, rows=found.rows[:top])
+
+
+def _hardware(session: Session, gpu: str | None, gpus: int | None) -> Own:
+    """The GPUs that are named, or those of this machine; raises `UserError` where none is named and this machine has none."""
+    if gpu is not None:
+        try:
+            return Own(gpu=session.gpus.find(gpu).name, count=gpus or 1)
+        except UserError as unknown:
+            raise UserError([Problem("--gpu", "", problem.message, problem.nearest) for problem in unknown.problems]) from unknown
+    here = session.local_counts()
+    here.pop(session.machine.cpu.name, None)
+    if not here:
+        raise UserError(Problem("--gpu", "", "missing: no GPU of the catalogue is found in this machine; name the GPUs there are."))
+    name = max(here, key=lambda name: here[name])
+    say(f"on {gpus or here[name]} × {name} of this machine")
+    return Own(gpu=name, count=gpus or here[name])
+
+
+def _write(found: list[Fit], top: int, *, every: bool, as_json: bool, pools: bool) -> None:
+    import msgspec
+
+    from planner.present.fit import fit_sections, shown_rows
+
+    if as_json:
+        write_json(msgspec.json.encode({"pools": found} if pools else found[0]))
+        return
+    from planner.cli.terminal import sections as listing
+
+    out = listing.console()
+    for number, one in enumerate(found):
+        if number:
+            out.print()
+        rows = shown_rows(one, every=every)
+        listing.print_sections(fit_sections(one, rows[:top], len(rows)), out)
+    for note in (note for one in found for note in one.notes):
+        say(f"note: {note}")

@@ -1,0 +1,154 @@
+"""`gpu-planner guide`: from what runs, or from five answers, to what is to be signed, ending in the report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import Invocation, Number, json_option, pass_invocation
+from planner.cli.terminal.streams import say, write_json
+from planner.cli.watch.rightsize import window
+from planner.cli.watch.source import Origin
+from planner.durable import write_out
+from planner.errors import Problem, UserError
+from planner.reading import read_json
+from planner.schema import read_struct
+
+if TYPE_CHECKING:
+    from planner.engine.advice.observation import Observed
+    from planner.engine.procurement.guide import Answers
+    from planner.present.command_line import PlanCommand
+    from planner.present.files.decision import Decision
+    from planner.session import Session
+    from planner.workload.tasks import Workload
+
+AMOUNTS = {
+    "serve": ("daily_users", "How many people use it a day?", 1000),
+    "generate": ("requests", "How many requests are there in all?", 100_000),
+    "prefill": ("requests", "How many prompts are there in all?", 100_000),
+    "train": ("train_tokens", "How many tokens is it to see?", 1e9),
+    "finetune": ("train_tokens", "How many tokens is it to see?", 1e7),
+}
+"""Task -> the key of its amount, the question for it, and what is taken for no answer."""
+LIMITS = {"serve": ("p95_ttft_s", "Seconds to the first token, at most, for 95 of 100 people?", 2.0)}
+GLANCE_S = 10.0
+"""Seconds for which GPUs of this machine are watched while nobody says how long."""
+DEADLINE = ("deadline_h", "Hours until it has to be done?", 168.0)
+
+
+@click.command()
+@click.option(
+    "--answers",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The answers as JSON, instead of being asked.",
+)
+@click.option(
+    "--seconds",
+    type=Number(1, 86400),
+    metavar="S",
+    help="Profile what this machine's GPUs do for so long (asked on a terminal: 10 s where it has any).",
+)
+@click.option(
+    "--replay", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Profile a recording of `watch` instead."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.md", help="Write the steps and the report here."
+)
+@json_option
+@pass_invocation
+def guide(
+    invocation: Invocation, /, answers: Path | None, seconds: float | None, replay: Path | None, out: Path | None, as_json: bool
+) -> int:
+    """Lead from what is to run to a decision, in five steps: profile, bottleneck, right size, where, and what to commit to.
+
+    Asks five questions on a terminal; --answers gives them as JSON (`gpu-planner schema answers`). Exits with 1 when nothing fits.
+    """
+    from planner.engine.procurement.guide import Answers
+    from planner.present.files.decision import decide
+
+    session = invocation.session()
+    given = read_struct(Answers, read_json(answers), str(answers)) if answers else _asked()
+    if answers is None and seconds is None and replay is None and session.machine.gpus:
+        seconds = GLANCE_S
+    observed = _observed(session, seconds, replay)
+    found = session.guide(given, observed)
+    decision = decide(session, found.workload, found.plan, _command(session, found.workload, invocation), terms=found.terms)
+    if as_json:
+        _write_json(found.guide, decision)
+    else:
+        _write_text(found.guide, decision, out)
+    return ExitCode.ANSWERED if found.guide.row else ExitCode.NOTHING_FOUND
+
+
+def _asked() -> Answers:
+    """The answers of whoever sits at the terminal; raises `UserError` where nobody does."""
+    if not _has_terminal():
+        raise UserError(Problem("--answers", "", "missing: there is no terminal to ask at; give the answers as a JSON file."))
+    from planner.engine.procurement.guide import Answers
+
+    task = click.prompt("1. What is to be done", type=click.Choice([*AMOUNTS]), default="serve", err=True)
+    model = click.prompt("2. Which model (a name, a config.json, or an id of the hub)", default="llama-3.1-8b", err=True)
+    key, question, usual = AMOUNTS[task]
+    amount = click.prompt(f"3. {question}", type=Number(0, 1e18, above=True), default=usual, err=True)
+    limit, words, most = LIMITS.get(task, DEADLINE)
+    least = click.prompt(f"4. {words}", type=Number(0, 1e9, above=True), default=most, err=True)
+    months = click.prompt("5. For how many months is it needed", type=click.IntRange(1, 120), default=12, err=True)
+    fields: dict[str, Any] = {"task": task, "model": model, key: amount, limit: least, "months": months}
+    return read_struct(Answers, fields, "")
+
+
+def _has_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty()
+
+
+def _observed(session: Session, seconds: float | None, replay: Path | None) -> list[Observed]:
+    """Observed use of GPUs, where that was asked for."""
+    if seconds is None and replay is None:
+        return []
+    observed, _, reason = window(session, Origin(replay=replay), seconds)
+    if not observed:
+        say(f"note: no GPU to profile: {reason}")
+    return observed
+
+
+def _command(session: Session, workload: Workload, invocation: Invocation) -> PlanCommand:
+    """The command that asks for the plan of `workload` again: every key of the default preset that it does not have is left open."""
+    import msgspec
+
+    from planner.paths import DEFAULT_PRESET
+    from planner.present.command_line import PlanCommand, spelled
+
+    fields = msgspec.to_builtins(workload)
+    fields["targets"] = {key: value for key, value in fields.get("targets", {}).items() if value}
+    preset = msgspec.to_builtins(session.presets.load(DEFAULT_PRESET).workload)
+    settings = [f"{key}=" for key, value in preset.items() if key not in fields or (isinstance(value, dict) and value)]
+    settings += [text for key, value in fields.items() if value not in ({}, []) for text in spelled(key, value)]
+    return PlanCommand(preset=DEFAULT_PRESET, settings=settings, config=invocation.config)
+
+
+def _write_json(guide: Any, decision: Decision) -> None:
+    import msgspec
+
+    write_json(msgspec.json.encode({"guide": guide, "report": decision.as_object()}))
+
+
+def _write_text(guide: Any, decision: Decision, out: Path | None) -> None:
+    from planner.cli.terminal import sections as listing
+    from planner.present.files.decision import sections
+    from planner.present.files.document import as_html, as_markdown
+    from planner.present.guide import guide_sections
+
+    title, *report = sections(decision)
+    steps = guide_sections(guide)
+    if out is None:
+        listing.print_sections([*steps, *report[:1]], listing.console())
+        return
+    whole = [title, *steps, *report]
+    write_out(out, (as_html if out.suffix.casefold() in {".html", ".htm"} else as_markdown)(whole))
+    say(f"written to {out}")

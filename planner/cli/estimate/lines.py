@@ -1,0 +1,101 @@
+"""One answer for every line of `estimate`, whatever the line holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from planner.cli.estimate.time_limit import TimeUpError, time_limit
+from planner.errors import Problem, UserError
+from planner.reading import check_depth, parse_json
+from planner.schema import faults
+from planner.workload.tasks import Request
+
+if TYPE_CHECKING:
+    from planner.engine.answers.answer import Answer
+    from planner.session import Session
+
+LONGEST_LINE = 1 << 20
+"""Bytes of a line, a hundred times those of one with a whole config."""
+LONGEST_S, USUAL_S = 5.0, 0.005
+"""Processor time that one line may take, and that each of many together may take besides."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The answer to a line that cannot be evaluated."""
+
+    id: Any
+    error: str
+
+
+_decoder = msgspec.json.Decoder(Request)
+encoder = msgspec.json.Encoder()
+
+
+def answer_lines(session: Session, lines: list[bytes]) -> list[Any]:
+    """One answer or `Refusal` per line that is not blank, in order, whatever the lines hold."""
+    read = [_request(line) for line in lines if line.strip()]
+    evaluated = iter(_evaluated(session, [item for item in read if isinstance(item, Request)]))
+    return [_presentable(item, next(evaluated)) if isinstance(item, Request) else item for item in read]
+
+
+def _evaluated(session: Session, requests: list[Request]) -> list[Answer | UserError]:
+    """One answer a request; where that fails, of each half, and where it takes too long of each alone: only those at fault are refused."""
+    try:
+        with time_limit(LONGEST_S + USUAL_S * len(requests)):
+            return session.estimate(requests)
+    except Exception as error:  # noqa: BLE001  # whatever is wrong with one line, the others are answered
+        if len(requests) == 1:
+            reason = (
+                f"took more than {LONGEST_S:g} s of the processor"
+                if isinstance(error, TimeUpError)
+                else f"{type(error).__name__}: {error}"
+            )
+            return [UserError(Problem("", "", f"cannot be evaluated ({reason})."))]
+        each = 1 if isinstance(error, TimeUpError) else len(requests) // 2
+    parts = (requests[begin : begin + each] for begin in range(0, len(requests), each))
+    return [answer for part in parts for answer in _evaluated(session, part)]
+
+
+def _presentable(request: Request, answer: Answer | UserError) -> Answer | Refusal:
+    """`answer` as it is written: a number that JSON has no word for would read as unknown, and is refused."""
+    if isinstance(answer, UserError):
+        return Refusal(request.id, _words(answer.problems))
+    absent = (answer.reason, answer.bottleneck).count(None)
+    if encoder.encode(answer).count(b":null") > absent and (place := _not_finite(msgspec.to_builtins(answer))):
+        return Refusal(request.id, f"cannot be evaluated ({place} is beyond all numbers).")
+    return answer
+
+
+def _not_finite(found: object) -> str:
+    """The key of a number in `found` that is infinite or none; '' without one."""
+    if isinstance(found, float):
+        return "" if math.isfinite(found) else "it"
+    inner = found.items() if isinstance(found, dict) else ()
+    return next((name if place == "it" else f"{name}.{place}" for name, value in inner if (place := _not_finite(value))), "")
+
+
+def _request(line: bytes) -> Request | Refusal:
+    try:
+        if len(line) > LONGEST_LINE:
+            return Refusal(None, f"is longer than {LONGEST_LINE >> 10} KiB, the most that is read of a line.")
+        request = _decoder.decode(line)
+        for nested in (request.id, request.model):
+            check_depth(nested, "")
+    except UserError as error:
+        return Refusal(None, _words(error.problems))
+    except (msgspec.DecodeError, ValueError, RecursionError) as unusable:
+        try:
+            given = parse_json(line, "")
+        except UserError as error:
+            return Refusal(None, _words(error.problems))
+        found = faults(Request, given, "") or [Problem("", "", str(unusable))]
+        return Refusal(given.get("id") if isinstance(given, dict) else None, _words(found))
+    return request
+
+
+def _words(problems: Iterable[Problem]) -> str:
+    return " ".join(str(problem) for problem in problems)

@@ -1,0 +1,199 @@
+"""The tools that an agent is offered: their inputs as structs, from which the schemas are made, and what each answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from planner.api.planner import Planner
+from planner.engine.advice.advice import Advice
+from planner.engine.advice.observation import Observed
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.memory import MemoryDetail
+from planner.engine.answers.plan import Plan
+from planner.errors import Problem, UserError
+from planner.hardware.prices.offers import Offer
+from planner.numbers import Name
+from planner.present.cells import Section
+from planner.present.files.document import as_markdown
+from planner.schema import read_struct
+from planner.workload.tasks import Objective, Request, Workload
+
+Rows = Annotated[int, Meta(ge=1, le=200)]
+
+
+class PlanInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to plan."""
+
+    workload: Name | Workload
+    """The name of a preset (`gpu-planner presets`), or the workload itself."""
+    changes: dict[str, Any] = {}
+    """Keys of the workload to change, dotted where nested: {"targets.p95_request_s": 3}."""
+    gpus: list[Name] = []
+    """Consider these GPUs alone; empty: the whole catalogue."""
+    objective: Objective | None = None
+    top: Rows = 5
+    """At most so many rows, best first."""
+
+
+class EstimateInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Candidates given in full."""
+
+    requests: Annotated[list[Request], Meta(min_length=1, max_length=1000)]
+
+
+class MemoryInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A workload on one GPU type."""
+
+    workload: Name | Workload
+    gpu: Name
+    changes: dict[str, Any] = {}
+
+
+class OffersInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which rental prices."""
+
+    gpu: Name | None = None
+    provider: Name | None = None
+    top: Rows = 20
+    """At most so many, cheapest GPU hour first."""
+
+
+class RightsizeInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What GPUs were seen to do."""
+
+    observed: Annotated[list[Observed], Meta(min_length=1, max_length=10_000)]
+    workload: Name | Workload | None = None
+    """What runs on each; cheaper GPUs, batches and formats are then checked."""
+    tokens_per_s: float | None = None
+    usd_per_h: float | None = None
+
+
+class Estimates(msgspec.Struct, frozen=True):
+    """An answer for every request, in order."""
+
+    answers: list[Answer]
+
+
+class Offers(msgspec.Struct, frozen=True):
+    """Rental offers; prices are of the whole instance, in USD an hour."""
+
+    offers: list[Offer]
+
+
+class Answered(NamedTuple):
+    """An answer as text for a reader and as data for a program."""
+
+    text: str
+    data: msgspec.Struct
+
+
+class Tool(NamedTuple):
+    """One tool: its name, a sentence on when to use it, what goes in and comes out."""
+
+    name: str
+    about: str
+    given: type[msgspec.Struct]
+    answer: type[msgspec.Struct]
+    run: Callable[[Planner, Any], Answered]
+
+
+def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of `kind`, an object at its root as the protocol wants it."""
+    found = msgspec.json.schema(kind)
+    inner: dict[str, Any] = found["$defs"].pop(kind.__name__)
+    return {**inner, "$defs": found["$defs"]} if found["$defs"] else inner
+
+
+def call(planner: Planner, name: str, given: dict[str, Any]) -> Answered:
+    """The answer of the tool `name`; raises `UserError` with every problem of what was given."""
+    tool = next((tool for tool in TOOLS if tool.name == name), None)
+    if tool is None:
+        raise UserError(Problem("", "", f"there is no tool {name!r}; there are {', '.join(tool.name for tool in TOOLS)}."))
+    return tool.run(planner, read_struct(tool.given, given, name))
+
+
+def _plan(planner: Planner, given: PlanInput) -> Answered:
+    found = planner.plan(_named(given.workload), given.changes, gpus=given.gpus, objective=given.objective, top=given.top)
+    return Answered(repr(found), found.answer)
+
+
+def _estimate(planner: Planner, given: EstimateInput) -> Answered:
+    found = planner.estimate(*given.requests)
+    return Answered(repr(found), Estimates(list(found)))
+
+
+def _memory(planner: Planner, given: MemoryInput) -> Answered:
+    found = planner.memory(_named(given.workload), given.gpu, given.changes)
+    return Answered(repr(found), found.answer)
+
+
+def _offers(planner: Planner, given: OffersInput) -> Answered:
+    wanted = None if given.provider is None else given.provider.casefold()
+    found = [offer for offer in planner.offers(given.gpu) if wanted is None or offer.provider.casefold() == wanted]
+
+    def per_gpu(offer: Offer) -> float:
+        price = offer.on_demand_usd_per_h or offer.spot_usd_per_h
+        return price / offer.gpus if price else float("inf")
+
+    shown = sorted(found, key=per_gpu)[: given.top]
+    lines = [f"{one.provider} {one.instance}: {one.gpus} × {one.gpu}, {per_gpu(one):.2f} $/GPU-h, {one.as_of}" for one in shown]
+    return Answered("\n".join(lines) or "no offer", Offers(shown))
+
+
+def _rightsize(planner: Planner, given: RightsizeInput) -> Answered:
+    from planner.present.machine.advice import advice_sections
+
+    workload = None if given.workload is None else planner.workload(_named(given.workload))
+    found = planner.session.rightsize(given.observed, workload=workload, tokens_per_s=given.tokens_per_s, usd_per_h=given.usd_per_h)
+    sections: Sequence[Section] = advice_sections(found)
+    return Answered(as_markdown(sections), found)
+
+
+def _named(workload: str | Workload) -> str | Workload:
+    """`workload`, which names no file: an agent reads what it may by tools of its own."""
+    if isinstance(workload, str) and ("/" in workload or "\\" in workload or workload.endswith(".toml")):
+        raise UserError(Problem("", "workload", f"{workload!r} is a path; give a preset's name, or the workload itself."))
+    return workload
+
+
+TOOLS = (
+    Tool(
+        "plan",
+        "Rank GPUs, counts and layouts for a transformer workload: what fits, how fast, at what cost, with ranges and reasons.",
+        PlanInput,
+        Plan,
+        _plan,
+    ),
+    Tool(
+        "estimate",
+        "Predict memory, speed and cost of candidates given in full: model, gpu, task, and as much of the layout as is known.",
+        EstimateInput,
+        Estimates,
+        _estimate,
+    ),
+    Tool(
+        "memory",
+        "Itemise the GPU memory of a workload on one GPU type, each item with its formula.",
+        MemoryInput,
+        MemoryDetail,
+        _memory,
+    ),
+    Tool(
+        "offers",
+        "List rental prices of GPUs, cheapest GPU hour first, each with its date and source.",
+        OffersInput,
+        Offers,
+        _offers,
+    ),
+    Tool(
+        "rightsize",
+        "Judge what GPUs were seen to do and advise: batch, slice, quantise, move, give back, or stay, with what each saves.",
+        RightsizeInput,
+        Advice,
+        _rightsize,
+    ),
+)

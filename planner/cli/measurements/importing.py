@@ -1,0 +1,188 @@
+"""`gpu-planner measurements import`: measurements exported elsewhere, and result files of other tools beside their prediction."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from planner.cli.exits import ExitCode
+from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.terminal.streams import print_line, say
+from planner.durable import NotKeptError, WriteResult
+from planner.errors import Problem, UserError
+
+if TYPE_CHECKING:
+    from planner.hardware.catalogue.gpus import Gpu
+    from planner.hardware.measurements.measurement import Measurement, Run
+    from planner.observe.results.compared import Compared
+    from planner.observe.results.sources import Source
+    from planner.session import Session
+
+MOST_NAMED = 5
+
+
+@dataclass(slots=True)
+class Taken:
+    """Everything read from the files that were given, before anything of it is kept."""
+
+    exported: list[tuple[str, tuple[Run, ...], tuple[Measurement, ...]]] = field(default_factory=list)
+    results: list[Compared] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """Files of folders that are no results."""
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|URL...")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting that the files do not hold, as gpu=H100; repeatable."
+)
+@json_option
+@pass_invocation
+def import_measurements(invocation: Invocation, files: tuple[str, ...], settings: Sequence[str], as_json: bool) -> int:
+    """Take in what others measured: files exported by gpu-planner, and result files of other tools.
+
+    Of gpu-planner's files every row is checked; what the part cannot reach is kept in quarantine and never planned with.
+    Results of vllm bench, sglang.bench_serving, GuideLLM, AIPerf, GenAI-Perf, inference-perf, trtllm-bench and llama-bench are held
+    against the prediction and kept for `validate`; nccl-tests calibrate the links. Also a folder, https:// or hf://datasets/OWNER/NAME.
+    """
+    from planner.cli.plan.settings import parse_settings
+    from planner.workload.changes import ABSENT
+
+    session = invocation.session()
+    given = {name: value for name, value in parse_settings(settings).items() if value is not ABSENT}
+    taken = _read(session, files, given)
+    _keep(session, taken)
+    if as_json:
+        _print_json(taken)
+    else:
+        _print(session, taken)
+    return ExitCode.ANSWERED
+
+
+def _read(session: Session, files: Iterable[str], given: dict[str, Any]) -> Taken:
+    """Raises `UserError` with the problems of all files."""
+    from planner.observe.results.sources import sources
+
+    taken, problems = Taken(), list[Problem]()
+    for file in files:
+        try:
+            for source in sources(file):
+                try:
+                    _read_one(session, source, given, taken)
+                except UserError as wrong:
+                    problems += wrong.problems
+        except UserError as wrong:
+            problems += wrong.problems
+    if problems:
+        raise UserError(_told_once(problems))
+    if not taken.exported and not taken.results:
+        raise UserError(Problem(", ".join(files), "", f"holds no measurements and no results in {len(taken.left_out):,} files."))
+    return taken
+
+
+def _told_once(problems: Sequence[Problem]) -> list[Problem]:
+    """One problem for what is wrong in the same way with several files, such as a setting that all of them lack."""
+    files: dict[tuple[str, str], dict[str, Problem]] = {}
+    for one in problems:
+        files.setdefault((one.key, one.message), {}).setdefault(one.where, one)
+    return [_of_several(list(found.values())) for found in files.values()]
+
+
+def _of_several(found: Sequence[Problem]) -> Problem:
+    more = len(found) - 1
+    return replace(found[0], where=f"{found[0].where} and {more:,} more file{'' if more == 1 else 's'}") if more else found[0]
+
+
+def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Taken) -> None:
+    from planner.hardware.measurements.exchange import read_document
+    from planner.observe.machine import cpu_key, match_gpu
+    from planner.observe.results.collectives import measurement_of
+    from planner.observe.results.compared import Given, compare
+    from planner.observe.results.read import is_exported, read_results, recognised
+    from planner.observe.results.result import CollectiveTimes
+
+    if is_exported(source.data):
+        runs, rows = read_document(source.data, source.where, "imported", session.part_named, cpu_key(session.machine.cpu))
+        taken.exported.append((source.where, _named_after(runs, source.name), rows))
+        return
+    if not source.chosen and not recognised(source.data, source.where):
+        taken.left_out.append(source.where)
+        return
+
+    def find(name: str) -> Gpu | None:
+        return match_gpu(name, None, session.gpus)
+
+    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    found = read_results(source.data, source.where)
+    for one in found:
+        if isinstance(one, CollectiveTimes):
+            run, point = measurement_of(one, given, source.where, find, now)
+            taken.exported.append((source.where, (run,), (point,)))
+    served = [one for one in found if not isinstance(one, CollectiveTimes)]
+    taken.results += compare(session, Given(source.where, source.name, served, given), find, session.models.names())
+
+
+def _named_after(runs: Iterable[Run], name: str) -> tuple[Run, ...]:
+    """`runs` that know the file they came from, by which a board is named among those of a fleet."""
+    import msgspec
+
+    return tuple(msgspec.structs.replace(run, environment={"imported_from": name} | run.environment) for run in runs)
+
+
+def _keep(session: Session, taken: Taken) -> None:
+    """Store everything; raises `NotKeptError` where it is not on disk."""
+    from planner.cli.measurements.keeping import keep_results
+
+    for where, runs, rows in taken.exported:
+        new, result = session.store.add_all(rows, runs)
+        _require(result, where, new)
+        print_line(f"{where}: {counted(new)} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else ""))
+    keep_results(session, taken.results)
+
+
+def _require(result: WriteResult, where: str, number: int) -> None:
+    if not result.kept:
+        raise NotKeptError(Problem(where, "", f"{counted(number)} not taken in: {result.path} {result.reason}."))
+
+
+def _print(session: Session, taken: Taken) -> None:
+    from planner.cli.terminal.sections import console, print_sections
+    from planner.present.benchmark.measurement import outlier_texts
+    from planner.present.benchmark.results import result_section
+
+    rows = [one for _, _, rows in taken.exported for one in rows]
+    for one in rows:
+        if one.quarantine:
+            say(f"quarantined {one.id} {one.point} of {one.device}: {one.quarantine}")
+    for device in dict.fromkeys(one.device for one in rows):
+        if session.part_named(device) is None:
+            say(f"note: {device} is not in the catalogue; its rows could not be held against vendor figures")
+    for text in outlier_texts(
+        (one for one in session.store.fleet_outliers() if any(row.device == one.device for row in rows)), session.store.runs()
+    ):
+        say(text)
+    for where in taken.left_out[:MOST_NAMED]:
+        say(f"{where}: no results, left out")
+    if len(taken.left_out) > MOST_NAMED:
+        say(f"… and {len(taken.left_out) - MOST_NAMED:,} more files")
+    print_sections(
+        (result_section(one.title, one.verdicts, one.why, refused=one.refused, notes=one.notes) for one in taken.results),
+        console(),
+    )
+
+
+def _print_json(taken: Taken) -> None:
+    import msgspec
+
+    from planner.cli.terminal.sections import print_json
+
+    print_json([msgspec.to_builtins(one) for one in taken.results])
+
+
+def counted(number: int) -> str:
+    """'1 measurement', '2 measurements'."""
+    return f"{number:,} measurement{'' if number == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""`gpu-planner predictions`: what was predicted, and what was seen of it."""

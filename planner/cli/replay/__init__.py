@@ -1,0 +1,1 @@
+"""`replay`: a recorded trace through the simulator."""

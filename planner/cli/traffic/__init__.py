@@ -1,0 +1,1 @@
+"""`traffic`: what recorded requests say about a workload."""

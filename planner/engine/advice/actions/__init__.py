@@ -1,0 +1,1 @@
+"""Actions that advice can name: to GPUs, and to jobs."""

@@ -1,0 +1,67 @@
+"""Models that run on given hardware, a row for each model and weight precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.plan import Verdict
+
+
+class FitRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One model in one weight precision, in the layout that serves it best. `rank` is None for rows that are no solution."""
+
+    rank: int | None
+    model: str
+    weight_dtype: str
+    method: str = ""
+    """For training: what is trained, and in which recipe."""
+    fits: bool
+    verdict: Verdict
+    why: str
+    """Limit, or the reason why it is no solution."""
+    probability_fits: float | None = None
+    """Probability that the memory is enough, by its range."""
+    context_tokens: int | None = None
+    """Longest context of one sequence in this layout; None: not known, or not limited by memory or positions."""
+    concurrency: int | None = None
+    """Most sequences at once whose cache fits; in training, sequences of a micro batch."""
+    bits: int = 0
+    """Class of the weights' precision: 32, 16, 8 or 4. With the parameters, the quality to expect."""
+    headroom: float | None = None
+    """Share of the fullest GPU that is left for caches; in training, that is left. Below 0: missing."""
+    alone_tokens_per_s: float | None = None
+    """Tokens a second of one request alone on its replica: the most that a user can see."""
+    positions: int | None = None
+    """The model's own end of a context; None: it has none, as with a bias by distance."""
+    longest_context_tokens: int | None = None
+    """Longest context in any layout on the same GPUs."""
+    longest_context_layout: str = ""
+    """Layout with the longest context."""
+    answer: Answer
+    request: dict[str, Any] = {}
+    """The same candidate as a line of `estimate`."""
+
+
+class FitCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of models, and of candidates (models in a precision and a layout)."""
+
+    models: int
+    models_that_fit: int
+    considered: int
+    fit: int
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer for one pool of equal GPUs."""
+
+    gpu: str
+    gpus: int
+    task: dict[str, Any]
+    """The workload without its model, as given."""
+    rows: list[FitRow]
+    counts: FitCounts
+    notes: list[str] = []
+    version: str = ""

@@ -1,0 +1,71 @@
+"""Answer of a replay: recorded requests served by replicas of a plan's row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from planner.engine.answers.figure import Basis, Figure, Percentiles
+
+
+class ReplayHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One hour of the trace. Latencies are of the requests that came in it."""
+
+    begins_s: float
+    """Since the first request."""
+    clock: str = ""
+    """Its beginning, UTC; empty where the trace has no clock."""
+    requests: int
+    covered_s: float
+    """The part of the hour between the first request of all and the last."""
+    rate_per_s: float
+    """Requests over that part."""
+    ttft_s: Percentiles | None = None
+    tpot_s: Percentiles | None = None
+    """Absent where every output is one token."""
+    request_s: Percentiles | None = None
+    replicas_needed: int | None = None
+    """The fewest that meet the targets, or keep up where there are none; absent: not even the most that were tried."""
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A trace served by `replicas` copies of one layout, each request by the next replica in turn."""
+
+    task: dict[str, Any]
+    """The workload that the layout was chosen for."""
+    source: str
+    gpu: str
+    layout: str
+    """Layout of one replica."""
+    gpus_per_replica: int
+    replicas: int
+    basis: Basis
+    requests: int
+    """All of them end."""
+    seconds: float
+    """From the first arrival to the last end."""
+    ttft_s: Percentiles
+    tpot_s: Percentiles | None = None
+    request_s: Percentiles
+    wait_s: Percentiles
+    """From sending a request until it is admitted."""
+    in_flight: float
+    """Mean number of requests inside, waiting ones included."""
+    utilisation: float
+    """Share of time in which an iteration runs on a replica."""
+    preemptions: int = 0
+    cut: int = 0
+    """Requests longer than the cache, cut to it as an engine's limit on length does."""
+    missed: list[str] = []
+    """Targets that are not met, with what was found."""
+    hours: list[ReplayHour] = []
+    replicas_needed: int | None = None
+    """Replicas of the hour that needs most."""
+    usd_per_replica_h: Figure | None = None
+    usd: Figure | None = None
+    """Cost of `replicas` over all hours of the trace."""
+    usd_by_hour: Figure | None = None
+    """Cost of as many replicas as each hour needs."""
+    notes: list[str] = []
+    version: str = ""

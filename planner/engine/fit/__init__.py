@@ -1,0 +1,1 @@
+"""The inverse question: for hardware that is given, every model and weight precision that runs on it."""

@@ -1,0 +1,238 @@
+"""Evaluation of every model of a catalogue on given GPUs, and the best layout of each in each weight precision."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+import planner
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.fit import Fit, FitCounts, FitRow
+from planner.engine.columns import Floats, Rows
+from planner.engine.estimate.estimate import Prepared, answers_of, candidates_of, evaluated_requests, prepare
+from planner.engine.estimate.service_load import in_flight
+from planner.engine.evaluate.evaluation import Evaluated, evaluate
+from planner.engine.evaluate.probability import probability_fits
+from planner.engine.fit.longest import longest_context
+from planner.engine.fit.ranking import Order, precision_bits, ranked, verdict_of
+from planner.engine.fit.variants import Variant, variants_of
+from planner.engine.job.context_length import check_context
+from planner.engine.performance.operators.chip import FindChip
+from planner.errors import Problem, UserError
+from planner.hardware.catalogue.gpus import Gpu
+from planner.workload.architecture import Models
+from planner.workload.tasks import Request
+
+Competition = tuple[str, str, str]
+"""Model, weight precision and training method: the candidates that compete for one row."""
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    variant: Variant
+    prepared: Prepared
+
+    @property
+    def key(self) -> Competition:
+        """The row it competes for."""
+        return str(self.variant.request.model), self.variant.weight_dtype, self.variant.method
+
+
+def fit_models(
+    base: Request,
+    gpu: Gpu,
+    gpus: int,
+    catalogue: Mapping[str, Models],
+    find_chip: FindChip,
+    *,
+    order: Order = "size",
+    given: Mapping[str, object] | None = None,
+) -> Fit:
+    """Models of `catalogue` (name -> architectures) that run on `gpus` of `gpu`, asked as `base` asks, whose own model does not count.
+
+    Raises `UserError` where no model at all can be asked so.
+    """
+    by_kind: dict[str, list[_Candidate]] = defaultdict(list)
+    refused: dict[Competition, Answer | UserError] = {}
+    considered = 0
+    for name, models in catalogue.items():
+        before = considered
+        for variant in variants_of(msgspec.structs.replace(base, model=name), gpu, gpus, models.main):
+            considered += 1
+            found = _prepared(variant.request, gpu, models, find_chip)
+            if isinstance(found, Prepared):
+                by_kind[found.kind].append(_Candidate(variant, found))
+            else:
+                refused.setdefault((name, variant.weight_dtype, variant.method), found)
+        if considered == before:
+            refused[name, base.weight_dtype or "", ""] = UserError(Problem("", "global_batch", _undivided(base, gpus)))
+    rows, fit = list[FitRow](), 0
+    for kind, candidates in by_kind.items():
+        new, fitting = _rows_of_kind(kind, candidates)
+        rows += new
+        fit += fitting
+    if not rows:
+        problems = [error for error in refused.values() if isinstance(error, UserError)]
+        if problems and len(problems) == len(refused):
+            raise _commonest(problems)
+    answered = {(row.model, row.weight_dtype, row.method) for row in rows}
+    rows += [_unsupported(key, found) for key, found in refused.items() if key not in answered]
+    that_fit = len({row.model for row in rows if row.fits})
+    return Fit(
+        gpu=gpu.name,
+        gpus=gpus,
+        task=dict(given or {"task": base.task}),
+        rows=ranked(rows, order),
+        counts=FitCounts(models=len(catalogue), models_that_fit=that_fit, considered=considered, fit=fit),
+        version=planner.__version__,
+    )
+
+
+def _undivided(base: Request, gpus: int) -> str:
+    return f"{base.global_batch} sequences cannot be divided over {gpus} GPUs in whole micro batches."
+
+
+def _commonest(errors: Sequence[UserError]) -> UserError:
+    """The error that most models got."""
+    keys = Counter(error.problems[0].key for error in errors)
+    return max(errors, key=lambda error: keys[error.problems[0].key])
+
+
+def _prepared(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> Prepared | Answer | UserError:
+    try:
+        check_context(request, models.main)
+        return prepare(request, gpu, models, find_chip)
+    except UserError as error:
+        return error
+
+
+def _rows_of_kind(kind: str, candidates: Sequence[_Candidate]) -> tuple[list[FitRow], int]:
+    """(the best candidate of each row, evaluated as `estimate` does; how many candidates fit)."""
+    screened = _screened(kind, [one.prepared for one in candidates])
+    contexts = _contexts(screened)
+    by_key: dict[Competition, list[int]] = defaultdict(list)
+    for number, one in enumerate(candidates):
+        by_key[one.key].append(number)
+    order = _best_first(screened, candidates[0].variant.request)
+    place = np.empty(order.size, dtype=np.int64)
+    place[order] = np.arange(order.size)
+    best = [min(numbers, key=lambda number: place[number]) for numbers in by_key.values()]
+    chosen = [candidates[number] for number in best]
+    items = [one.prepared for one in chosen]
+    evaluated = evaluated_requests(kind, items)
+    chances, answers = probability_fits(evaluated), answers_of(kind, items, evaluated)
+    alone = _alone_tokens_per_s(items) if kind == "serve" else np.full(len(items), np.nan)
+    rows = []
+    for row, (one, number, answer, others) in enumerate(zip(chosen, best, answers, by_key.values(), strict=True)):
+        longest = max(others, key=lambda other: np.nan_to_num(contexts[other], nan=-1.0))
+        found = _row(one, answer, float(chances[row]), contexts[number], contexts[longest], candidates[longest].prepared)
+        fast = float(alone[row]) if answer.fits and np.isfinite(alone[row]) else None
+        rows.append(msgspec.structs.replace(found, alone_tokens_per_s=fast))
+    return rows, int(np.count_nonzero(screened.memory.fits))
+
+
+def _alone_tokens_per_s(prepared: Sequence[Prepared]) -> Floats:
+    """Tokens a second of one request alone on each replica; NaN where it answers with a single token."""
+    candidates = candidates_of(prepared)
+    single = replace(candidates, layout=replace(candidates.layout, sequences=np.ones(len(prepared))))
+    serve = evaluate(single).serve
+    assert serve is not None
+    seconds = np.broadcast_to(serve.tpot_s.mean, len(prepared))
+    return np.where(seconds > 0, 1 / np.where(seconds > 0, seconds, 1.0), np.nan)
+
+
+def _screened(kind: str, prepared: Sequence[Prepared]) -> Evaluated:
+    """Candidates by closed formulas alone."""
+    candidates = candidates_of(prepared)
+    return evaluate(in_flight(candidates)) if kind == "serve" else evaluated_requests(kind, prepared)
+
+
+def _contexts(e: Evaluated) -> Floats:
+    """Longest context of every candidate that fits; NaN of the others."""
+    found, rows = np.full(e.table.rows, np.nan), np.flatnonzero(e.memory.fits)
+    if rows.size:
+        found[rows] = longest_context(e, rows)
+    return found
+
+
+def _best_first(e: Evaluated, request: Request) -> Rows:
+    """Numbers of the candidates: those that surely fit, keep the limits of latency, and are fast, first."""
+    if e.step is not None:
+        speed, late = e.step.tokens / e.step.step_s, np.zeros(e.table.rows)
+    else:
+        assert e.serve is not None
+        speed = e.serve.requests_per_s * e.table.layout.dp
+        limits = request.targets.latency_limits()
+        late = np.max([limit.of(e.serve) / limit.seconds for limit in limits], axis=0) if limits else np.zeros(e.table.rows)
+        if request.request_rate_per_s:
+            late = np.maximum(late, request.request_rate_per_s / speed)
+        late = np.broadcast_to(late, e.table.rows)
+    sure = probability_fits(e) >= request.confidence
+    misses = np.where(late > 1, late, 0.0)
+    need = np.where(e.memory.fits, 0.0, e.memory.total / e.memory.usable)
+    order: Rows = np.lexsort((-speed, misses, ~sure, need))
+    return order
+
+
+def _row(one: _Candidate, answer: Answer, chance: float, context: float, longest: float, where: Prepared) -> FitRow:
+    request = one.variant.request
+    verdict, why = verdict_of(answer, request, chance)
+    train = answer.step_s is not None
+    layout = where.layout
+    degrees = (("tp", layout.tp), ("pp", layout.pp), ("dp", layout.dp))
+    alone, most = (int(tokens) if np.isfinite(tokens) else None for tokens in (context, longest))
+    return FitRow(
+        rank=None,
+        model=str(request.model),
+        weight_dtype=one.variant.weight_dtype,
+        method=one.variant.method,
+        fits=answer.fits,
+        verdict=verdict,
+        why=why,
+        probability_fits=round(chance, 3),
+        context_tokens=alone if answer.fits else None,
+        concurrency=answer.layout.micro_batch if train and answer.layout else answer.max_concurrency,
+        bits=precision_bits(one.variant.weight_dtype),
+        headroom=_headroom(answer),
+        positions=where.job.architecture.max_context,
+        longest_context_tokens=most,
+        longest_context_layout="·".join(f"{name}{degree:.0f}" for name, degree in degrees if degree > 1) or "single",
+        answer=answer,
+        request=_as_given(request, answer.layout.gpus if answer.layout else 1),
+    )
+
+
+def _headroom(answer: Answer) -> float | None:
+    memory = answer.memory_bytes
+    if memory is None or memory.capacity <= 0:
+        return None
+    kept = memory.total.value - (0.0 if answer.step_s else memory.kv_cache)
+    return round(1 - kept / memory.capacity, 4)
+
+
+def _as_given(request: Request, gpus: int) -> dict[str, object]:
+    """`request` as a line of `estimate`."""
+    stated: dict[str, object] = msgspec.to_builtins(request)
+    return {key: value for key, value in stated.items() if value not in (None, [], {})} | {"gpus": gpus}
+
+
+def _unsupported(key: Competition, found: Answer | UserError) -> FitRow:
+    """A model that cannot run there whatever the memory."""
+    model, weight_dtype, method = key
+    if isinstance(found, UserError):
+        reason = " ".join(problem.message for problem in found.problems)
+        found = Answer(fits=False, reason=reason, bottleneck=None)
+    return FitRow(
+        rank=None,
+        model=model,
+        weight_dtype=weight_dtype,
+        method=method,
+        fits=False,
+        verdict="not-supported",
+        why=found.reason or "",
+        answer=found,
+    )

@@ -1,0 +1,41 @@
+"""People who use a service, as requests a second."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from planner.errors import Problem, UserError
+from planner.workload.hardware.owned import People, request_rate
+from planner.workload.tasks import Workload
+
+W = TypeVar("W", bound=Workload)
+
+
+def with_request_rate(workload: W, where: str = "") -> W:
+    """`workload` with the request rate of its `daily_users` in the busiest hour; unchanged where it names none.
+
+    Raises `UserError` where the load is given in another way too, or the task serves nobody.
+    """
+    users = workload.daily_users
+    if users is None:
+        return workload
+    if workload.task != "serve":
+        raise UserError(Problem(where, "daily_users", f"is not accepted for {workload.task!r}; users are of 'serve'."))
+    rate = request_rate(users, workload.people or People())
+    given = workload.request_rate_per_s
+    if workload.concurrency is not None or (given is not None and abs(given - rate) > 1e-9 * rate):
+        other = "concurrency" if workload.concurrency is not None else "request_rate_per_s"
+        raise UserError(Problem(where, "daily_users", f"is not accepted beside {other}: either is the whole load."))
+    return msgspec.structs.replace(workload, request_rate_per_s=rate)
+
+
+def people_assumed(workload: Workload) -> dict[str, str]:
+    """Assumptions about the people, in words; empty where there are none, or all was given."""
+    if workload.daily_users is None or workload.people is not None:
+        return {}
+    usual = People()
+    return {
+        "people": f"{usual.messages_per_day:g} messages a day each, and {usual.peak_factor:g} times the mean in the busiest hour",
+    }

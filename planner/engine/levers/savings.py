@@ -1,0 +1,118 @@
+"""Savings: changes of a workload that make what ranks first cheaper, each planned as its own command would plan it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from planner.engine.answers.lever import Lever, LeverState
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.levers.changed_plans import ChangedPlans
+from planner.engine.levers.changes import Change, changes_of
+from planner.engine.search.targets import LATENCY_WORDS
+from planner.units import duration_text, percent_text
+from planner.workload.tasks import Workload
+
+LEAST_SAVING = 0.05
+"""Share of the price that a change has to save to be named."""
+MOST_PROVED, MOST_NAMED = 4, 3
+"""Changes that are planned as their command does, simulation included, and that are named."""
+LOOSER = 1.2
+"""Multiple of a limit on latency, and of a deadline, that is tried."""
+
+
+def savings_for(plans: ChangedPlans, plan: Plan) -> list[Lever]:
+    """Changes after which the first row costs less, the largest saving first, one a group.
+
+    Screened by closed formulas, then planned in full: the figures named are those of the plan that the lever's own command prints.
+    """
+    first = next((row for row in plan.rows if row.rank == 1), None)
+    paid = cost_of(first, plans.task.workload) if first else None
+    screened = _first(plans.plan({}) if plans.task.workload.request_rate_per_s else plan)
+    usual = cost_of(screened, plans.task.workload) if screened else None
+    if first is None or paid is None or usual is None:
+        return []
+    tried = []
+    for change in cheaper(plans.task.workload):
+        row = _first(plans.plan(change.keys))
+        cost = cost_of(row, plans.task.workload) if row else None
+        if cost is not None and cost < (1 - LEAST_SAVING) * usual:
+            tried.append((cost / usual, change))
+    found: dict[str, tuple[float, Lever]] = {}
+    for _, change in sorted(tried, key=lambda item: item[0])[:MOST_PROVED]:
+        row = _first(plans.whole_plan(change.keys))
+        cost = cost_of(row, plans.task.workload) if row else None
+        if row is not None and cost is not None and cost < (1 - LEAST_SAVING) * paid:
+            known = found.get(change.group)
+            if known is None or cost < known[0]:
+                found[change.group] = cost, _lever(change, first, row)
+    return [lever for _, lever in sorted(found.values(), key=lambda item: item[0])[:MOST_NAMED]]
+
+
+def cost_of(row: PlanRow, workload: Workload) -> float | None:
+    """Dollars by which rows of one workload compare: of the job, of an hour of a service, else of a million tokens."""
+    if row.job_usd is not None:
+        return row.job_usd.value
+    if workload.request_rate_per_s:
+        return row.usd_per_h.value if row.usd_per_h else None
+    return row.answer.usd_per_million_tokens.value if row.answer.usd_per_million_tokens else None
+
+
+def cheaper(w: Workload) -> Iterator[Change]:
+    """Changes that may let the same work cost less: smaller numbers, looser targets, other terms."""
+    yield from (change for change in changes_of(w) if change.costs == "precision")
+    for limit in w.targets.latency_limits():
+        looser = float(f"{limit.seconds * LOOSER:.2g}")
+        if looser > limit.seconds:
+            words = (
+                f"{limit.share} {LATENCY_WORDS[limit.latency]} of {duration_text(looser)} instead of {duration_text(limit.seconds)}"
+            )
+            yield Change({"targets": msgspec.structs.replace(w.targets, **{limit.name: looser})}, words, "target", 1.0)
+    if w.targets.deadline_h is not None:
+        looser = float(f"{w.targets.deadline_h * LOOSER:.2g}")
+        if looser > w.targets.deadline_h:
+            words = f"{duration_text(looser * 3600)} instead of {duration_text(w.targets.deadline_h * 3600)}"
+            yield Change({"targets": msgspec.structs.replace(w.targets, deadline_h=looser)}, words, "target", 1.0)
+    if w.targets.burst and w.request_rate_per_s:
+        words = f"no burst of {percent_text(w.targets.burst)} to stand"
+        yield Change({"targets": msgspec.structs.replace(w.targets, burst=0.0)}, words, "margin", 1.0)
+    ends = bool(w.tokens_to_train or w.requests)
+    if ends and w.market == "on-demand":
+        yield Change({"market": "spot"}, "spot instances", "interruptions", 0.5)
+    if not ends and w.market in {"on-demand", "reserved-1y"}:
+        yield Change({"market": "reserved-3y"}, "a commitment of three years", "commitment", 2.0)
+
+
+def _first(plan: Plan | None) -> PlanRow | None:
+    """The first solution that is rented and surely fits."""
+    return next((row for row in plan.rows if row.rank and row.verdict == "fits" and not row.here), None) if plan else None
+
+
+def _lever(change: Change, before: PlanRow, after: PlanRow) -> Lever:
+    then, now = _state(before), _state(after)
+    place = f"{now.gpus:,} × {now.gpu}"
+    moved = f"{place} instead of {then.gpus:,} × {then.gpu}" if (now.gpu, now.gpus) != (then.gpu, then.gpus) else place
+    return Lever(
+        change=change.keys,
+        text=f"{change.text}: {moved}",
+        gpu=after.gpu,
+        gpus=now.gpus,
+        costs=change.costs,
+        before=then,
+        after=now,
+    )
+
+
+def _state(row: PlanRow) -> LeverState:
+    assert row.usd_per_h is not None
+    return LeverState(
+        gpu=row.gpu,
+        gpus=row.answer.layout.gpus if row.answer.layout else 1,
+        usd_per_h=row.usd_per_h.value,
+        usd_per_month=row.usd_per_month.value if row.usd_per_month else None,
+        job_usd=row.job_usd.value if row.job_usd else None,
+        job_h=row.job_h.value if row.job_h else None,
+        usd_per_million_tokens=row.answer.usd_per_million_tokens.value if row.answer.usd_per_million_tokens else None,
+        offer=f"{row.offer.provider} {row.offer.instance}, {row.offer.market}" if row.offer else None,
+    )

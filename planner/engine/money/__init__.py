@@ -1,0 +1,1 @@
+"""Money over time: what is owned, rented or billed by the token."""

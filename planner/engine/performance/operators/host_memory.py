@@ -1,0 +1,32 @@
+"""Weights in the host's memory: seconds that a pass takes for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table
+from planner.engine.memory.stages import experts_held
+from planner.engine.memory.total import weights_on_host
+from planner.engine.performance.operators.experts import distinct_experts
+from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
+
+MOST_ROWS_ON_PROCESSOR = 31.0
+"""Tokens of a pass up to which the processor multiplies; more are worth the way of the weights to the GPU (GGML_OP_OFFLOAD_MIN_BATCH = 32 in
+llama.cpp's ggml-cuda.cu, 2025)."""
+
+
+def host_weights_s(t: Table, rows: Floats) -> Floats:
+    """Seconds of a pass of `rows` tokens for weights of its stage that are in the host's memory; 0 where none are.
+
+    They cross the link in every pass, all of them. Engines that compute on both processors multiply few tokens where the weights are, which
+    reads of experts only those that a token is sent to; they put experts there before anything else.
+    """
+    away = weights_on_host(t)
+    if not np.any(away):
+        return away
+    experts = np.minimum(away, experts_held(t) * t.job.linear_bytes)
+    touched = distinct_experts(t, rows) / np.maximum(t.model.experts, 1.0)
+    read_s = (away - experts + experts * touched) / HOST_READ_BYTES_PER_S
+    there = (t.engine.computes_on_host > 0) & (rows <= MOST_ROWS_ON_PROCESSOR)
+    seconds: Floats = np.where(there, read_s, away / HOST_LINK_BYTES_PER_S)
+    return seconds

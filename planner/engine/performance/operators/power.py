@@ -1,0 +1,90 @@
+"""Power of a GPU by what it does, and what a power limit or a locked clock slows.
+
+A limit leaves the dynamic power (limit - fixed)/(limit as shipped - fixed). Above a knee voltage falls with the clock, so that the clock goes with the
+cube root of it; below the voltage is at its least, and the clock goes with the power itself. Products follow the clock; reading memory
+hardly does, as the memory's own clock stays.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from planner.engine.performance.operators.chip import Chip
+from planner.workload.tasks import Workload
+
+FIXED_SHARE, KNEE = 0.3, 0.55
+"""Share of the shipped limit that no clock lowers (memory, leakage, idle), and the dynamic share at the knee. By hand from a sweep of an RTX 3090
+(llmgarage.ai/power-limit-tokens-per-second-benchmark, 2026-02): prompts at 300, 250, 200 and 150 of 350 W reach 0.94, 0.85, 0.60 and 0.26, the law 0.93,
+0.84, 0.58 and 0.28."""
+MEMORY_EXPONENT = 0.1
+"""Rate of decoding goes with this power of the clock: 0.97, 0.94 and 0.86 at 250, 200 and 150 W in the same sweep (the law 0.98, 0.95, 0.88); an
+RTX 5060 Ti loses less than 1 % at 150 of 180 W (inventivehq.com/blog/gpu-power-limit-tokens-per-watt)."""
+LAW_SPREAD = 0.5
+"""90 % half width of what is slowed, as a share of its logarithm: one sweep of one GPU. An assumption."""
+SUSTAINED_SHARE = 0.85
+"""Clock under load over the boost clock of the data sheet: a lock above it slows nothing. An assumption."""
+LEAST_CLOCK = 0.05
+
+IDLE_SHARE = 0.1
+"""Power of a GPU that waits for work, over the limit it ships with: H100 about 70 of 700 W, A100 55 of 400 W."""
+BUSY_SHARE, WAITING_SHARE = 0.95, 0.35
+"""The same where products bind, and where a step waits for links or its host. Assumptions, the first from POLCA (arXiv:2308.12908): prompts and training run
+at the limit."""
+MEMORY_SHARE_HBM, MEMORY_SHARE_GDDR = 0.4, 0.85
+"""The same where memory binds: decoding draws 137 to 300 of an H200's 700 W (arXiv:2605.11999), two thirds of an A100's limit at large batches
+(arXiv:2308.12908), and 173 of an RTX 5060 Ti's 180 W."""
+
+
+def clock_share(power_share: float) -> float:
+    """Clock over that at the shipped limit, where the limit is `power_share` of it and products would draw all of it."""
+    dynamic = (power_share - FIXED_SHARE) / (1 - FIXED_SHARE)
+    if dynamic >= KNEE:
+        return float(min(1.0, math.cbrt(dynamic)))
+    return float(max(LEAST_CLOCK, math.cbrt(KNEE) * dynamic / KNEE))
+
+
+def capped(chip: Chip, workload: Workload, own_limit_w: float | None = None) -> Chip:
+    """`chip` under the power limit and the locked clock that `workload` gives; as it is where these slow nothing or nothing is known of it.
+
+    `own_limit_w`: the power limit of the machine it stands in.
+    """
+    if not workload.power_limit_w and not workload.clock_limit_hz and not own_limit_w:
+        return chip
+    boost, limit_w = chip.gpu.boost_clock_hz, min(workload.power_limit_w or math.inf, own_limit_w or math.inf)
+    locked = min(1.0, workload.clock_limit_hz / (boost * SUSTAINED_SHARE)) if workload.clock_limit_hz and boost else 1.0
+    clock = locked
+    if math.isfinite(chip.power_w):
+        clock = min(locked, clock_share(limit_w / chip.power_w))
+        limit_w = min(limit_w, chip.power_w * (FIXED_SHARE + (1 - FIXED_SHARE) * locked**3))
+    if clock >= 1:
+        return replace(chip, power_limit_w=limit_w)
+    memory = clock**MEMORY_EXPONENT
+    rates = {name: getattr(chip, name) * clock for name in ("flop_per_s", "attention_flop_per_s", "cycles_per_s")}
+    rates |= {
+        name: getattr(chip, name) * memory
+        for name in (
+            "bandwidth_bytes_per_s",
+            "weight_bandwidth_bytes_per_s",
+            "decode_bandwidth_bytes_per_s",
+            "quantise_bytes_per_s",
+        )
+    }
+    return replace(
+        chip,
+        **rates,
+        power_doubt=LAW_SPREAD * abs(math.log(clock)),
+        power_limit_w=limit_w,
+    )
+
+
+def drawn_w(chip: Chip, *, products: float, waiting: float, busy: float = 1.0) -> float:
+    """Mean power of one GPU in W; NaN where the data sheet gives none.
+
+    `products` and `waiting`: shares of the working time in which products bind, and in which the GPU waits; memory binds in the rest.
+    `busy`: share of all time in which it works.
+    """
+    of_memory = MEMORY_SHARE_HBM if chip.is_hbm else MEMORY_SHARE_GDDR
+    shares = ((products, BUSY_SHARE), (waiting, WAITING_SHARE), (max(0.0, 1 - products - waiting), of_memory))
+    at_work_w = sum(share * min(chip.power_w * power, chip.power_limit_w) for share, power in shares)
+    return chip.power_w * IDLE_SHARE * (1 - busy) + at_work_w * busy

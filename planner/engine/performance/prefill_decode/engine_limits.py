@@ -1,0 +1,30 @@
+"""Limits an engine sets on its iterations: requests in flight and prompt tokens, by what the workload asks, the GPU, or its defaults."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.engine.columns import Flags, Floats, Table
+from planner.units import GIB
+
+LARGE_BYTES, LARGE_CAPABILITY = 70 * GIB, 9.0
+"""GPUs with this much memory that are newer than A100 are large to vLLM (`EngineArgs`: device_memory >= 70 GiB and not "a100"), as of 0.11."""
+
+
+def most_sequences(t: Table) -> Floats:
+    """Most requests in flight on a replica, whatever its cache would hold; shape [rows]."""
+    usual = np.where(_is_small(t) & (t.engine.small_sequences > 0), t.engine.small_sequences, t.engine.most_sequences)
+    most: Floats = np.where(t.job.max_num_seqs > 0, t.job.max_num_seqs, usual)
+    return most
+
+
+def chunk_tokens(t: Table) -> Floats:
+    """Most prompt tokens in one pass of a service; 0: whole prompts. Shape [rows]."""
+    usual = np.where(_is_small(t) & (t.engine.small_chunk > 0) & (t.job.serves > 0), t.engine.small_chunk, t.engine.prefill_chunk)
+    chunk: Floats = np.where(t.job.max_num_batched_tokens > 0, t.job.max_num_batched_tokens, usual)
+    return chunk
+
+
+def _is_small(t: Table) -> Flags:
+    small: Flags = (t.chip.capacity_bytes < LARGE_BYTES) | (t.chip.compute_capability < LARGE_CAPABILITY)
+    return small

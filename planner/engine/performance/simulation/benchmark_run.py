@@ -1,0 +1,71 @@
+"""A benchmark of a replica: so many requests in all, from its start with an empty engine to the end of the last one.
+
+What a load generator publishes holds the ramp at the begin, where all its clients start together, and the drain at the end. Both
+are part of every figure here; the long run is `replicas.simulate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from planner.engine.columns import Floats, Rows
+from planner.engine.columns.rows import joined
+from planner.engine.performance.simulation.batching_rules import BatchingRules
+from planner.engine.performance.simulation.continuous_batching import run_batches
+from planner.engine.performance.simulation.draft_rounds import rounds_of
+from planner.engine.performance.simulation.iteration_time import IterationTime
+from planner.engine.performance.simulation.load import Load
+from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summarise, with_saturated
+from planner.engine.performance.simulation.traffic import traffic_of
+
+MOST_REQUESTS = 5_000
+"""A run of more is as good as endless: ramp and drain are below a hundredth of it for most loads."""
+SEEDS = 2
+TOGETHER, MOST_AT_ONCE = 1.5, 400_000
+"""Runs are simulated together whose numbers of requests differ by no more than this factor, and so many requests of them."""
+
+
+def simulate_benchmark(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, warm: Rows) -> Summary:
+    """Simulate `requests` [rows] to each replica, of which the first `warm` are not measured.
+
+    A closed loop without a number of clients sends all requests at once; so does one with more clients than requests.
+    """
+    clients = np.where(load.concurrency > 0, np.minimum(load.concurrency, requests), np.where(load.closed, requests, 0.0))
+    open_limit = np.where(load.closed | (load.concurrency <= 0), np.inf, load.concurrency)
+    rules = replace(rules, sequences=np.minimum(np.minimum(rules.sequences, open_limit), np.maximum(requests, 1.0)))
+    load = replace(load, concurrency=clients)
+    order = np.argsort(requests, kind="stable")
+    parts = [
+        _run(time.take(rows), rules.take(rows), load.take(rows), requests[rows], warm[rows]) for rows in _alike(order, requests)
+    ]
+    return with_saturated(joined(parts or [NO_ROWS]), order, requests.size)
+
+
+def _alike(order: Rows, requests: Rows) -> Iterator[Rows]:
+    """`order` cut where the numbers of requests differ too much, and where they are too many together."""
+    begin = 0
+    for place in range(1, order.size + 1):
+        most = requests[order[min(place, order.size - 1)]]
+        full = (place - begin + 1) * most * SEEDS > MOST_AT_ONCE
+        if place == order.size or most > TOGETHER * requests[order[begin]] or full:
+            yield order[begin:place]
+            begin = place
+
+
+def _run(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, warm: Rows) -> Summary:
+    """Simulate rows side by side; their figures are those of the measured requests of all seeds."""
+    row = np.repeat(np.arange(requests.size), SEEDS)
+    seeds = np.tile(np.arange(SEEDS), requests.size)
+    time, rules, load, most = time.take(row), rules.take(row), load.take(row), requests[row]
+    traffic = traffic_of(load, seeds.tolist(), int(most.max()) + 1, most=most).fitted(rules.capacity)
+    if time.draft is not None:
+        time = replace(time, draft=time.draft if time.draft.proposed.any() else None)
+    if time.draft is not None:
+        traffic = replace(traffic, rounds=rounds_of(traffic.decoded_tokens, seeds, time.draft))
+    warm = np.minimum(warm[row], most - 1)
+    trace = run_batches(time, rules, traffic, warm=warm, measured=most - warm)
+    late: dict[str, Floats] = {"front_end_s": time.front_end_s, "late_steps": time.late_steps}
+    return summarise(trace, warm=warm, measured=most - warm, row=row, **late)

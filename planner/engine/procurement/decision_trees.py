@@ -1,0 +1,148 @@
+"""The decision trees of training and of inference, walked by one workload: each question with its answer and the numbers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.job.job import Job
+from planner.engine.money.costs import Costs
+from planner.units import SECONDS_PER_HOUR, bytes_text, digits, duration_text, percent_text
+from planner.workload.tasks import Workload
+from planner.workload.weights import FORMATS
+
+NARROWER = ("bf16", "fp8", "awq")
+"""Storage of weights, each half of the one before."""
+PROMPT_BOUND = 0.5
+"""Share of a replica's time beyond which reading prompts decides what it needs."""
+
+
+class Branch(msgspec.Struct, frozen=True, kw_only=True):
+    """One question on the way down a tree."""
+
+    question: str
+    answer: str
+    reason: str
+
+
+def branches(
+    workload: Workload, job: Job, row: PlanRow, plan: Plan, costs: Costs | None, *, may_stop: bool, use: float
+) -> Iterator[Branch]:
+    """The branches that `row`, the first of `plan`, was reached by."""
+    yield from _training(workload, job, row, plan) if job.train else _inference(workload, job, row)
+    yield _stops(may_stop)
+    yield from _commitment(costs, use)
+
+
+def row_words(row: PlanRow) -> str:
+    """'8 × L40S'."""
+    return f"{row.answer.layout.gpus if row.answer.layout else 1} × {row.gpu}"
+
+
+def _yes(holds: object) -> str:
+    return "yes" if holds else "no"
+
+
+def _training(workload: Workload, job: Job, row: PlanRow, plan: Plan) -> Iterator[Branch]:
+    a, memory, layout = job.architecture, row.answer.memory_bytes, row.answer.layout
+    if memory is None or layout is None:
+        return
+    trained = job.adapters or a.total
+    each = job.gradient_bytes + job.master_bytes + job.state_bytes
+    states = a.total * job.linear_bytes + trained * each
+    if job.adapters:
+        what = f"{percent_text(job.adapters / a.total)} of the parameters, as adapters of rank {workload.lora.rank if workload.lora else '?'}"
+    else:
+        what = f"{digits(job.linear_bytes + each)} bytes of weights, gradients and optimizer a parameter"
+    yield Branch(question="Are all parameters trained?", answer=_yes(not job.adapters), reason=what)
+    room = memory.capacity
+    sizes = f"{bytes_text(states)} of states, {bytes_text(room)} usable on one {row.gpu}"
+    yield Branch(question="Do the states fit one GPU?", answer=_yes(states < room), reason=sizes)
+    if states >= room:
+        node = room * layout.gpus_per_node
+        kept = f"{layout.sharding or 'none'}, tp{layout.tp}, pp{layout.pp} spread them over {layout.gpus} GPUs"
+        yield Branch(
+            question="Do they fit one node?",
+            answer=_yes(states < node),
+            reason=f"{layout.gpus_per_node} × {bytes_text(room)}; {kept}",
+        )
+    recomputed = layout.checkpointing or "none"
+    left = f"activations {bytes_text(memory.activations)} beside them, checkpointing {recomputed}"
+    yield Branch(question="Do activations fit beside them?", answer=_yes(recomputed == "none"), reason=left)
+    deadline = workload.targets.deadline_h
+    if row.job_h is not None and deadline is not None:
+        one = [
+            other for other in plan.rows if other.rank and other.job_h and other.answer.layout and other.answer.layout.nodes == 1
+        ]
+        best = next(iter(one), row)
+        took = f"{duration_text(best.job_h.value * SECONDS_PER_HOUR) if best.job_h else ''} on {row_words(best)}"
+        asked = f"{took}, deadline {duration_text(deadline * SECONDS_PER_HOUR)}"
+        yield Branch(question="Is one node fast enough?", answer=_yes(one), reason=asked)
+    yield Branch(
+        question="Does arithmetic limit a step?",
+        answer=_yes(row.answer.bottleneck == "compute"),
+        reason=f"limited by {row.answer.bottleneck}" + (f", MFU {percent_text(row.answer.mfu.value)}" if row.answer.mfu else ""),
+    )
+
+
+def _inference(workload: Workload, job: Job, row: PlanRow) -> Iterator[Branch]:
+    a, memory, layout, answer = job.architecture, row.answer.memory_bytes, row.answer.layout, row.answer
+    if memory is None or layout is None:
+        return
+    sizes = {name: FORMATS[name].stored(a).total_bytes for name in NARROWER}
+    fits = [name for name in NARROWER if sizes[name] < memory.capacity]
+    told = ", ".join(f"{name} {bytes_text(size)}" for name, size in sizes.items())
+    yield Branch(
+        question="Do the weights fit one GPU in 16 bits?",
+        answer=_yes("bf16" in fits),
+        reason=f"{told}; {bytes_text(memory.capacity)} usable on one {row.gpu}",
+    )
+    if "bf16" not in fits:
+        narrow = f"from {fits[0]} on" if fits else f"in none; tp{layout.tp}·pp{layout.pp} holds them"
+        yield Branch(question="In fewer bits?", answer=_yes(fits), reason=f"{narrow}; stored as {job.stored}")
+    most, held = answer.max_concurrency, layout.batch
+    if most is not None and held is not None:
+        yield Branch(
+            question="Does the cache hold all requests in flight?",
+            answer=_yes(most >= held * layout.dp),
+            reason=f"{most:,} sequences fit, {held * layout.dp:,} are in flight at once",
+        )
+    late = workload.targets.latency_limits()
+    for limit in late:
+        latency = getattr(answer, f"{limit.latency}_s")
+        figure = getattr(latency, limit.share) if latency else None
+        if figure is not None:
+            words = f"{limit.share} {duration_text(figure.value)}, wanted {duration_text(limit.seconds)}"
+            yield Branch(question=f"Is the {limit.latency} limit kept?", answer=_yes(figure.value <= limit.seconds), reason=words)
+    if answer.prefill_s is not None and answer.requests_per_s is not None:
+        share = min(1.0, answer.requests_per_s.value * answer.prefill_s.value / layout.dp)
+        more = "FLOP/s count" if share > PROMPT_BOUND else "memory bandwidth counts"
+        yield Branch(
+            question="Do prompts take most of the time?",
+            answer=_yes(share > PROMPT_BOUND),
+            reason=f"{percent_text(share)} of it: {more}",
+        )
+    yield Branch(
+        question="Is one replica enough?",
+        answer=_yes(layout.dp == 1),
+        reason=f"{layout.dp} × {layout.gpus // layout.dp} GPU",
+    )
+
+
+def _stops(may_stop: bool) -> Branch:
+    reason = "spot offers count" if may_stop else "only offers that are not taken away count"
+    return Branch(question="May it be interrupted?", answer=_yes(may_stop), reason=reason)
+
+
+def _commitment(costs: Costs | None, use: float) -> Iterator[Branch]:
+    """Each commitment by the use above which it pays."""
+    for one in costs.ways if costs else ():
+        even = one.break_even_use
+        if even is not None and (one.way.commitment_months or one.way.name == "bought"):
+            yield Branch(
+                question=f"Is it used enough for {one.way.name}?",
+                answer=_yes(use > even),
+                reason=f"in use {percent_text(use)} of the time, {f'even at {percent_text(even)}' if even <= 1 else 'which no use makes up for'}",
+            )

@@ -1,0 +1,262 @@
+"""The guided way from what is to run to what is signed: profile, bottleneck, right size, where, commitment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from planner.engine.advice.advice import Advice
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.job.job import Job
+from planner.engine.money.costs import Costs
+from planner.engine.procurement.decision_trees import Branch, branches
+from planner.numbers import Amount, Dollars, Location, Moderate, Name
+from planner.units import HOURS_PER_MONTH, bytes_text, count_text, digits, duration_text, percent_text, si_text, usd_text
+from planner.workload.hardware.owned import Own, Owning, People
+from planner.workload.tasks import TaskName, WeightDtype, Workload
+
+StepName = Literal["profile", "bottleneck", "right-size", "where", "commit"]
+SAVES = 0.1
+"""Share of the cost that another way has to save to be worth its terms."""
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The answers to five questions: what runs, how much of it, what it has to keep to, for how long, and what is there already."""
+
+    task: TaskName
+    model: Location | dict[str, Any]
+    weight_dtype: WeightDtype | None = None
+    lora: bool = False
+    """Whether adapters are trained instead of all parameters."""
+
+    daily_users: Amount | None = None
+    people: People | None = None
+    request_rate_per_s: Moderate | None = None
+    input_tokens: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    output_tokens: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    requests: Amount | None = None
+    train_tokens: Amount | None = None
+    sequence: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+
+    deadline_h: Moderate | None = None
+    budget_usd: Dollars | None = None
+    p95_ttft_s: Moderate | None = None
+    p95_request_s: Moderate | None = None
+
+    months: Annotated[int, Meta(ge=1, le=120)] = 12
+    use: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Share of those months in which it works."""
+    interruptible: bool | None = None
+    """Whether it may be taken away for a while; absent: jobs may, services may not."""
+
+    own: list[Own] = []
+    owning: Owning | None = None
+    capex_usd: Dollars | None = None
+    gpus: list[Name] = []
+    """GPUs to choose from; empty: all."""
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether it may be interrupted."""
+        return self.task != "serve" if self.interruptible is None else self.interruptible
+
+    def fields(self) -> dict[str, Any]:
+        """The workload that they describe, as keys of a preset."""
+        direct = ("task", "model", "weight_dtype", "daily_users", "people", "request_rate_per_s", "input_tokens", "output_tokens")
+        more = ("requests", "train_tokens", "sequence", "own", "owning", "capex_usd")
+        given: dict[str, Any] = msgspec.to_builtins(self)
+        fields = {name: given[name] for name in (*direct, *more) if given.get(name) not in (None, [])}
+        targets = {name: given[name] for name in ("deadline_h", "budget_usd", "p95_ttft_s", "p95_request_s") if name in given}
+        if targets:
+            fields["targets"] = targets
+        if self.lora:
+            fields["lora"] = {"rank": 16}
+        return fields | ({"gpus_considered": self.gpus} if self.gpus else {})
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of the way."""
+
+    name: StepName
+    answer: str
+    reasons: list[str]
+
+
+class Guide(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Five steps, the decision tree behind them, and where they end."""
+
+    steps: list[Step]
+    tree: list[Branch]
+    row: PlanRow | None = None
+    """Decision at the end of the steps; None: nothing fits."""
+    market: str = ""
+    """Terms to take it on: a market, 'bought' or 'own'."""
+    costs: Costs | None = None
+    notes: list[str] = []
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The plan that is followed, by the hour or on spot, and why."""
+
+    plan: Plan
+    reasons: list[str]
+
+
+def chosen_plan(answers: Answers, plan: Plan, spot: Plan | None) -> Choice:
+    """`plan`, at rates by the hour, or `spot`, which has to save a tenth; None: what runs may not be interrupted."""
+    row, other = _first(plan), _first(spot)
+    if spot is None or not answers.may_stop:
+        return Choice(plan, ["not on spot: it may not be interrupted"])
+    before, now = _price(row), _price(other)
+    if other is None or now is None or other.offer is None:
+        return Choice(plan, ["no spot offer of what fits is known"])
+    saved = 1 - now / before if before else 1.0
+    if saved >= SAVES:
+        return Choice(spot, [f"on spot it costs {percent_text(saved)} less, and it may be interrupted: keep checkpoints"])
+    return Choice(plan, [f"spot would save {percent_text(max(0.0, saved))}: not worth interruptions"])
+
+
+def share_in_use(answers: Answers, row: PlanRow | None) -> float:
+    """Share of the months in which it works: as answered, or of a job that ends, its hours."""
+    if row is None or row.job_h is None or answers.use < 1:
+        return answers.use
+    return min(1.0, row.job_h.value / (answers.months * HOURS_PER_MONTH))
+
+
+def guide_of(
+    answers: Answers, workload: Workload, choice: Choice, job: Job | None, costs: Costs | None, advice: Advice | None
+) -> Guide:
+    """The way that `answers` lead along the chosen plan, and by what was observed.
+
+    `job`, `costs`: those of the plan's first row; None where nothing fits.
+    """
+    plan, row = choice.plan, _first(choice.plan)
+    if row is None or job is None:
+        why = plan.rows[0].why if plan.rows else "there is no candidate"
+        nothing = Step(name="right-size", answer="Nothing fits.", reasons=[why, *(lever.text for lever in plan.levers[:3])])
+        return Guide(steps=[_profile(workload, None, None, advice), nothing], tree=[])
+    use = share_in_use(answers, row)
+    commit, market = _commit(answers, row, costs, use)
+    steps = [_profile(workload, row, job, advice), _bottleneck(row, advice), _right_size(plan, row), _where(row, choice), commit]
+    return Guide(
+        steps=steps,
+        tree=list(branches(workload, job, row, plan, costs, may_stop=answers.may_stop, use=use)),
+        row=row,
+        market=market,
+        costs=costs,
+    )
+
+
+def _first(plan: Plan | None) -> PlanRow | None:
+    return next((one for one in plan.rows if one.rank), None) if plan is not None else None
+
+
+def _profile(workload: Workload, row: PlanRow | None, job: Job | None, advice: Advice | None) -> Step:
+    """Profile: seen on this machine where it was watched, else worked out."""
+    reasons = [f"{one.observed.gpu}: {one.judgement.headline}" for one in advice.gpus] if advice else []
+    if row is not None and job is not None and row.answer.memory_bytes is not None:
+        memory, answer = row.answer.memory_bytes, row.answer
+        reasons.append(
+            f"{count_text(job.architecture.total)} parameters, {count_text(job.architecture.active)} of them active for a token"
+        )
+        largest = max(("weights", "gradients", "optimizer", "activations", "kv_cache"), key=lambda name: getattr(memory, name))
+        words = largest.replace("_", " ").replace("kv", "KV")
+        reasons.append(
+            f"{bytes_text(memory.total.value)} on the fullest GPU, most of it {words} ({bytes_text(getattr(memory, largest))})"
+        )
+        if answer.flop_per_token:
+            reasons.append(f"{si_text(answer.flop_per_token, 'FLOP')} a token")
+    if workload.request_rate_per_s:
+        reasons.append(f"{digits(workload.request_rate_per_s)} requests a second in the busiest hour")
+    source = "Watched here" if advice else "Worked out from the answers"
+    return Step(name="profile", answer=f"{source}: {workload.task} {_model(workload)}.", reasons=reasons)
+
+
+def _model(workload: Workload) -> str:
+    return workload.model if isinstance(workload.model, str) else "a model of your own"
+
+
+def _bottleneck(row: PlanRow, advice: Advice | None) -> Step:
+    """Bottleneck, seen where it was watched, else by the class of operators that takes longest."""
+    times = sorted(row.answer.seconds_by_class.items(), key=lambda item: -item[1])
+    total = sum(row.answer.seconds_by_class.values()) or 1.0
+    reasons = [f"{name.replace('_', ' ')} {percent_text(seconds / total)} of the time" for name, seconds in times[:3]]
+    if advice is not None and advice.gpus:
+        first = advice.gpus[0]
+        reasons = [*first.judgement.because, *reasons]
+        return Step(name="bottleneck", answer=f"Limited by {first.judgement.limiter}, as observed.", reasons=reasons)
+    return Step(name="bottleneck", answer=f"Limited by {row.answer.bottleneck} on {row.gpu}.", reasons=reasons)
+
+
+def _right_size(plan: Plan, row: PlanRow) -> Step:
+    layout = row.answer.layout
+    gpus = layout.gpus if layout else 1
+    reasons = [f"{plan.counts.fit:,} of {plan.counts.considered:,} candidates fit; this one is {row.why}"]
+    if row.job_h is not None:
+        reasons.append(f"done in {duration_text(row.job_h.value * 3600)}")
+    smaller = next((one for one in plan.rows if not one.rank and one.gpu == row.gpu), None)
+    if smaller is not None:
+        reasons.append(f"fewer do not: {smaller.why}")
+    others = [one for one in plan.rows if one.rank and one.gpu != row.gpu][:2]
+    reasons += [f"next: {one.answer.layout.gpus if one.answer.layout else 1} × {one.gpu}, {one.why}" for one in others]
+    return Step(
+        name="right-size", answer=f"{gpus:,} × {row.gpu}{f' as {layout.text}' if layout and gpus > 1 else ''}.", reasons=reasons
+    )
+
+
+def _price(row: PlanRow | None) -> float | None:
+    """Dollars of the job, or of a month."""
+    paid = (row.job_usd or row.usd_per_month) if row is not None else None
+    return paid.value if paid else None
+
+
+def _where(row: PlanRow, choice: Choice) -> Step:
+    """At whom, on which terms."""
+    if row.owned is not None:
+        name = "Bought" if row.owned.bought else "On your own machines"
+        return Step(name="where", answer=f"{name}.", reasons=[row.owned.words])
+    if row.offer is None:
+        return Step(name="where", answer="No offer of it is known.", reasons=choice.reasons)
+    offer = row.offer
+    price = f"{usd_text(offer.usd_per_h)} $/h for {offer.instances} × {offer.instance} in {offer.region}, {offer.as_of}"
+    return Step(name="where", answer=f"{offer.provider}, {offer.market}.", reasons=[price, *choice.reasons])
+
+
+def _commit(answers: Answers, row: PlanRow, costs: Costs | None, use: float) -> tuple[Step, str]:
+    """The way that costs least over the months, unless it saves less than a tenth of the one without terms."""
+    now = ("bought" if row.owned.bought else "own") if row.owned else row.offer.market if row.offer else ""
+    if costs is None or not costs.ways or row.owned is not None:
+        return Step(name="commit", answer="To nothing.", reasons=["there is one way to pay for it"]), now
+    end = str(costs.horizon_months)
+    rented = [one for one in costs.ways if one.way.name != "api" and (answers.may_stop or one.way.name != "spot")]
+    start = next((one for one in rented if one.way.name == now), rented[0] if rented else costs.ways[0])
+    best = min(rented or [start], key=lambda one: one.usd_after_months[end])
+    saved = 1 - best.usd_after_months[end] / start.usd_after_months[end] if start.usd_after_months[end] else 0.0
+    reasons = list(_compared(costs.ways, end))
+    by_token = next((one for one in costs.ways if one.way.name == "api"), None)
+    if by_token is not None and by_token.usd_after_months[end] < best.usd_after_months[end]:
+        less = usd_text(best.usd_after_months[end] - by_token.usd_after_months[end])
+        reasons.insert(0, f"the API costs {less} $ less than any GPU, where its model and terms will do")
+    if best is start or saved < SAVES:
+        free = "" if best is start else f": {best.way.name} would save {percent_text(saved)}, too little for its terms"
+        return Step(name="commit", answer=f"Stay {start.way.name}{free}.", reasons=reasons), start.way.name
+    months = best.way.commitment_months
+    signed = (
+        f"Sign {months // 12} year{'s' * (months > 12)}"
+        if months
+        else "Buy"
+        if best.way.name == "bought"
+        else f"Take {best.way.name}"
+    )
+    terms = f"{percent_text(saved)} less than {start.way.name} over {costs.horizon_months} months in use {percent_text(use)} of the time"
+    return Step(name="commit", answer=f"{signed}: {terms}.", reasons=reasons), best.way.name
+
+
+def _compared(ways: Sequence[Any], end: str) -> Iterator[str]:
+    for one in ways:
+        even = one.break_even_use
+        words = f", even at {percent_text(even)} use" if even is not None and even <= 1 else ""
+        yield f"{one.way.name}: {usd_text(one.usd_after_months[end])} $ over {end} months ({one.way.who}){words}"

@@ -1,0 +1,245 @@
+"""Every way to pay for the GPUs of one row, at the offers of its part: by the hour, on commitment, bought, or by the token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.plan import PlanRow
+from planner.engine.evaluate.supply import Supply
+from planner.engine.money.costs import Costs, ProviderCosts, WayCosts
+from planner.engine.money.owned_cost import bought_usd
+from planner.engine.money.tokens import WORLD_GCO2_PER_KWH, TokenCosts, gco2_per_million_tokens, token_costs
+from planner.engine.money.ways import Way, break_even_months, break_even_use
+from planner.engine.search.supply.quotes import Quote, quotes_of
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.prices.api_prices import ApiPrice
+from planner.hardware.prices.offers import Offer
+from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
+from planner.workload.hardware.owned import Owning, People
+from planner.workload.tasks import Lengths, Term, Workload, trains
+
+TERMS: Mapping[Term, int] = {"on-demand": 0, "spot": 0, "reserved-1y": 12, "reserved-3y": 36}
+"""Term -> months that are owed once begun."""
+IDLE_POWER = 0.1
+"""Draw of an idle GPU over its limit: 70 W of an H100's 700, 30 W of an RTX 3090's 350. An assumption."""
+CURVE_MONTHS = (1, 3, 6, 12, 24, 36, 48, 60)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Conditions of the costs."""
+
+    months: int = 36
+    use: float = 1.0
+    """Share of the time in use."""
+    api: ApiPrice | None = None
+    given_usd_per_h: float | None = None
+    """A price of one GPU to hold the others against."""
+
+
+def costs_of(workload: Workload, row: PlanRow, gpu: Gpu, supply: Supply, terms: Terms) -> Costs | None:
+    """The costs of `row` over the months asked for; None for a row without a layout.
+
+    The first way is the one the row is priced by; the break-evens of the others are against it.
+    """
+    layout = row.answer.layout
+    if layout is None:
+        return None
+    owning = workload.owning or Owning()
+    rented = list(_rented(workload, row.gpu, layout, supply))
+    ways = [way for _, way in _cheapest(rented)]
+    assumed: dict[str, str] = {}
+    if terms.given_usd_per_h is not None:
+        ways.insert(0, _hourly("on-demand", "given", terms.given_usd_per_h * layout.gpus, "", ""))
+    if bought := _bought(row, gpu, layout.gpus, owning, assumed):
+        ways.append(bought)
+    if terms.api is not None and (by_token := _by_token(workload, row.answer, terms.api, assumed)):
+        ways.append(by_token)
+    first = _first(ways, row, workload)
+    if first is not None:
+        ways.sort(key=lambda way: way is not first)
+    owned_usd_per_h = bought.cost(terms.months, terms.use) / (terms.months * HOURS_PER_MONTH) if bought else None
+    split = _split(workload, row)
+    return Costs(
+        gpu=row.gpu,
+        gpus=layout.gpus,
+        use=terms.use,
+        horizon_months=terms.months,
+        ways=[_way_costs(way, first, terms) for way in ways],
+        providers=list(_providers(rented, terms)),
+        usd_per_million_prompt_tokens=split.prompt if split else None,
+        usd_per_million_answer_tokens=split.answer if split else None,
+        usd_per_million_tokens_owned=_owned_per_million(row.answer, owned_usd_per_h, terms.use),
+        gco2_per_million_tokens=_co2(row.answer, owning, assumed),
+        assumed=assumed,
+    )
+
+
+def _rented(workload: Workload, gpu: str, layout: LayoutAnswer, supply: Supply) -> Iterator[tuple[Offer, Term, Way]]:
+    """Every offer of the part that the workload admits and that can hold `layout`, on every term, for as many whole nodes as it takes."""
+    for _, size, quote in quotes_of(msgspec.structs.replace(workload, market="any"), supply, {gpu}):
+        if not _holds(quote, size, layout, whole=trains(workload.task)):
+            continue
+        usd_per_h, offer = quote.usd_per_h * math.ceil(layout.gpus / size), quote.offer
+        who = f"{offer.provider} {offer.instance}"
+        yield offer, quote.term, _hourly(quote.term, who, usd_per_h, offer.as_of, offer.source)
+
+
+def _holds(quote: Quote, size: int, layout: LayoutAnswer, *, whole: bool) -> bool:
+    """Whether nodes of `size` GPUs hold the layout: there are enough, tensor parallelism stays in one, and others are joined where they must.
+
+    `whole`: all GPUs work on one step; else each replica stands alone.
+    """
+    joined = layout.gpus if whole else max(layout.gpus // layout.dp, layout.ep or 1)
+    nodes = math.ceil(layout.gpus / size)
+    together = size >= joined or (size >= layout.tp and quote.cluster >= math.ceil(joined / size))
+    return together and nodes <= quote.machines
+
+
+def _hourly(market: Term, who: str, usd_per_h: float, as_of: str, source: str) -> Way:
+    monthly, months = usd_per_h * HOURS_PER_MONTH, TERMS[market]
+    fixed, used = (monthly, 0.0) if months else (0.0, monthly)
+    return Way(
+        name=market,
+        who=who,
+        fixed_usd_per_month=fixed,
+        used_usd_per_month=used,
+        commitment_months=months,
+        as_of=as_of,
+        source=source,
+    )
+
+
+def _cheapest(rented: list[tuple[Offer, Term, Way]]) -> Iterator[tuple[Term, Way]]:
+    for market in TERMS:
+        ways = [way for _, one, way in rented if one == market]
+        if ways:
+            yield market, min(ways, key=lambda way: way.fixed_usd_per_month + way.used_usd_per_month)
+
+
+def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str, str]) -> Way | None:
+    """Buying the GPUs: their price once a life, their place every month, and power, most of it while they work."""
+    price = row.owned.price_usd if row.owned is not None else None
+    if price is None and gpu.purchase is not None:
+        price = bought_usd(gpu.purchase.price_usd, owning) * gpus
+    power = row.owned.power_w if row.owned is not None else gpu.tdp_w
+    if price is None or power is None:
+        return None
+    kwh_usd = power / 1000 * owning.pue * owning.usd_per_kwh * HOURS_PER_MONTH * gpus
+    place = (owning.hosting_usd_per_month + owning.staff_usd_per_month) * gpus
+    source = f"{gpu.purchase.kind} of {gpu.purchase.as_of}" if gpu.purchase else "as given"
+    assumed["power"] = (
+        f"{power:.0f} W a GPU at work and {IDLE_POWER:.0%} of it idle, {owning.usd_per_kwh:g} $/kWh, PUE {owning.pue:g}"
+    )
+    assumed["purchase"] = (
+        f"{source}; {'without servers; ' if not owning.server_usd else ''}{owning.life_years:g} years, residual {owning.residual:.0%}"
+    )
+    return Way(
+        name="bought",
+        who=f"{gpus:,} × {gpu.name}",
+        entry_usd=price,
+        life_months=owning.life_years * 12,
+        residual_usd=price * owning.residual,
+        fixed_usd_per_month=place + kwh_usd * IDLE_POWER,
+        used_usd_per_month=kwh_usd * (1 - IDLE_POWER),
+        as_of=gpu.purchase.as_of if gpu.purchase else "",
+        source=gpu.purchase.source if gpu.purchase else "",
+    )
+
+
+def _by_token(workload: Workload, answer: Answer, api: ApiPrice, assumed: dict[str, str]) -> Way | None:
+    """The same requests at an API; of people, those of the mean hour."""
+    rate, tokens = answer.requests_per_s, _tokens(workload)
+    if rate is None or tokens is None:
+        return None
+    peak = (workload.people or People()).peak_factor if workload.daily_users else 1.0
+    prompt, cached, made = tokens
+    monthly = api.request_usd(prompt, cached, made) * rate.value / peak * HOURS_PER_MONTH * SECONDS_PER_HOUR
+    hour = "the mean hour" if workload.daily_users else "every hour in use"
+    assumed["api"] = f"{api.name} at {api.provider}, {rate.value / peak:.3g} requests/s in {hour}"
+    fixed = bool(workload.daily_users)
+    return Way(
+        name="api",
+        who=f"{api.provider} {api.name}",
+        fixed_usd_per_month=monthly if fixed else 0.0,
+        used_usd_per_month=0.0 if fixed else monthly,
+        as_of=api.as_of,
+        source=api.source,
+    )
+
+
+def _tokens(workload: Workload) -> tuple[float, float, float] | None:
+    """(prompt, cached prefix, answer) of the mean request; None where the workload does not say."""
+    mean = [tokens.mean if isinstance(tokens, Lengths) else tokens for tokens in (workload.input_tokens, workload.output_tokens)]
+    if mean[0] is None or mean[1] is None:
+        return None
+    return float(mean[0]), float(min(workload.prefix_tokens or 0, mean[0])), float(mean[1])
+
+
+def _first(ways: list[Way], row: PlanRow, workload: Workload) -> Way | None:
+    wanted = "bought" if row.owned is not None else workload.market
+    return next((way for way in ways if way.name == wanted), ways[0] if ways else None)
+
+
+def _way_costs(way: Way, first: Way | None, terms: Terms) -> WayCosts:
+    months = sorted({month for month in CURVE_MONTHS if month < terms.months} | {terms.months})
+    found = WayCosts(way=way, usd_after_months={str(month): way.cost(month, terms.use) for month in months})
+    if first is None or way is first:
+        return found
+    later = break_even_months(first, way, terms.use)
+    return msgspec.structs.replace(
+        found,
+        break_even_months=break_even_months(way, first, terms.use) if later is None else later,
+        break_even_use=break_even_use(first, way, terms.months),
+    )
+
+
+def _providers(rented: list[tuple[Offer, Term, Way]], terms: Terms) -> Iterator[ProviderCosts]:
+    """Each provider's cheapest offer in each market over the horizon, the cheapest provider first."""
+    best: dict[str, dict[str, float]] = {}
+    instance: dict[str, str] = {}
+    for offer, market, way in rented:
+        usd = way.cost(terms.months, terms.use)
+        known = best.setdefault(offer.provider, {})
+        if usd < known.get(market, math.inf):
+            known[market] = usd
+            instance.setdefault(offer.provider, offer.instance)
+    for provider in sorted(best, key=lambda name: min(best[name].values())):
+        yield ProviderCosts(provider=provider, instance=instance[provider], usd=best[provider])
+
+
+def _split(workload: Workload, row: PlanRow) -> TokenCosts | None:
+    answer, tokens, layout = row.answer, _tokens(workload), row.answer.layout
+    if row.usd_per_h is None or tokens is None or answer.requests_per_s is None or answer.prefill_s is None or layout is None:
+        return None
+    prompt, cached, made = tokens
+    return token_costs(
+        usd_per_h=row.usd_per_h.value,
+        requests_per_s=answer.requests_per_s.value,
+        prefill_s=answer.prefill_s.value,
+        replicas=layout.dp,
+        prompt_tokens=prompt - cached,
+        answer_tokens=made,
+    )
+
+
+def _owned_per_million(answer: Answer, usd_per_h: float | None, use: float) -> float | None:
+    rate = answer.output_tokens_per_s or answer.tokens_per_s
+    if usd_per_h is None or rate is None or use <= 0:
+        return None
+    return usd_per_h / (rate.value * use * SECONDS_PER_HOUR) * 1e6
+
+
+def _co2(answer: Answer, owning: Owning, assumed: dict[str, str]) -> float | None:
+    if answer.energy_j_per_token is None:
+        return None
+    grams = WORLD_GCO2_PER_KWH if owning.gco2_per_kwh is None else owning.gco2_per_kwh
+    mean = ", the world's mean of 2023 (Ember)" if owning.gco2_per_kwh is None else ""
+    assumed["co2"] = f"{grams:g} g CO2/kWh{mean}, PUE {owning.pue:g}"
+    return gco2_per_million_tokens(answer.energy_j_per_token.value, owning.pue, grams)

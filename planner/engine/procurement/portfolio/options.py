@@ -1,0 +1,205 @@
+"""The problem of a portfolio, made of the plans of its workloads, the stock, and the offers."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.evaluate.offer_prices import priced_offers
+from planner.engine.evaluate.supply import Supply
+from planner.engine.money.owned_cost import bought_usd, running_usd_per_h
+from planner.engine.procurement.paying import TERMS
+from planner.engine.procurement.portfolio.pool_cost import pool_cost
+from planner.engine.procurement.portfolio.records import Entry, Need, Pool, PortfolioFile, Problem, Source
+from planner.engine.procurement.portfolio.time_classes import TimeClass, rounded_share, time_classes
+from planner.engine.search.supply.owned_nodes import parts_of
+from planner.hardware.catalogue.gpus import Gpu
+from planner.units import HOURS_PER_MONTH
+from planner.workload.hardware.owned import Owning
+from planner.workload.tasks import Market
+
+TOO_DEAR = 3.0
+"""A pool where each workload alone costs so many times its cheapest place is left out."""
+
+PoolKey = tuple[str, int]
+"""(GPU, GPUs of a node)."""
+
+
+class Asked(NamedTuple):
+    """One workload with its plan."""
+
+    entry: Entry
+    service: bool
+    plan: Plan
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether it may be interrupted."""
+        return not self.service if self.entry.interruptible is None else self.entry.interruptible
+
+
+class Built(NamedTuple):
+    """The problem, and the row that each workload takes in each pool."""
+
+    problem: Problem
+    rows: Mapping[tuple[int, int], PlanRow]
+    classes: Sequence[TimeClass]
+
+
+def build(asked: Sequence[Asked], file: PortfolioFile, supply: Supply) -> Built:
+    """The problem of `file`, whose workloads are `asked`."""
+    pools = _pools(file, supply)
+    keys = list(pools)
+    rows = {
+        (number, place): row
+        for number, one in enumerate(asked)
+        for place, key in enumerate(keys)
+        if (row := _row_on(one, key)) is not None
+    }
+    shares = {key: share for key, row in rows.items() if (share := _share(asked[key[0]], row)) is not None}
+    classes = time_classes([one.entry for one in asked], [one.service for one in asked], shares.values())
+    needs = {
+        (number, place): need
+        for (number, place), row in rows.items()
+        if (need := _need(asked[number], row, number, classes, shares.get((number, place)))) is not None
+    }
+    kept = _worth_it(needs, list(pools.values()), classes, len(asked))
+    moved = {place: number for number, place in enumerate(kept)}
+    problem = Problem(
+        needs={(number, moved[place]): need for (number, place), need in needs.items() if place in moved},
+        workloads=len(asked),
+        pools=tuple(pools[keys[place]] for place in kept),
+        weights=tuple(one.share for one in classes),
+        capex_usd=file.capex_usd,
+    )
+    return Built(problem, {(number, moved[place]): row for (number, place), row in rows.items() if place in moved}, classes)
+
+
+def _row_on(asked: Asked, key: PoolKey) -> PlanRow | None:
+    """The solution that takes the fewest GPUs of the pool; None where none runs there."""
+    gpu, per_node = key
+    rows = [
+        row
+        for row in asked.plan.rows
+        if row.rank
+        and row.gpu == gpu
+        and not row.here
+        and row.answer.layout is not None
+        and _inside(row, service=asked.service) <= per_node
+    ]
+    return min(rows, key=lambda row: row.answer.layout.gpus if row.answer.layout else 0, default=None)
+
+
+def _inside(row: PlanRow, *, service: bool) -> int:
+    """GPUs that have to be in one node: of a replica, or of a job on a node of its own kind."""
+    layout = row.answer.layout
+    assert layout is not None
+    return max(
+        layout.tp,
+        layout.gpus_per_node if not service and layout.nodes > 1 else min(layout.gpus // max(1, layout.dp), layout.gpus_per_node),
+    )
+
+
+def _share(asked: Asked, row: PlanRow) -> float | None:
+    """Share of the month that a job takes, rounded up; above 1: it does not end in time; None: a service, or a job without an end."""
+    if asked.service or row.job_h is None:
+        return None
+    share = row.job_h.value * asked.entry.runs_per_month / HOURS_PER_MONTH
+    return share if share > 1 else rounded_share(share)
+
+
+def _need(asked: Asked, row: PlanRow, number: int, classes: Sequence[TimeClass], share: float | None) -> Need | None:
+    """GPUs in every class of hours; None for a job that takes longer than the month."""
+    layout = row.answer.layout
+    assert layout is not None
+    if asked.service:
+        each = layout.gpus // max(1, layout.dp)
+        replicas = (max(asked.entry.min_replicas, math.ceil(layout.dp * one.factors[number] - 1e-9)) for one in classes)
+        return Need(tuple(count * each for count in replicas), asked.may_stop)
+    if share is None:
+        return Need(tuple(layout.gpus for _ in classes), asked.may_stop)
+    if share > 1:
+        return None
+    return Need(tuple(layout.gpus if one.begin < share - 1e-9 else 0 for one in classes), asked.may_stop)
+
+
+def _pools(file: PortfolioFile, supply: Supply) -> dict[PoolKey, Pool]:
+    """A pool for each part and size of node that is owned or offered, with its cheapest source of every kind."""
+    owning = file.owning or Owning()
+    wanted = {supply.find_gpu(name).name for name in file.gpus}
+    sources: dict[PoolKey, dict[str, Source]] = defaultdict(dict)
+    for source, key in _offered(file, supply):
+        best = sources[key].get(source.kind)
+        if best is None or source.usd_per_month < best.usd_per_month:
+            sources[key][source.kind] = source
+    owned: dict[PoolKey, tuple[int, float]] = {}
+    for own, part in zip(file.own, parts_of(file.own, supply), strict=True):
+        power = min(own.power_limit_w or math.inf, part.tdp_w or math.inf)
+        key = part.name, 1 if own.mig else own.count
+        running = running_usd_per_h(power, owning) * HOURS_PER_MONTH if math.isfinite(power) else 0.0
+        owned[key] = owned.get(key, (0, 0.0))[0] + own.gpus, running
+        sources.setdefault(key, {})
+    found = {}
+    for key in sorted(sources):
+        if wanted and key[0] not in wanted and key not in owned:
+            continue
+        count, running = owned.get(key, (0, 0.0))
+        known = sources[key]
+        fixed = [known[kind] for kind in ("reserved-1y", "reserved-3y") if kind in known]
+        found[key] = Pool(
+            gpu=key[0],
+            owned=count,
+            owned_usd_per_month=running,
+            fixed=min(fixed, key=lambda one: one.usd_per_month, default=None),
+            hourly=known.get("on-demand"),
+            spot=known.get("spot"),
+            bought=_bought(supply.find_gpu(key[0]), key[1], owning, file) if file.capex_usd else None,
+        )
+    return found
+
+
+def _offered(file: PortfolioFile, supply: Supply) -> Iterator[tuple[Source, PoolKey]]:
+    for market, term in TERMS.items():
+        for price, offer in priced_offers(supply.offers, market, file.providers):
+            monthly = price * HOURS_PER_MONTH
+            if term:  # owed as a whole
+                monthly *= math.ceil(file.months / term) * term / file.months
+            size = offer.gpus
+            while size <= (offer.gpus_max or offer.gpus):
+                who = f"{offer.provider} {offer.instance}"
+                yield _source(market, size, monthly * size / offer.gpus, who), (offer.gpu, size)
+                size *= 2
+
+
+def _source(kind: Market, gpus: int, usd_per_month: float, who: str) -> Source:
+    return Source(kind=kind, gpus=gpus, usd_per_month=usd_per_month, who=who)
+
+
+def _bought(gpu: Gpu, per_node: int, owning: Owning, file: PortfolioFile) -> Source | None:
+    """A node's GPUs, bought: what they lose in value a month, and what running them costs."""
+    if gpu.purchase is None or gpu.tdp_w is None:
+        return None
+    entry = bought_usd(gpu.purchase.price_usd, owning) * per_node
+    lives = math.ceil(file.months / (owning.life_years * 12))
+    lost = entry * lives / (lives * owning.life_years * 12) * (1 - owning.residual)
+    running = running_usd_per_h(gpu.tdp_w, owning) * HOURS_PER_MONTH * per_node
+    return Source(kind="bought", gpus=per_node, usd_per_month=lost + running, who=f"{per_node} × {gpu.name}", entry_usd=entry)
+
+
+def _worth_it(
+    needs: Mapping[tuple[int, int], Need], pools: Sequence[Pool], classes: Sequence[TimeClass], workloads: int
+) -> list[int]:
+    """Numbers of the pools that are owned, or near the cheapest for some workload alone."""
+    weights = [one.share for one in classes]
+    alone = {key: pool_cost(pools[key[1]], need.gpus, [0] * len(weights), weights).usd for key, need in needs.items()}
+    alone |= {
+        key: min(alone[key], pool_cost(pools[key[1]], [0] * len(weights), need.gpus, weights).usd)
+        for key, need in needs.items()
+        if need.interruptible
+    }
+    best = [min((usd for (one, _), usd in alone.items() if one == number), default=math.inf) for number in range(workloads)]
+    near = {place for (number, place), usd in alone.items() if usd <= TOO_DEAR * best[number]}
+    return [place for place, pool in enumerate(pools) if place in near or (pool.owned and any(one == place for _, one in needs))]

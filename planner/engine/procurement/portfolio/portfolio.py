@@ -1,0 +1,131 @@
+"""The cheapest mix for a portfolio: by HiGHS where it is there, else by local search; the cost of either is worked out the same way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+import planner
+from planner.engine.evaluate.supply import Supply
+from planner.engine.procurement.portfolio.local_search import local_search
+from planner.engine.procurement.portfolio.options import Asked, Built, build
+from planner.engine.procurement.portfolio.pool_cost import Mix, pool_cost
+from planner.engine.procurement.portfolio.records import Need, Placed, Pool, PoolUse, Portfolio, PortfolioFile, Problem
+from planner.units import HOURS_PER_MONTH
+
+WITHOUT_HIGHS = "HiGHS is not installed (pip install 'gpu-planner[portfolio]'): a local search without proof; nothing is bought."
+
+
+def portfolio_of(asked: Sequence[Asked], file: PortfolioFile, supply: Supply) -> Portfolio:
+    """The cheapest mix for the workloads of `file`; without workloads placed where one of them runs nowhere."""
+    built = build(asked, file, supply)
+    problem = built.problem
+    stuck = [one.entry.name for number, one in enumerate(asked) if not any(number == key[0] for key in problem.needs)]
+    if stuck:
+        notes = [f"{name}: nothing that is owned or offered runs it" for name in stuck]
+        return Portfolio(workloads=[], pools=[], usd_per_month=0.0, months=file.months, solver="none", notes=notes)
+    try:
+        from planner.engine.procurement.portfolio.milp import solve
+
+        solved = solve(problem)
+    except ImportError:
+        placement = local_search(problem)
+        bought: tuple[int, ...] = (0,) * len(problem.pools)
+        solver, gap, notes = "local search", None, [WITHOUT_HIGHS]
+    else:
+        placement = solved.placement if solved else None
+        bought = solved.bought if solved else ()
+        solver, gap, notes = "HiGHS", solved.gap if solved else None, []
+    if placement is None:
+        notes.append("the stock and the offers do not hold all workloads at once")
+        return Portfolio(workloads=[], pools=[], usd_per_month=0.0, months=file.months, solver=solver, notes=notes)
+    pools = [
+        use for number in sorted(set(placement)) if (use := _use(problem, placement, number, bought[number])).usd_per_month >= 0
+    ]
+    placed = [_placed(asked[number], built, number, place) for number, place in enumerate(placement)]
+    alone = [one.alone_usd_per_month for one in placed]
+    return Portfolio(
+        workloads=placed,
+        pools=pools,
+        usd_per_month=sum(use.usd_per_month for use in pools),
+        alone_usd_per_month=None if None in alone else sum(one for one in alone if one is not None),
+        months=file.months,
+        solver=solver,
+        gap=gap,
+        notes=notes,
+        version=planner.__version__,
+    )
+
+
+def _needs(problem: Problem, placement: Sequence[int], pool: int) -> tuple[list[int], list[int]]:
+    """(GPUs that stay, GPUs that may be interrupted) of the workloads in `pool`, in every class of hours."""
+    hard, soft = [0] * len(problem.weights), [0] * len(problem.weights)
+    for workload, place in enumerate(placement):
+        if place == pool:
+            need = problem.needs[workload, pool]
+            into = soft if need.interruptible else hard
+            for hour, gpus in enumerate(need.gpus):
+                into[hour] += gpus
+    return hard, soft
+
+
+def _use(problem: Problem, placement: Sequence[int], number: int, bought: int) -> PoolUse:
+    pool = problem.pools[number]
+    hard, soft = _needs(problem, placement, number)
+    mix = pool_cost(_with_bought(pool, bought), hard, soft, problem.weights, bought)
+    whole = [a + b for a, b in zip(hard, soft, strict=True)]
+    hourly, spot = (_hours(problem, units) for units in (mix.hourly, mix.spot))
+    return PoolUse(
+        gpu=pool.gpu,
+        gpus_at_most=max(whole),
+        gpus_at_least=min(whole),
+        owned=max(mix.owned, default=0),
+        bought=mix.bought * pool.bought.gpus if pool.bought else 0,
+        bought_usd_per_month=mix.bought * pool.bought.usd_per_month if pool.bought else 0.0,
+        committed=mix.fixed * pool.fixed.gpus if pool.fixed else 0,
+        committed_on=f"{pool.fixed.kind}, {pool.fixed.who}" if pool.fixed and mix.fixed else "",
+        committed_usd_per_month=mix.fixed * pool.fixed.usd_per_month if pool.fixed else 0.0,
+        hourly_gpu_h=hourly * pool.hourly.gpus * HOURS_PER_MONTH if pool.hourly else 0.0,
+        hourly_from=pool.hourly.who if pool.hourly and hourly else "",
+        hourly_usd_per_month=hourly * pool.hourly.usd_per_month if pool.hourly else 0.0,
+        spot_gpu_h=spot * pool.spot.gpus * HOURS_PER_MONTH if pool.spot else 0.0,
+        spot_from=pool.spot.who if pool.spot and spot else "",
+        spot_usd_per_month=spot * pool.spot.usd_per_month if pool.spot else 0.0,
+        owned_usd_per_month=_hours(problem, mix.owned) * pool.owned_usd_per_month,
+        usd_per_month=mix.usd,
+    )
+
+
+def _with_bought(pool: Pool, bought: int) -> Pool:
+    return pool if bought else msgspec.structs.replace(pool, bought=None)
+
+
+def _hours(problem: Problem, units: Sequence[int]) -> float:
+    """Mean number of units over the month."""
+    return sum(share * count for share, count in zip(problem.weights, units, strict=True)) if units else 0.0
+
+
+def _placed(asked: Asked, built: Built, number: int, place: int) -> Placed:
+    problem, row = built.problem, built.rows[number, place]
+    need, layout = problem.needs[number, place], row.answer.layout
+    alone = min((_alone(problem, one, pool) for (other, pool), one in problem.needs.items() if other == number), default=math.inf)
+    return Placed(
+        name=asked.entry.name,
+        gpu=row.gpu,
+        layout=layout.text if layout else "",
+        gpus_at_most=max(need.gpus),
+        gpus_at_least=min(need.gpus),
+        interruptible=need.interruptible,
+        alone_usd_per_month=alone if math.isfinite(alone) else None,
+    )
+
+
+def _alone(problem: Problem, need: Need, number: int) -> float:
+    """Dollars a month of one workload on what is rented for it alone."""
+    pool = msgspec.structs.replace(problem.pools[number], owned=0, bought=None)
+    none = [0] * len(problem.weights)
+    hard, soft = (none, need.gpus) if need.interruptible else (need.gpus, none)
+    mix: Mix = pool_cost(pool, hard, soft, problem.weights)
+    return mix.usd

@@ -1,0 +1,149 @@
+"""Question and answer of a portfolio; the problem between them holds numbers alone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from planner.numbers import Dollars, Gpus, Name
+from planner.workload.hardware.owned import Own, Owning
+
+HOURS = 24
+"""Hours of the day that a load is told of."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One workload of a portfolio."""
+
+    name: Name
+    preset: Name | None = None
+    """A preset's name, or the path of a .toml file; absent: `set` says all."""
+    set: dict[str, Any] = {}
+    """Keys of the workload, dotted or as tables, over those of the preset."""
+    load: Annotated[list[Annotated[float, Meta(ge=0, le=1e6)]], Meta(min_length=HOURS, max_length=HOURS)] | None = None
+    """Requests of each hour of the day, in any unit: the largest is the rate the workload names. Absent: the same all day."""
+    min_replicas: Gpus = 1
+    start_minutes: Annotated[float, Meta(ge=0, le=1440)] = 10.0
+    """Until a replica serves: it is started so long before it is needed."""
+    interruptible: bool | None = None
+    """Absent: jobs may be taken away for a while, services may not."""
+    runs_per_month: Annotated[float, Meta(gt=0, le=1e4)] = 1.0
+    """For a job."""
+
+
+class PortfolioFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of workloads, and of the stock they share."""
+
+    workload: Annotated[list[Entry], Meta(min_length=1, max_length=200)]
+    months: Annotated[int, Meta(ge=1, le=120)] = 12
+    own: Annotated[list[Own], Meta(max_length=100)] = []
+    owning: Owning | None = None
+    capex_usd: Dollars | None = None
+    """Capital that may be spent on GPUs; absent: none are bought."""
+    gpus: list[Name] = []
+    """GPUs to choose from; empty: all that are owned or offered."""
+    providers: list[Name] = []
+
+
+class Need(msgspec.Struct, frozen=True):
+    """GPUs that a workload needs in each class of hours."""
+
+    gpus: tuple[int, ...]
+    interruptible: bool
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One way to get GPUs of a pool, in units of whole instances."""
+
+    kind: str
+    """'on-demand', 'spot', 'reserved-1y', 'reserved-3y' or 'bought'."""
+    gpus: int
+    """GPUs of a unit."""
+    usd_per_month: float
+    """Dollars of a unit, for all of a month."""
+    who: str = ""
+    entry_usd: float = 0.0
+    """Capital a unit takes."""
+
+
+class Pool(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs of one kind: those owned, and the ways to get more."""
+
+    gpu: str
+    owned: int = 0
+    owned_usd_per_month: float = 0.0
+    """Power of one that is owned, in use for all of a month."""
+    fixed: Source | None = None
+    """The cheapest way that is paid for whether used or not."""
+    hourly: Source | None = None
+    spot: Source | None = None
+    bought: Source | None = None
+    """Bought GPUs, where a capital is given."""
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Workloads, pools, and what each workload needs on each pool."""
+
+    needs: dict[tuple[int, int], Need]
+    """(workload, pool) -> need; a pair that is absent cannot run."""
+    workloads: int
+    pools: tuple[Pool, ...]
+    weights: tuple[float, ...]
+    """Share of the month of each class of hours."""
+    capex_usd: float | None = None
+
+
+class PoolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """GPUs taken from a pool, and their cost a month."""
+
+    gpu: str
+    gpus_at_most: int
+    gpus_at_least: int
+    owned: int = 0
+    """GPUs of one's own that are used in the busiest hour."""
+    bought: int = 0
+    bought_usd_per_month: float = 0.0
+    committed: int = 0
+    """GPUs that are committed to."""
+    committed_on: str = ""
+    committed_usd_per_month: float = 0.0
+    hourly_gpu_h: float = 0.0
+    """GPU-hours a month by the hour."""
+    hourly_from: str = ""
+    hourly_usd_per_month: float = 0.0
+    spot_gpu_h: float = 0.0
+    spot_from: str = ""
+    spot_usd_per_month: float = 0.0
+    owned_usd_per_month: float = 0.0
+    usd_per_month: float
+
+
+class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One workload: where it runs."""
+
+    name: str
+    gpu: str
+    layout: str
+    gpus_at_most: int
+    gpus_at_least: int
+    interruptible: bool
+    alone_usd_per_month: float | None = None
+    """Cost on GPUs rented for it alone; None: nobody rents them out."""
+
+
+class Portfolio(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The cheapest mix found."""
+
+    workloads: list[Placed]
+    pools: list[PoolUse]
+    usd_per_month: float
+    alone_usd_per_month: float | None = None
+    """Sum over the workloads, each on GPUs rented for it alone."""
+    months: int
+    solver: str
+    gap: float | None = None
+    """Largest share by which another mix may be cheaper; None: not known."""
+    notes: list[str] = []
+    version: str = ""

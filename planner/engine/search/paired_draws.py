@@ -1,0 +1,107 @@
+"""Chance that the first row of a plan is really better than each row behind it, from paired draws of what may be off.
+
+The error of a time is drawn from the shares of published values inside ranges of any width. Errors of two rows have causes in common,
+the more if both are on one GPU (`Spreads.shared`), so that the difference of two rows is known better than either. A row whose memory turns
+out too small is no solution; one that would miss its targets needs more of the same GPUs, in proportion to what it lacks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.engine.columns import Floats
+from planner.engine.search.selection import Choice
+from planner.workload.published.spreads import published_spreads
+
+DRAWS = 2000
+"""In mirrored pairs; a chance near one half is off by about 1 %."""
+SEED = 20261122
+
+
+class Uncertain(NamedTuple):
+    """Uncertainty of one candidate."""
+
+    gpu: str
+    half_width: float
+    """Half width of the logarithm of its times."""
+    meets: float
+    """Probability that it meets every target where its memory is enough; NaN: its score follows its time."""
+    fits: float
+    candidate: int
+    """Rows of one candidate at several prices have the same number, and the same luck."""
+
+
+def uncertain(choice: Choice, candidate: int) -> Uncertain:
+    """Uncertainty of `choice`."""
+    d, row = choice.deployments, choice.row
+    e, task, objective = d.evaluated, d.workload.task, d.workload.objective
+    half = 0.0 if objective == "fewest-gpus" else np.broadcast_to(e.ranges.half_width(_kind(choice)), e.table.rows)[row]
+    fits = float(d.probability_fits[row])
+    sized = d.workload.request_rate_per_s is not None and task == "serve" and objective == "cheapest"
+    meets = float(d.probability_meets[row]) / fits if sized and fits > 0 else float("nan")
+    return Uncertain(choice.node_type.gpu.name, float(half), meets, fits, candidate)
+
+
+def _kind(choice: Choice) -> str:
+    """The kind of figure that the score of `choice` follows."""
+    workload = choice.deployments.workload
+    if choice.deployments.evaluated.step:
+        return "training speed"
+    if workload.task == "serve":
+        return "request time" if workload.objective == "fastest" and workload.request_rate_per_s else "serving throughput"
+    return "prefill" if workload.task == "prefill" else "decode"
+
+
+def chances_of_first(rows: Sequence[tuple[float, Uncertain]]) -> list[float]:
+    """For each of `rows` (score, what may be off) the probability that the first one's true score is smaller; 1 for the first."""
+    times, memory = (_luck([of for _, of in rows], stream) for stream in (0, 1))
+    scores = np.array([_score(score, of, times[number], memory[number]) for number, (score, of) in enumerate(rows)])
+    better = (scores[:1] < scores).mean(axis=1) + (scores[:1] == scores).mean(axis=1) / 2
+    return [1.0, *better[1:].tolist()]
+
+
+def _luck(rows: Sequence[Uncertain], stream: int) -> Floats:
+    """Standard normal numbers with the correlation of shared causes; shape [rows, draws]."""
+    shared = published_spreads().shared
+    random = np.random.default_rng([SEED, stream])
+    common = random.standard_normal(DRAWS // 2)
+    by_gpu = {gpu: random.standard_normal(DRAWS // 2) for gpu in dict.fromkeys(one.gpu for one in rows)}
+    own = {number: random.standard_normal(DRAWS // 2) for number in dict.fromkeys(one.candidate for one in rows)}
+    of_gpu, alone = max(0.0, shared.gpu - shared.plan), 1 - max(shared.gpu, shared.plan)
+    drawn = math.sqrt(shared.plan) * common + np.array(
+        [math.sqrt(of_gpu) * by_gpu[one.gpu] + math.sqrt(alone) * own[one.candidate] for one in rows]
+    )
+    return np.concatenate([drawn, -drawn], axis=1)
+
+
+def _score(score: float, of: Uncertain, time: Floats, memory: Floats) -> Floats:
+    """True scores of one candidate by its luck; infinite where its memory is not enough."""
+    off = _error(time)
+    if not math.isnan(of.meets):
+        off = np.maximum(off - _error(np.full(1, _normal(of.meets))), 0.0)
+    return np.where(memory < _normal(of.fits), score * np.exp(of.half_width * off), np.inf)
+
+
+def _error(normal: Floats) -> Floats:
+    """The error over the half width of its range, as likely as standard `normal` numbers; none is larger than the last share that is known."""
+    sizes, ratios = _table()
+    result: Floats = np.copysign(np.interp(np.abs(normal), sizes, ratios), normal)
+    return result
+
+
+@cache
+def _table() -> tuple[Floats, Floats]:
+    """(sizes of standard normal numbers, errors over the half width that are as likely)."""
+    known = published_spreads().quantiles
+    return np.array([0.0, *(_normal((1 + share) / 2) for share, _ in known)]), np.array([0.0, *(ratio for _, ratio in known)])
+
+
+def _normal(share: float) -> float:
+    """The standard normal number that `share` of all stay below."""
+    return NormalDist().inv_cdf(share) if 0 < share < 1 else math.copysign(math.inf, share - 0.5)

@@ -1,0 +1,193 @@
+"""Rows of a plan: one candidate's answer, its price, and its verdict."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import SOLUTIONS, OfferAnswer, PlanRow
+from planner.engine.evaluate.candidates import Candidates
+from planner.engine.evaluate.evaluation import evaluate
+from planner.engine.explain.answer import answer_of
+from planner.engine.explain.prices import priced
+from planner.engine.job.compute_capability import unsupported_reason
+from planner.engine.job.job import Job
+from planner.engine.performance.interruptions import checkpoint_bytes, lengthened
+from planner.engine.performance.operators.chip import Chip, FindChip
+from planner.engine.performance.operators.power import capped
+from planner.engine.search.deployment import Deployments
+from planner.engine.search.rows.network import SUPPLY_KEYS, assumed_of_supply, network_of, suits, with_order
+from planner.engine.search.rows.terms import effective_usd_per_h, job_figures, terms_of
+from planner.engine.search.rows.verdict import verdict_of
+from planner.engine.search.selection import Choice
+from planner.engine.search.supply.node_types import NodeType
+from planner.engine.search.supply.quotes import Quote
+from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
+from planner.workload.tasks import Workload
+
+WORTH_TELLING = 1.01
+"""Time with failures over time without from which on it is told."""
+MOST_PROVIDERS = 3
+"""Rows of one candidate that differ only in who rents it out."""
+
+
+def plan_row(choice: Choice, spec_chip: FindChip) -> PlanRow:
+    """One evaluated candidate as a row without rank."""
+    d, node, c = choice.deployments, choice.node_type, choice.deployments.evaluated.candidates
+    chip = c.chips[int(c.chip_index[choice.row])]
+    quote = d.quote(choice.row)
+    effective = float(d.bill.effective_usd_per_h[choice.row])
+    price = effective if np.isfinite(effective) else None
+    answer = priced(answer_of(d.evaluated, choice.row), price)
+    answer = msgspec.structs.replace(
+        answer,
+        network=None if node.here else network_of(choice, quote),
+        assumed=answer.assumed | assumed_of_supply(choice, quote),
+    )
+    verdict, why = verdict_of(d, choice.row, answer)
+    spec_answer = _by_specification(d, choice.row, chip, price, spec_chip) if chip.basis in {"measured", "transferred"} else None
+    row = PlanRow(
+        rank=None,
+        gpu=node.gpu.name,
+        verdict=verdict,
+        why=why,
+        answer=answer,
+        probability_fits=round(float(d.probability_fits[choice.row]), 3),
+        probability_meets=round(float(d.probability_meets[choice.row]), 3),
+        here=node.here,
+        basis=chip.basis,
+        other_offers=len({other.offer.provider for other in node.others} - ({quote.offer.provider} if quote else set())),
+        owned=node.owned.answer(round(float(d.gpus[choice.row]))) if node.owned else None,
+        job_h=(hours := _job_hours(d.workload, answer)),
+        expected_job_h=_expected_hours(hours, c.jobs[int(c.job_index[choice.row])], answer),
+        spec_answer=spec_answer,
+    )
+    usd_per_h = float(d.usd_per_h[choice.row])
+    return at_price(row, usd_per_h, quote, choice) if np.isfinite(usd_per_h) else row
+
+
+def at_other_quotes(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, float]]:
+    """`row`, made of `choice`, at the cheapest quotes of others; with the ratio of what each costs to what it costs there."""
+    d, workload, own = choice.deployments, choice.deployments.workload, choice.deployments.quote(choice.row)
+    if row.verdict not in SOLUTIONS or own is None:
+        return []
+    found, seen = list[tuple[PlanRow, float]](), {(own.offer.provider, own.term)}
+    for quote in choice.node_type.others:
+        if (quote.offer.provider, quote.term) in seen or not suits(choice, quote):
+            continue
+        seen.add((quote.offer.provider, quote.term))
+        usd_per_h = quote.usd_per_h * int(d.instances[choice.row])
+        effective = effective_usd_per_h(choice, quote)
+        answer = priced(row.answer, effective)
+        answer = msgspec.structs.replace(
+            answer,
+            network=network_of(choice, quote),
+            assumed={name: value for name, value in answer.assumed.items() if name not in SUPPLY_KEYS}
+            | assumed_of_supply(choice, quote),
+        )
+        other = at_price(msgspec.structs.replace(row, answer=answer, job_h=_job_hours(workload, answer)), usd_per_h, quote, choice)
+        if not _over_budget(workload, other) and not _late(workload, other):
+            found.append((other, effective / float(d.bill.effective_usd_per_h[choice.row])))
+    found.sort(key=lambda item: item[1])
+    return found[: MOST_PROVIDERS - 1]
+
+
+def at_price(row: PlanRow, usd_per_h: float, quote: Quote | None, choice: Choice) -> PlanRow:
+    """`row` at a price of the whole deployment, which is that of `quote` where there is one."""
+    price = Figure.exact(usd_per_h)
+    job_h, job_usd = job_figures(choice, quote, row.job_h, usd_per_h)
+    return msgspec.structs.replace(
+        row,
+        why=with_order(choice, quote, row.why) if row.verdict in SOLUTIONS else row.why,
+        offer=_offer_answer(quote, choice, usd_per_h) if quote else None,
+        usd_per_h=price,
+        usd_per_month=price.scaled(HOURS_PER_MONTH),
+        job_h=job_h,
+        job_usd=job_usd,
+        terms=terms_of(choice, quote, row.job_h) if quote else [],
+    )
+
+
+def _offer_answer(quote: Quote, choice: Choice, usd_per_h: float) -> OfferAnswer:
+    offer, provider = quote.offer, quote.provider
+    return OfferAnswer(
+        provider=offer.provider,
+        kind=provider.kind_of(offer) if provider else None,
+        instance=offer.instance,
+        region=offer.region,
+        countries=sorted(provider.countries_of(offer.region)) if provider else [],
+        gpus=choice.node_type.per_node,
+        instances=int(choice.deployments.instances[choice.row]),
+        usd_per_h=usd_per_h,
+        market=quote.term,
+        vcpus=offer.vcpus,
+        memory_bytes=offer.memory_bytes,
+        interruption_notice_s=provider.interruption_notice_s if provider and quote.term == "spot" else None,
+        billing_s=provider.billing_s if provider else None,
+        egress_usd_per_gb=provider.egress_usd_per_gb if provider else None,
+        as_of=offer.as_of,
+        source=offer.source,
+        note=offer.note,
+    )
+
+
+def _over_budget(workload: Workload, row: PlanRow) -> bool:
+    paid = row.job_usd or row.usd_per_month
+    return workload.targets.budget_usd is not None and paid is not None and paid.value > workload.targets.budget_usd
+
+
+def _late(workload: Workload, row: PlanRow) -> bool:
+    deadline_h = workload.targets.deadline_h
+    return deadline_h is not None and row.job_h is not None and row.job_h.value > deadline_h
+
+
+def unsupported_row(node: NodeType, job: Job) -> PlanRow:
+    """A part that cannot run the job, or has no figure for its compute dtype."""
+    known = ", ".join(sorted(node.gpu.compute_flop_per_s)) or "none"
+    reason = unsupported_reason(node.gpu, job) or f"no {job.dtype} rate is known for it (known: {known})"
+    return PlanRow(
+        rank=None,
+        gpu=node.gpu.name,
+        verdict="not-supported",
+        why=reason,
+        answer=Answer(fits=False, reason=reason, bottleneck=None),
+        here=node.here,
+        basis="spec",
+    )
+
+
+def _job_hours(workload: Workload, answer: Answer) -> Figure | None:
+    if workload.tokens_to_train and answer.step_s and answer.tokens_per_s:
+        return answer.tokens_per_s.inverse(workload.tokens_to_train / SECONDS_PER_HOUR)
+    if workload.requests and answer.requests_per_s:
+        return answer.requests_per_s.inverse(workload.requests / SECONDS_PER_HOUR)
+    return None
+
+
+def _expected_hours(hours: Figure | None, job: Job, answer: Answer) -> Figure | None:
+    """`hours` of training with what failures add; None where that is less than `WORTH_TELLING`, or no work gets done between them."""
+    if hours is None or not job.train or answer.layout is None:
+        return None
+    factor = lengthened(checkpoint_bytes(job), answer.layout.gpus, answer.layout.nodes)
+    return hours.scaled(factor) if WORTH_TELLING <= factor < np.inf else None
+
+
+def _own_limit(d: Deployments, row: int) -> float | None:
+    owned = d.node_type(row).owned
+    return owned.power_limit_w if owned else None
+
+
+def _by_specification(d: Deployments, row: int, chip: Chip, usd_per_h: float | None, spec_chip: FindChip) -> Answer | None:
+    """Answer for the same candidate without the measurements of this machine."""
+    c = d.evaluated.candidates
+    job = c.jobs[int(c.job_index[row])]
+    plain = spec_chip(chip.gpu, job.dtype, job.stored)
+    if plain is None:
+        return None
+    one = c.take(np.array([row]))
+    alone = Candidates(
+        one.jobs, one.job_index, [capped(plain, job.workload, _own_limit(d, row))], np.zeros(1, dtype=np.int64), one.layout
+    )
+    return priced(answer_of(evaluate(alone), 0), usd_per_h)

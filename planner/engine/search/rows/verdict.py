@@ -1,0 +1,90 @@
+"""Whether a candidate is a solution, and in words why not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.plan import Verdict
+from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.search.deployment import Deployments
+from planner.engine.search.supply.node_types import host_bytes_per_gpu
+from planner.engine.search.targets import missed, target_columns
+from planner.units import bytes_text, digits, percent_text
+
+HOST_SHORT = "does not fit the host's memory"
+
+
+def verdict_of(d: Deployments, row: int, answer: Answer) -> tuple[Verdict, str]:
+    """(verdict, why) of a row whose answer is `answer`."""
+    if not answer.fits:
+        return "does-not-fit", answer.reason or ""
+    short, faults = _host_short(d, row), _faults(d, row)
+    if faults or short:
+        misses = "misses: " + "; ".join(faults) if faults else ""
+        return "misses-target", "; ".join(part for part in (short, misses) if part)
+    limit = f"limited by {answer.bottleneck}"
+    if d.sure[row]:
+        return "fits", limit
+    chance = percent_text(float(d.probability_fits[row]))
+    settled = "a measurement here, one more GPU or a smaller batch would settle it"
+    return "may-not-fit", "; ".join(
+        part for part in (f"fits with {chance}", _doubt(d.evaluated, row, answer), settled, limit) if part
+    )
+
+
+def _faults(d: Deployments, row: int) -> list[str]:
+    """Every target that is missed."""
+    node, faults = d.node_type(row), []
+    for name, column, limit in target_columns(d.evaluated, d.workload, d.job_h, d.job_usd, d.usd_per_h):
+        value = float(column[row] if column.size > 1 else column[0])
+        if not np.isfinite(value) and not node.here:
+            faults.append(f"{name.partition('_')[0]} cannot be judged: no offer in the catalogue")
+        elif value > limit:
+            faults.append(missed(name, value, limit))
+    queue = d.evaluated.queue
+    if queue is not None and queue.endless(row):
+        faults.append(f"does not keep up with {digits(float(queue.rate_per_s[row]))} requests a second")
+    if d.gpus[row] > node.most:
+        end = "the search ends at" if node.owned is None else "the capital buys" if node.owned.bought else "there are"
+        return [*faults, f"needs {int(d.gpus[row])} GPUs, {end} {node.most}"]
+    return [*faults, *_too_few(d, row)]
+
+
+def _too_few(d: Deployments, row: int) -> list[str]:
+    """Words for nodes, or joined nodes, that the provider does not have."""
+    quote, nodes, joined = d.quote(row), int(d.instances[row]), int(d.joined[row])
+    if quote is None:
+        return []
+    who = f"{quote.offer.provider} {quote.offer.instance}"
+    if joined > max(1, quote.cluster):
+        return [
+            f"needs {joined:,} nodes joined by a network, and "
+            + (f"{who} has {quote.cluster:,}" if quote.cluster > 1 else f"{who} is sold without one")
+        ]
+    if nodes > quote.machines:
+        counted = "are counted on" if "max_nodes" in quote.assumed else "can be had"
+        return [f"needs {nodes:,} nodes, of {who} {quote.machines:,} {counted} at once"]
+    return []
+
+
+def _host_short(d: Deployments, row: int) -> str:
+    """Words for a host with too little memory for what is offloaded; '' where it has enough."""
+    needed, room = float(d.evaluated.memory.host[row]), host_bytes_per_gpu(d.quote(row))
+    if needed > room:
+        return f"{HOST_SHORT}: {bytes_text(needed)} needed for each GPU, the instance has {bytes_text(room)}"
+    return ""
+
+
+def _doubt(e: Evaluated, row: int, answer: Answer) -> str:
+    """Words for a memory range whose high end is above the whole GPU, the share kept free included; '' where it is not.
+
+    A service needs room for one request: with less memory its engine takes in fewer of them.
+    """
+    memory, job = answer.memory_bytes, e.candidates.jobs[int(e.candidates.job_index[row])]
+    assert memory is not None
+    most = memory.total.high
+    if job.task == "serve":
+        most -= memory.kv_cache - min(memory.kv_cache, float(e.memory.kv_per_sequence[row]))
+    room = float(e.memory.usable[row]) / (1 - job.headroom)
+    return f"may need {bytes_text(most)}" if most > room else ""

@@ -1,0 +1,108 @@
+"""Bills of candidates: what each row needs, the quotes of its node type as columns, and what is paid at one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.search.supply.node_types import NodeType, host_bytes_per_gpu
+from planner.engine.search.supply.quotes import UNLIMITED, Quote
+from planner.hardware.prices.providers import Provider
+from planner.workload.tasks import Term
+
+
+@dataclass(frozen=True)
+class Need:
+    """GPUs, nodes and hours of every row, whoever rents them out; shape [rows]."""
+
+    gpus: Floats
+    nodes: Floats
+    joined: Floats
+    tokens_per_s: Floats
+    job_h: Floats
+    """Without interruptions; NaN: the workload does not say how much there is to do."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """One quote of every node type, or of each row's, as columns; the last one of a node type that has fewer."""
+
+    quotes: Sequence[Quote | None]
+    slot: Rows
+    """Number of the quote among those of its node type."""
+    usd_per_h: Floats
+    """Price of a node, or of one GPU; NaN: no price."""
+    each_gpu: Flags
+    """Whether GPUs are paid for one by one."""
+    spot: Flags
+    here: Flags
+    most: Floats
+    machines: Floats
+    cluster: Floats
+    host: Floats
+
+    @classmethod
+    def of(cls, node_types: Sequence[NodeType], slot: int) -> Terms:
+        """The quotes numbered `slot`."""
+        places = [min(slot, len(node.quotes) - 1) for node in node_types]
+        quotes = [node.quotes[place] if node.quotes else None for node, place in zip(node_types, places, strict=True)]
+
+        def column(values: Iterator[Any]) -> Floats:
+            return np.array([*values], dtype=np.float64)
+
+        pairs = [*zip(node_types, quotes, strict=True)]
+        return cls(
+            quotes,
+            np.maximum(np.array(places, dtype=np.int64), 0),
+            column(quote.usd_per_h if quote else node.usd_per_gpu_h or float("nan") for node, quote in pairs),
+            np.array([quote is None for quote in quotes]),
+            np.array([quote is not None and quote.term == "spot" for quote in quotes]),
+            np.array([node.here for node in node_types]),
+            column(iter(node.most for node in node_types)),
+            column(quote.machines if quote else UNLIMITED for quote in quotes),
+            column(min(node.cluster, quote.cluster if quote else UNLIMITED) for node, quote in pairs),
+            column(host_bytes_per_gpu(quote) for quote in quotes),
+        )
+
+    def at(self, node_index: Rows) -> Terms:
+        """The columns of each row, by the number of its node type."""
+        return Terms(self.quotes, *(getattr(self, item.name)[node_index] for item in fields(Terms)[1:]))
+
+    def billed(self, node_index: Rows) -> Iterator[tuple[Term, Provider | None, Rows]]:
+        """(term, provider, rows) of the rows whose hours are not simply those the job takes."""
+        special: dict[tuple[Term, str], list[int]] = {}
+        for number, quote in enumerate(self.quotes):
+            if quote is not None and (quote.term.startswith("reserved") or (quote.provider and quote.provider.billing_minimum_s)):
+                special.setdefault((quote.term, quote.offer.provider), []).append(number)
+        for (term, _), numbers in special.items():
+            rows = np.flatnonzero(np.isin(node_index, numbers))
+            first = self.quotes[numbers[0]]
+            if rows.size:
+                yield term, first.provider if first else None, rows
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Payment at one quote, and whether the targets are met with it; columns of shape [rows]."""
+
+    quote: Rows
+    """Number of the quote among those of the row's node type."""
+    usd_per_h: Floats
+    """Price of all nodes; NaN: no offer."""
+    effective_usd_per_h: Floats
+    """Cost of an hour of undisturbed work: of a job that ends with what its commitment or its interruptions add."""
+    job_h: Floats
+    job_usd: Floats
+    overshoot: Floats
+    score: Floats
+
+    def or_better(self, other: Bill, fits: Flags) -> Bill:
+        """Row by row the one that meets the targets, of both the one with the smaller score, of neither the nearer one."""
+        meets, theirs = fits & (self.overshoot <= 1), fits & (other.overshoot <= 1)
+        nearer = (other.overshoot < self.overshoot) | ((other.overshoot == self.overshoot) & (other.score < self.score))
+        better = np.where(meets == theirs, np.where(meets, other.score < self.score, nearer), theirs)
+        return Bill(*(np.where(better, getattr(other, item.name), getattr(self, item.name)) for item in fields(Bill)))

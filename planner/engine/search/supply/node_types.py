@@ -1,0 +1,171 @@
+"""Node types a job could run on: every kind of node that is offered for rent, every part of the catalogue, and this machine."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from planner.engine.evaluate.supply import Supply
+from planner.engine.search.supply.owned_nodes import OwnedNode, owned_pools
+from planner.engine.search.supply.quotes import UNLIMITED, Quote, Wire, quotes_of, usual_wire, wire_given
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.catalogue.interconnects import link_of
+from planner.hardware.catalogue.mig import split_name
+from planner.workload.tasks import Workload
+
+UNPRICED_NODE = 8
+"""GPUs in a node of a part that nobody in the catalogue rents out."""
+HOST_SHARE = 0.9
+"""Share of a host's memory for what is offloaded: the rest is the system's and the processes' own. An assumption."""
+DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
+"""Task -> most GPUs that the search considers when the workload does not say."""
+
+
+@dataclass(frozen=True)
+class NodeType:
+    """A GPU in nodes of `per_node` over one kind of network; `most` GPUs are looked at."""
+
+    gpu: Gpu
+    per_node: int
+    nvlink: bool | None
+    """NVLink as the offer states it; None: it does not, or there is no offer."""
+    most: int
+    wire: Wire
+    """The network between nodes."""
+    here: bool = False
+    """A device of this machine."""
+    usd_per_gpu_h: float | None = None
+    """A price of one's own, which stands for every quote."""
+    quotes: tuple[Quote, ...] = ()
+    """Quotes that no other quote of the same GPUs covers, the cheapest first: one of them is paid."""
+    others: tuple[Quote, ...] = ()
+    """All quotes of nodes of the same GPUs over the same kind of link, the cheapest first."""
+    owned: OwnedNode | None = None
+    """Costs of a GPU that is not rented."""
+    largest: bool = True
+    """The largest node of this GPU that can be joined with others: jobs over several nodes are only built from these."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """(GPU, whether it is rented, here, one's own, or to be bought): rows of one place compete."""
+        kind = "" if self.owned is None else "bought" if self.owned.bought else "own"
+        return self.gpu.name, "here" if self.here else kind
+
+    @property
+    def cluster(self) -> int:
+        """Most nodes that can be joined."""
+        if self.here or not self.largest or self.wire.bytes_per_s <= 0:
+            return 1
+        return max((quote.cluster for quote in self.quotes), default=UNLIMITED)
+
+    @property
+    def most_joined(self) -> int:
+        """Most GPUs of a job whose GPUs all exchange data."""
+        return min(self.most, self.per_node * self.cluster)
+
+
+def host_bytes_per_gpu(quote: Quote | None) -> float:
+    """Host memory that a job may take for each GPU of an instance; NaN where the offer does not state it."""
+    if quote is None or quote.offer.memory_bytes is None:
+        return float("nan")
+    return HOST_SHARE * quote.offer.memory_bytes / quote.offer.gpus
+
+
+def most_gpus(workload: Workload) -> int:
+    """Largest count of the search."""
+    return workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
+
+
+def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
+    """One node type a GPU, node size, link and network that is worth its price; then the devices of this machine.
+
+    Raises `UserError` for a GPU, a provider or a place of the workload that nobody knows.
+    """
+    considered = {supply.find_gpu(name).name for name in workload.gpus_considered}
+    most = most_gpus(workload)
+    quotes: dict[str, dict[int, list[Quote]]] = defaultdict(lambda: defaultdict(list))
+    for name, size, quote in quotes_of(workload, supply, considered):
+        quotes[name][size].append(quote)
+    found: list[NodeType] = []
+    for gpu in supply.gpus:
+        if considered and gpu.name not in considered:
+            continue
+        price = own_price(workload, gpu, considered)
+        if price is not None or gpu.name not in quotes:
+            found += _unquoted(gpu, sorted(quotes[gpu.name]) or [UNPRICED_NODE], workload, most, price)
+        else:
+            found += _quoted(gpu, quotes[gpu.name], workload, most)
+    for gpu in supply.machine:
+        if not considered or gpu.name in considered:
+            count = min(supply.local_counts.get(gpu.name, 1), most)
+            price = own_price(workload, gpu, {gpu.name})
+            inside = count if split_name(gpu.name) is None else 1  # slices exchange nothing but over the host
+            found.append(NodeType(gpu, inside, None, count, usual_wire(gpu, inside, ""), here=True, usd_per_gpu_h=price))
+    return [*found, *_owned_types(workload, supply)]
+
+
+def _owned_types(workload: Workload, supply: Supply) -> Iterator[NodeType]:
+    """Node types of one's own, and of what may be bought; a slice is alone in its node."""
+    for pool in owned_pools(workload, supply):
+        whole = split_name(pool.gpu.name) is None
+        wire = wire_given(workload, pool.gpu, pool.per_node) or usual_wire(
+            pool.gpu, pool.per_node, f"the usual network of a {pool.gpu.name}: yours is not known"
+        )
+        cost = pool.node.usd_per_h if pool.node else None
+        yield NodeType(pool.gpu, pool.per_node, pool.nvlink, pool.most, wire, usd_per_gpu_h=cost, owned=pool.node, largest=whole)
+
+
+def own_price(workload: Workload, gpu: Gpu, named: Iterable[str]) -> float | None:
+    """The price of one's own for `gpu`: a number is that of the GPUs that are `named`, no one's else."""
+    return workload.price_usd_per_gpu_h if gpu.name in set(named) else None
+
+
+def _unquoted(gpu: Gpu, sizes: Sequence[int], workload: Workload, most: int, price: float | None) -> Iterator[NodeType]:
+    """Nodes at a price of one's own, or of a part that nobody rents out."""
+    why = "nobody in the catalogue rents it out" if price is None else "the price is your own"
+    for size in sizes:
+        wire = wire_given(workload, gpu, size) or usual_wire(gpu, size, f"the usual network of a {gpu.name}: {why}")
+        if workload.max_nodes is not None:
+            most = min(most, workload.max_nodes * size)
+        yield NodeType(gpu, size, None, most, wire, usd_per_gpu_h=price, largest=size == sizes[-1])
+
+
+def _quoted(gpu: Gpu, by_size: dict[int, list[Quote]], workload: Workload, most: int) -> Iterator[NodeType]:
+    """Nodes of each size, link and network that one of their quotes is worth considering for."""
+    memory = workload.offload not in {None, "none"}
+    joined = [size for size, quotes in by_size.items() if any(quote.cluster > 1 for quote in quotes)]
+    for size in sorted(by_size):
+        linked: dict[bool, list[Quote]] = defaultdict(list)
+        for quote in sorted(by_size[size], key=lambda quote: (quote.usd_per_h, quote.offer.provider)):
+            linked[_nvlink(gpu, quote)].append(quote)
+        for nvlink, quotes in linked.items():
+            rivals = [*quotes, *(linked.get(True, ()) if not nvlink else ())]
+            worth = [quote for place, quote in enumerate(quotes) if not _covered(quote, place, rivals, memory=memory)]
+            for wire in dict.fromkeys((quote.wire.kind, quote.wire.bytes_per_s) for quote in worth):
+                over = [quote.over(wire) for quote in quotes]
+                kept = [quote for place, quote in enumerate(over) if not _covered(quote, place, over, memory=memory)]
+                first = next(quote for quote in worth if (quote.wire.kind, quote.wire.bytes_per_s) == wire)
+                yield NodeType(
+                    gpu,
+                    size,
+                    first.offer.nvlink,
+                    most,
+                    first.wire,
+                    quotes=tuple(kept),
+                    others=tuple(quotes),
+                    largest=size == max(joined, default=max(by_size)),
+                )
+
+
+def _nvlink(gpu: Gpu, quote: Quote) -> bool:
+    return link_of(gpu, None, nvlink=quote.offer.nvlink)[0] == "nvlink"
+
+
+def _covered(quote: Quote, place: int, rivals: Sequence[Quote], *, memory: bool) -> bool:
+    """Whether another of `rivals` makes `quote` pointless; of equal ones the first stays."""
+    return any(
+        rival.covers(quote, memory=memory) and (number < place or not quote.covers(rival, memory=memory))
+        for number, rival in enumerate(rivals)
+        if rival is not quote
+    )

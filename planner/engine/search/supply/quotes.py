@@ -1,0 +1,211 @@
+"""Quotes for nodes: every offer on every term asked for, with its network and how many nodes can be had of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import get_args
+
+from planner.engine.evaluate.offer_prices import PRICE_FIELDS
+from planner.engine.evaluate.supply import Supply
+from planner.errors import Problems, nearest_names
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.catalogue.interconnects import Fabric, fabric_kind, fabric_of, usual_fabric
+from planner.hardware.prices.offers import Offer
+from planner.hardware.prices.providers import GROUPS, NONE_SOLD, USUAL_NODES, Provider
+from planner.workload.tasks import ProviderKind, Term, Workload
+
+UNLIMITED = 10**6
+FABRICS = ("infiniband", "ethernet", "none")
+"""Names of networks that a workload may give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """The network between nodes of one kind."""
+
+    fabric: str
+    """Name for people; `NONE_SOLD`: there is none."""
+    kind: Fabric
+    bytes_per_s: float
+    """Per GPU and direction; 0: there is none."""
+    basis: str
+    """'published', 'given' or 'assumed'."""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One offer on one term, for a node of a given number of GPUs."""
+
+    usd_per_h: float
+    """Price of the node."""
+    term: Term
+    offer: Offer
+    provider: Provider | None
+    wire: Wire
+    machines: int
+    """Nodes that can be had at once, each alone."""
+    cluster: int
+    """Nodes that can be joined; 1: none."""
+    to_order: int
+    """Number of them that anyone can order; more come with a contract."""
+    assumed: tuple[str, ...] = ()
+    """Names of the fields that nobody publishes."""
+
+    def over(self, wire: tuple[Fabric, float]) -> Quote:
+        """The quote as one of nodes over this kind and rate of network: over any other its nodes work alone."""
+        return self if (self.wire.kind, self.wire.bytes_per_s) == wire else replace(self, cluster=1)
+
+    def covers(self, other: Quote, *, memory: bool) -> bool:
+        """Whether nothing speaks for `other`: as fast, as large, as many and no cheaper; `memory`: of the host too."""
+        return (
+            self.term == other.term
+            and self.usd_per_h <= other.usd_per_h
+            and self.machines >= other.machines
+            and self.cluster >= other.cluster
+            and (other.cluster == 1 or self.wire.bytes_per_s >= other.wire.bytes_per_s)
+            and (
+                not memory or (self.offer.memory_bytes or 0) / self.offer.gpus >= (other.offer.memory_bytes or 0) / other.offer.gpus
+            )
+        )
+
+
+def wire_given(workload: Workload, gpu: Gpu, size: int) -> Wire | None:
+    """The network that the workload states, of nodes of `size` GPUs; None where it states none."""
+    if workload.fabric is None:
+        return None
+    if workload.fabric == "none":
+        return Wire(NONE_SOLD, "ethernet", 0.0, "given")
+    name, rate = fabric_of(gpu, workload.fabric, size)
+    kind: Fabric = "ethernet" if workload.fabric == "ethernet" else "infiniband"
+    return Wire(name, kind, rate, "given")
+
+
+def usual_wire(gpu: Gpu, size: int, source: str) -> Wire:
+    """The network that a part usually has, which nobody stated."""
+    name, rate = fabric_of(gpu, None, size)
+    return Wire(name, usual_fabric(gpu), rate, "assumed", source)
+
+
+def quotes_of(workload: Workload, supply: Supply, considered: Collection[str]) -> Iterator[tuple[str, int, Quote]]:
+    """(GPU, GPUs of a node, quote) of every offer of the GPUs `considered` (none named: all) that the workload admits, on every term asked for.
+
+    Raises `UserError` for a provider, a kind, a country or a network that nobody knows.
+    """
+    check_supply_keys(workload, supply)
+    terms: Sequence[Term] = get_args(Term) if workload.market == "any" else (workload.market,)
+    for offer in supply.offers:
+        if considered and offer.gpu not in considered:
+            continue
+        provider = supply.providers.get(offer.provider)
+        if not admitted(offer, provider, workload):
+            continue
+        priced = [(term, price) for term in terms if (price := getattr(offer, PRICE_FIELDS[term])) is not None]
+        size = offer.gpus
+        while priced and size <= (offer.gpus_max or offer.gpus):
+            gpu = supply.find_gpu(offer.gpu)
+            wire, machines, cluster, to_order, assumed = _reach(offer, supply, gpu, size, workload)
+            for term, price in priced:
+                cost = price * size / offer.gpus
+                yield offer.gpu, size, Quote(cost, term, offer, provider, wire, machines, cluster, to_order, assumed)
+            size *= 2
+
+
+def _reach(offer: Offer, supply: Supply, gpu: Gpu, size: int, workload: Workload) -> tuple[Wire, int, int, int, tuple[str, ...]]:
+    """(network, nodes at once, nodes joined, nodes of those that anyone can order, what is assumed) of `offer`."""
+    provider, known = supply.providers.get(offer.provider), supply.network_of(offer)
+    whole = size == (offer.gpus_max or offer.gpus)
+    assumed = []
+    if offer.fabric is not None:
+        rate = (offer.node_bytes_per_s or 0.0) / size
+        wire = Wire(offer.fabric, fabric_kind(offer.fabric), rate, "published", offer.source)
+    elif known is None:
+        wire = usual_wire(gpu, size, f"the usual network of a {gpu.name}; nothing is known of {offer.provider}'s")
+    elif known.node_bytes_per_s is None or not whole:
+        wire = Wire(NONE_SOLD, "ethernet", 0.0, "published", known.source)
+    else:
+        wire = Wire(
+            known.fabric, fabric_kind(known.fabric), known.node_bytes_per_s / size, "published", f"{known.source} ({known.as_of})"
+        )
+    published = offer.most_nodes or (known.most_nodes if known else None) or (provider.most_nodes if provider else None)
+    usual = USUAL_NODES[provider.kind_of(offer) if provider else "gpu-cloud"]
+    if published is None:
+        assumed.append("max_nodes")
+    to_order = published or usual
+    most = max(to_order, (known.most_nodes_by_agreement if known else None) or 0)
+    if workload.max_nodes is not None:
+        most = to_order = workload.max_nodes
+        assumed = []
+    wire = wire_given(workload, gpu, size) or wire
+    if wire.basis == "assumed":
+        assumed.append("fabric")
+    return wire, most, most if wire.bytes_per_s > 0 else 1, to_order, tuple(assumed)
+
+
+def admitted(offer: Offer, provider: Provider | None, workload: Workload) -> bool:
+    """Whether the workload's filters let `offer` pass; what is not known of a provider cannot be promised."""
+    w = workload
+    kind = provider.kind_of(offer) if provider else None
+    left_out = {name.casefold() for name in w.exclude}
+    names = {offer.provider.casefold(), offer.gpu.casefold(), *([kind] if kind else [])}
+    if names & left_out or any(fnmatchcase(offer.instance.casefold(), pattern) for pattern in left_out):
+        return False
+    if (w.providers and offer.provider not in w.providers) or (w.kinds and kind not in w.kinds):
+        return False
+    if w.regions and not any(fnmatchcase(offer.region, pattern) for pattern in w.regions):
+        return False
+    if w.countries and not (provider and provider.countries_of(offer.region) & countries_asked(workload)):
+        return False
+    held = {name.casefold() for name in provider.certifications} if provider else set()
+    return all(name.casefold() in held for name in w.certifications)
+
+
+def countries_asked(workload: Workload) -> frozenset[str]:
+    """Codes of the countries asked for, groups spelled out."""
+    codes = (GROUPS.get(name.upper(), frozenset([name.upper()])) for name in workload.countries)
+    return frozenset().union(*codes)
+
+
+def check_supply_keys(workload: Workload, supply: Supply) -> None:
+    """Raises `UserError` with every name among the filters that nobody knows."""
+    problems, offers, records = Problems(), supply.offers, supply.providers.values()
+    providers = {offer.provider for offer in offers}
+    kinds: tuple[str, ...] = get_args(ProviderKind)
+
+    def check(key: str, given: Sequence[str], known: set[str], what: str) -> None:
+        for name in given:
+            if name not in known:
+                problems.add(key, f"{name!r} is not a known {what}; known: {', '.join(sorted(known))}.", nearest_names(name, known))
+
+    check("providers", workload.providers, providers, "provider")
+    countries = {code for one in records for code in (*one.countries, *one.regions.values())} | {*GROUPS}
+    check("countries", [name.upper() for name in workload.countries], countries, "country of a provider")
+    held = {name.casefold(): name for one in records for name in one.certifications}
+    check(
+        "certifications", [held.get(name.casefold(), name) for name in workload.certifications], {*held.values()}, "certification"
+    )
+    instances = {offer.instance.casefold() for offer in offers}
+    parts = {gpu.name.casefold() for gpu in supply.gpus}
+    for name in workload.exclude:
+        folded = name.casefold()
+        if folded not in {*providers, *kinds, *parts} and not any(fnmatchcase(one, folded) for one in instances):
+            known = sorted({*providers, *kinds, *(gpu.name for gpu in supply.gpus)})
+            problems.add("exclude", f"{name!r} is no provider, kind, instance or GPU that is known.", nearest_names(name, known))
+    regions = {offer.region for offer in offers}
+    for name in workload.regions:
+        if not any(fnmatchcase(one, name) for one in regions):
+            problems.add(
+                "regions",
+                f"{name!r} matches no region of an offer; there are {', '.join(sorted(regions))}.",
+                nearest_names(name, regions),
+            )
+    if isinstance(workload.fabric, str) and workload.fabric not in FABRICS:
+        words = " or ".join(FABRICS)
+        problems.add(
+            "fabric",
+            f"{workload.fabric!r} is not accepted; it has to be {words}, or bytes/s.",
+            nearest_names(workload.fabric, FABRICS),
+        )
+    problems.raise_if_any()

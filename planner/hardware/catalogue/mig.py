@@ -1,0 +1,87 @@
+"""Slices of multi-instance GPUs: what each profile has, and a slice as a part of its own.
+
+A GPU has 8 memory slices and 7 compute slices (4 and 4 on parts whose largest profile is 4g). Where an instance may begin: NVIDIA
+Multi-Instance GPU User Guide, Supported MIG Profiles (possible placements). Multiprocessors: 16 of 132 in 1g on an H100, 14 of 108
+on an A100, so 12 % a compute slice is what there is at least.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+if TYPE_CHECKING:
+    from planner.hardware.catalogue.gpu import Gpu
+
+SM_SHARE_OF_SLICE = 0.12
+"""Share of the GPU's multiprocessors per compute slice, where there are seven."""
+STARTS = {(1, 1): (0, 1, 2, 3, 4, 5, 6), (1, 2): (0, 2, 4, 6), (2, 2): (0, 2, 4), (3, 4): (0, 4), (4, 4): (0,), (7, 8): (0,)}
+"""(compute slices, memory slices) -> memory slices at which an instance may begin, of 8."""
+STARTS_OF_FOUR = {(1, 1): (0, 1, 2, 3), (2, 2): (0, 2), (4, 4): (0,)}
+USABLE_OF_SLICE = 0.975
+"""Share of the profile's label that programs can use: 9.75 GiB of 1g.10gb, 19.62 of 1g.20gb, 39.5 of 3g.40gb (`nvidia-smi mig -lgip` on an H100)."""
+_NAME = re.compile(r"(\d+)g\.(\d+)gb")
+
+
+class Profile(NamedTuple):
+    """One slice size; shares are of the whole GPU."""
+
+    name: str
+    compute_slices: int
+    memory_slices: int
+    starts: tuple[int, ...]
+    sm_share: float
+    bandwidth_share: float
+    memory_bytes: float
+
+
+def profiles_of(gpu: Gpu) -> tuple[Profile, ...]:
+    """The slices `gpu` can be cut into, the smallest first; empty where it cannot."""
+    found = [_NAME.fullmatch(profile.name) for profile in gpu.mig]
+    sizes = [(int(match[1]), int(match[2]), match[0]) for match in found if match is not None]
+    if not sizes:
+        return ()
+    most, label, _ = max(sizes)
+    slots = 8 if most == 7 else most
+    starts = STARTS if most == 7 else STARTS_OF_FOUR
+    profiles = []
+    for compute, gigabytes, name in sizes:
+        memory = max(1, round(gigabytes * slots / label))
+        if (compute, memory) in starts:
+            sm_share = 1.0 if compute == most else SM_SHARE_OF_SLICE * compute if most == 7 else compute / most
+            usable = gpu.memory_bytes * (memory / slots) * USABLE_OF_SLICE
+            profiles.append(Profile(name, compute, memory, starts[compute, memory], sm_share, memory / slots, usable))
+    return tuple(sorted(profiles, key=lambda profile: (profile.memory_slices, profile.compute_slices)))
+
+
+def split_name(name: str) -> tuple[str, str] | None:
+    """('H100 PCIe', '3g.40gb') of 'H100 PCIe 3g.40gb'; None where `name` does not end with a profile."""
+    whole, _, profile = name.strip().rpartition(" ")
+    return (whole, profile.casefold()) if whole and _NAME.fullmatch(profile.casefold()) else None
+
+
+def slice_of(gpu: Gpu, profile: Profile) -> Gpu:
+    """One slice of `gpu` as a part of its own, under the name of the GPU and of the profile.
+
+    Rates, power and price are its share; slices are joined by nothing but the slot (MIG User Guide: no peer-to-peer).
+    """
+    share, memory = profile.sm_share, profile.memory_bytes
+    return msgspec.structs.replace(
+        gpu,
+        name=f"{gpu.name} {profile.name}",
+        memory_bytes=gpu.memory_bytes * profile.bandwidth_share,
+        usable_memory_bytes=memory,
+        memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * profile.bandwidth_share,
+        compute_flop_per_s={dtype: peak * share for dtype, peak in gpu.compute_flop_per_s.items()},
+        sm_count=max(1, int(gpu.sm_count * share)) if gpu.sm_count else None,
+        l2_bytes=gpu.l2_bytes * profile.bandwidth_share if gpu.l2_bytes else None,
+        tdp_w=gpu.tdp_w * share if gpu.tdp_w else None,
+        nvlink_bytes_per_s=None,
+        mig=(),
+        aliases=(),
+        nvml_names=(),
+        purchase=None,
+        note=f"a slice of {gpu.name}",
+    )

@@ -1,0 +1,140 @@
+"""Providers of GPUs: their kind, countries and terms, and the network between nodes of each instance type."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from planner.errors import Problem
+from planner.numbers import Gpus, Name, Positive, Share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from planner.hardware.prices.offers import Offer
+
+Kind = Literal["hyperscaler", "gpu-cloud", "marketplace", "peer-to-peer"]
+"""'marketplace': data centres of others by auction; 'peer-to-peer': single hosts of private owners."""
+
+NONE_SOLD = "none sold"
+"""Name of the network of nodes that cannot be joined."""
+USUAL_NODES: Mapping[Kind, int] = {"hyperscaler": 64, "gpu-cloud": 16, "marketplace": 8, "peer-to-peer": 4}
+"""Nodes of one type that can be counted on at once where the provider's record does not say. An assumption; `max_nodes` replaces it."""
+UNION = (
+    "AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IT LT LU LV MT NL PL PT RO SE SI SK".split()  # noqa: SIM905  # one line
+)
+"""Countries of the European Union, which the group 'EU' stands for; 'EEA' adds three."""
+GROUPS: Mapping[str, frozenset[str]] = {"EU": frozenset(UNION), "EEA": frozenset([*UNION, "IS", "LI", "NO"])}
+
+
+class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The network between nodes of some instance types."""
+
+    instances: list[Name]
+    """Names of instances, with * and ?."""
+    fabric: Name
+    """'InfiniBand', 'EFA', 'RoCE', 'Ethernet', …; `NONE_SOLD`: nodes cannot be joined."""
+    node_bytes_per_s: Positive | None = None
+    """Rate of all adapters of a node together, one direction."""
+    most_nodes: Gpus | None = None
+    """Nodes of one cluster that anyone can order; None: not published."""
+    most_nodes_by_agreement: Gpus | None = None
+    """Nodes of the largest cluster that the provider says it has rented out."""
+    local_disk_bytes: Positive | None = None
+    as_of: str
+    source: str
+    note: str = ""
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who rents out, where and on what terms. What is not known is left out."""
+
+    name: Name
+    kind: Kind
+    tier_kinds: dict[str, Kind] = {}
+    """Tier of an offer -> its kind, where the provider has several."""
+    countries: list[str] = []
+    """ISO 3166 codes of the countries its data centres are in."""
+    regions: dict[str, str] = {}
+    """Region of an offer, with * and ? -> country."""
+    certifications: list[Name] = []
+    interruption_notice_s: Positive | None = None
+    """Warning before a spot instance is taken away."""
+    billing_s: Positive | None = None
+    """Time that is billed at a time."""
+    billing_minimum_s: Positive | None = None
+    egress_usd_per_gb: float | None = None
+    """Price of the first paid gigabyte to the internet."""
+    most_nodes: Gpus | None = None
+    """Nodes of one type that can be counted on at once, joined or not; None: the usual of its kind."""
+    reserved_1y_discount: Share | None = None
+    """Share of the on-demand price that a year's commitment saves, as the provider advertises it; offers with a price of their own keep it."""
+    reserved_3y_discount: Share | None = None
+    commitment_note: str = ""
+    network: list[NodeNetwork] = []
+    """The first whose pattern an instance has counts."""
+    as_of: str
+    source: str
+    figure_sources: dict[str, str] = {}
+    """Key -> its own source."""
+    note: str = ""
+
+    def kind_of(self, offer: Offer) -> Kind:
+        """The kind of `offer`, which may be that of its tier."""
+        return self.tier_kinds.get(offer.tier, self.kind)
+
+    def network_of(self, instance: str) -> NodeNetwork | None:
+        """Known network between nodes of `instance`."""
+        return next((one for one in self.network if any(fnmatchcase(instance, name) for name in one.instances)), None)
+
+    def countries_of(self, region: str) -> frozenset[str]:
+        """The country of `region`; all of the provider's where the offer names no single one; empty: not known."""
+        for pattern, country in self.regions.items():
+            if fnmatchcase(region, pattern):
+                return frozenset([country])
+        return frozenset(self.countries) if region in {"any", "all"} else frozenset([region] if region in self.countries else [])
+
+
+def load_providers(folder: Path) -> dict[str, Provider]:
+    """Every provider of `folder/*.toml` by name; raises `UserError` with one problem per fault. A folder that is absent has none."""
+    from planner.hardware.catalogue.entries import read_catalogue
+
+    return {one.name: one for one in read_catalogue(sorted(folder.glob("*.toml")), "provider", Provider, _faults)}
+
+
+def _faults(read: Sequence[Provider], path: Path) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for one in read:
+        if one.name in seen:
+            yield Problem(str(path), f"provider[{one.name}]", "is given twice.")
+        seen.add(one.name)
+        for code in (*one.countries, *one.regions.values()):
+            if len(code) != 2 or not code.isupper():
+                yield Problem(str(path), f"provider[{one.name}].countries", f"{code!r} is no ISO 3166 code of two letters.")
+        for network in one.network:
+            if (network.fabric == NONE_SOLD) != (network.node_bytes_per_s is None):
+                yield Problem(
+                    str(path), f"provider[{one.name}].network", f"{network.fabric!r} and node_bytes_per_s contradict each other."
+                )
+
+
+def with_discounts(offers: Sequence[Offer], providers: Mapping[str, Provider]) -> tuple[Offer, ...]:
+    """`offers`, each with the prices of commitments that follow from its provider's advertised discount, which its note says."""
+    return tuple(_discounted(offer, providers.get(offer.provider)) for offer in offers)
+
+
+def _discounted(offer: Offer, provider: Provider | None) -> Offer:
+    if provider is None or offer.on_demand_usd_per_h is None:
+        return offer
+    added = {}
+    for years, discount in (("1y", provider.reserved_1y_discount), ("3y", provider.reserved_3y_discount)):
+        field = f"reserved_{years}_usd_per_h"
+        if discount is not None and getattr(offer, field) is None:
+            added[field] = round(offer.on_demand_usd_per_h * (1 - discount), 6)
+    if not added:
+        return offer
+    note = "; ".join(part for part in (offer.note, provider.commitment_note) if part)
+    return msgspec.structs.replace(offer, **added, note=note, by_discount=sorted(added))

@@ -1,0 +1,1 @@
+"""Result files of other benchmark tools: read, made into requests, compared with the prediction, kept."""

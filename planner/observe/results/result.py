@@ -1,0 +1,110 @@
+"""One result that another tool measured: the settings its file states and the values it saw, in the planner's names and in SI."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from planner.observe.results.contents import Contents
+from planner.workload.published.names import WEIGHTS_IN_NAMES
+from planner.workload.published.values import Quantity
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration that was run, and what was seen."""
+
+    tool: str
+    name: str = ""
+    """Difference from the other results of its file: 'rate 4/s'."""
+    settings: dict[str, Any]
+    """Fields of a request that the file states; what it leaves open is absent."""
+    seen: dict[Quantity, float]
+    """Quantity of an answer -> value in SI; latencies are means over requests."""
+    taken_at: str = ""
+    """UTC or local time as the file writes it; empty where it does not."""
+    notes: tuple[str, ...] = ()
+    """Remarks on what the file counts differently."""
+
+
+class CollectiveTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Times of one collective over messages of several sizes, which calibrate the links of a part."""
+
+    tool: str
+    settings: dict[str, Any]
+    """'gpu', 'op', 'ranks', 'nodes', 'fabric', as far as the file states them."""
+    series: tuple[tuple[int, float], ...]
+    """(bytes, seconds) by size; bytes of the whole message as nccl-tests counts them."""
+
+
+Read = Sequence[Result | CollectiveTimes]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One format of one tool."""
+
+    tool: str
+    recognises: Callable[[Contents], bool]
+    """Whether a file is of this format; never raises for text that is whole."""
+    read: Callable[[Contents], Read]
+    """The results of a file of this format. Raises `UserError` for one that lacks what it has to have."""
+    looks_like: str
+    """Name or beginning of its file, for a message about a file that nothing recognises."""
+
+
+def number(given: Mapping[str, Any], *path: str) -> float | None:
+    """The number at `path` in nested JSON objects; None where it is absent, not finite, or no number."""
+    found: Any = given
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+        return None
+    return float(found)
+
+
+def known(**values: float | None) -> dict[Any, float]:
+    """The values that are known and above 0: tools write 0 for what they did not measure."""
+    return {name: value for name, value in values.items() if value is not None and value > 0}
+
+
+def scaled(value: float | None, factor: float) -> float | None:
+    """`value` times `factor`; None stays None."""
+    return None if value is None else value * factor
+
+
+def ratio(total: float | None, count: float | None) -> float | None:
+    """`total` ÷ `count`; None without either."""
+    return total / count if total is not None and count else None
+
+
+def whole(value: float | None) -> int | None:
+    """`value` as a whole number of at least 1; None where it is less."""
+    return round(value) if value is not None and value >= 0.5 else None
+
+
+def stated(**fields: Any) -> dict[str, Any]:
+    """The fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None and value != ""}
+
+
+def format_of(model: str) -> dict[str, Any]:
+    """The storage format of weights that a model's name says: '…-AWQ', '…-FP8'."""
+    words = model.lower().replace("_", "-").replace("/", "-").split("-")
+    return stated(weight_dtype=next((WEIGHTS_IN_NAMES[word] for word in words if word in WEIGHTS_IN_NAMES), None))
+
+
+def load(
+    rate_per_s: float | None, at_once: float | None, requests: float | None, achieved_per_s: float | None = None
+) -> dict[str, Any]:
+    """Load as fields of a request: a rate that the server kept up with, else a closed loop of `at_once` clients and `requests` in all.
+
+    Without a rate and a limit, clients send everything at once.
+    """
+    kept_up = rate_per_s is not None and (at_once is None or achieved_per_s is None or achieved_per_s >= 0.9 * rate_per_s)
+    if kept_up:
+        return {"request_rate_per_s": rate_per_s}
+    return stated(concurrency=whole(at_once if at_once is not None else requests), requests=whole(requests))

@@ -1,0 +1,170 @@
+"""A client of an OpenAI-compatible server: the model it serves, and one completion timed token by token."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.observe.serving.http_stream import Address, ServerRefusedError, lines
+
+TIMEOUT_S = 600.0
+WORDS = (
+    *(
+        "the",
+        "of",
+        "and",
+        "to",
+        "in",
+        "is",
+        "it",
+        "you",
+        "that",
+        "he",
+        "was",
+        "for",
+        "on",
+        "are",
+        "with",
+        "as",
+        "his",
+        "they",
+        "be",
+    ),
+    *("at", "one", "have", "this", "from", "or", "had", "by", "hot", "but", "some", "what", "there", "we", "can", "out", "other"),
+    *("were", "all", "your", "when", "up", "use", "word", "how", "said", "an", "each", "she", "which", "do", "their", "time", "if"),
+    *(
+        "will",
+        "way",
+        "about",
+        "many",
+        "then",
+        "them",
+        "would",
+        "write",
+        "like",
+        "so",
+        "these",
+        "her",
+        "long",
+        "make",
+        "thing",
+        "see",
+    ),
+)
+"""Frequent English words: nearly every tokenizer has each as one token."""
+
+
+@dataclass(slots=True)
+class Timed:
+    """One request: times on one clock, in seconds, and tokens."""
+
+    due_s: float
+    """When it was to be sent."""
+    sent_s: float
+    first_s: float | None = None
+    last_s: float | None = None
+    input_tokens: int | None = None
+    """Count of the server; None: it does not tell."""
+    output_tokens: int = 0
+    """Count of the server, else parts of the answer."""
+    parts: int = 0
+    failure: str = ""
+
+    @property
+    def ttft_s(self) -> float | None:
+        """From sending to the first token."""
+        return None if self.first_s is None else self.first_s - self.sent_s
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Mean time between tokens after the first."""
+        if self.first_s is None or self.last_s is None or self.output_tokens < 2:
+            return None
+        return (self.last_s - self.first_s) / (self.output_tokens - 1)
+
+    @property
+    def request_s(self) -> float | None:
+        """From sending to the last token."""
+        return None if self.last_s is None else self.last_s - self.sent_s
+
+
+@dataclass(slots=True)
+class Client:
+    """Requests of one length to one server."""
+
+    address: Address
+    model: str
+    input_words: int
+    output_tokens: int
+    key: str = ""
+    """API key; empty: none is sent."""
+    seed: int = 0
+    options: dict[str, Any] = field(default_factory=lambda: {"ignore_eos": True})
+    """Fields that vLLM, SGLang and llama.cpp take besides OpenAI's own, so that answers have the length asked for."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of every request."""
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+    def prompt(self, number: int) -> str:
+        """Random words, other ones for every request, so that no prefix is found in a cache."""
+        chance = random.Random(f"{self.seed}/{number}")  # noqa: S311  # words, no secrets
+        return " ".join(chance.choice(WORDS) for _ in range(self.input_words))
+
+    async def timed(self, number: int, due_s: float) -> Timed:
+        """Send request `number` and read its answer; a failure is told in the result."""
+        clock = asyncio.get_running_loop().time
+        body = {
+            "model": self.model,
+            "prompt": self.prompt(number),
+            "max_tokens": self.output_tokens,
+            "temperature": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **self.options,
+        }
+        found = Timed(due_s, clock())
+        try:
+            async for at_s, line in lines(self.address, "/completions", body, self.headers, TIMEOUT_S):
+                if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
+                    _note(found, at_s, json.loads(line[5:]))
+        except ServerRefusedError as error:
+            found.failure = str(error)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            found.failure = f"does not stream as OpenAI's server does: {error!r}"
+        if not found.failure and found.first_s is None:
+            found.failure = "answered without a token"
+        found.output_tokens = found.output_tokens or found.parts
+        return found
+
+
+def _note(found: Timed, at_s: float, event: dict[str, Any]) -> None:
+    """Take from one event of a stream its time, where it brings a token, and the counts of tokens.
+
+    A token may have no text yet, as the first bytes of a sign; an event that only ends the answer is none.
+    """
+    if "error" in event:
+        raise ServerRefusedError(str(event["error"])[:200])
+    choices = event.get("choices") or []
+    if choices and (choices[0].get("text") or choices[0].get("finish_reason") is None):
+        found.first_s = at_s if found.first_s is None else found.first_s
+        found.last_s = at_s
+        found.parts += 1
+    usage = event.get("usage")
+    if usage:
+        found.input_tokens = usage.get("prompt_tokens", found.input_tokens)
+        found.output_tokens = usage.get("completion_tokens") or found.output_tokens
+
+
+async def served_model(address: Address, key: str = "", timeout_s: float = 10.0) -> str:
+    """The first model that the server lists; raises `ServerRefusedError`."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    text = b"".join([line async for _, line in lines(address, "/models", None, headers, timeout_s)])
+    try:
+        return str(json.loads(text)["data"][0]["id"])
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise ServerRefusedError("lists no model at /models") from None

@@ -1,0 +1,206 @@
+"""Logs of other tools as recordings: `nvidia-smi --query-gpu … --format=csv`, `nvidia-smi dmon`, saved pages of an exporter.
+
+Columns by https://docs.nvidia.com/deploy/nvidia-smi/ (read 2026-11-22). Counters of the multiprocessors are in no such log: 'utilization.gpu'
+and dmon's 'sm' are the share of time with a kernel running.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from planner.errors import Problem, UserError
+from planner.observe.driver.counters import event_reason_names
+from planner.observe.health import typed
+from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
+from planner.units import MEGA, MIB
+
+NOT_LOGGED = "the log does not have it"
+DMON_STEP_S = 1.0
+"""Time between dmon's lines where they have none: its own default (`-d 1`)."""
+UNIT = re.compile(r"\s*\[[^\]]*\]\s*$")
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+TIMES = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S", "%Y%m%d %H:%M:%S")
+
+
+class Row(NamedTuple):
+    """One line of a log: seconds, the GPU, and fields of a snapshot."""
+
+    at_s: float
+    gpu: int
+    fields: dict[str, Any]
+
+
+QUERY: Mapping[str, tuple[str, float]] = {
+    "utilization.gpu": ("kernel_resident_fraction", 0.01),
+    "utilization.memory": ("memory_active_fraction", 0.01),
+    "memory.total": ("memory_total_bytes", MIB),
+    "memory.reserved": ("memory_reserved_bytes", MIB),
+    "memory.used": ("memory_used_bytes", MIB),
+    "memory.free": ("memory_free_bytes", MIB),
+    "power.draw": ("power_average_w", 1.0),
+    "power.draw.average": ("power_average_w", 1.0),
+    "power.draw.instant": ("power_w", 1.0),
+    "power.limit": ("power_limit_w", 1.0),
+    "enforced.power.limit": ("power_limit_w", 1.0),
+    "clocks.sm": ("sm_clock_hz", MEGA),
+    "clocks.current.sm": ("sm_clock_hz", MEGA),
+    "clocks.max.sm": ("max_sm_clock_hz", MEGA),
+    "clocks.mem": ("memory_clock_hz", MEGA),
+    "clocks.current.memory": ("memory_clock_hz", MEGA),
+    "temperature.gpu": ("temperature_c", 1.0),
+    "temperature.memory": ("memory_temperature_c", 1.0),
+    "pcie.link.gen.current": ("pcie_generation", 1.0),
+    "pcie.link.width.current": ("pcie_width", 1.0),
+    "ecc.errors.uncorrected.volatile.total": ("ecc_uncorrected_volatile", 1.0),
+    "ecc.errors.corrected.volatile.total": ("ecc_corrected_volatile", 1.0),
+}
+"""Property of --query-gpu -> (field of a snapshot, factor into SI)."""
+WHOLE = {"pcie_generation", "pcie_width"}
+REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
+DMON: Mapping[str, tuple[str, float]] = {
+    "pwr": ("power_average_w", 1.0),
+    "gtemp": ("temperature_c", 1.0),
+    "mtemp": ("memory_temperature_c", 1.0),
+    "sm": ("kernel_resident_fraction", 0.01),
+    "mem": ("memory_active_fraction", 0.01),
+    "mclk": ("memory_clock_hz", MEGA),
+    "pclk": ("sm_clock_hz", MEGA),
+    "fb": ("memory_used_bytes", MIB),
+    "rxpci": ("pcie_rx_bytes_per_s", MEGA),
+    "txpci": ("pcie_tx_bytes_per_s", MEGA),
+}
+"""Column of dmon -> (field, factor)."""
+
+
+def logged_snapshots(text: str, where: str, label: str) -> list[Snapshot] | None:
+    """The readings of a log in one of these forms; None for another text. Raises `UserError` for one that lacks what it has to have."""
+    head = text[:4096].lstrip("\ufeff \n\r\t")
+    lines = text.lstrip("\ufeff").splitlines()
+    read: Callable[[], Iterator[Row]] | None = None
+    if re.match(r"#\s*(date\s+time\s+)?gpu\s", head, re.IGNORECASE):
+        read = lambda: _dmon(lines)  # noqa: E731  # one of two ways to read
+    elif "," in head.partition("\n")[0] and re.search(
+        r"\b(utilization\.gpu|memory\.used|power\.draw|clocks\.)", head.partition("\n")[0]
+    ):
+        read = lambda: _query(lines, where)  # noqa: E731  # the other
+    elif re.search(r"^(DCGM_FI_|gpu_planner_)\w+\{", text, re.MULTILINE):
+        return [_page(text, where, label)]
+    if read is None:
+        return None
+    found = _snapshots(read(), label)
+    if not found:
+        raise UserError(Problem(where, "", "is a log of nvidia-smi without a reading; was it cut off?"))
+    return found
+
+
+def _page(text: str, where: str, label: str) -> Snapshot:
+    from planner.observe.telemetry.exporter import devices_of, snapshot_of
+    from planner.observe.telemetry.exposition import read_samples
+
+    devices = devices_of(read_samples(text, where))
+    if not devices:
+        raise UserError(Problem(where, "", "has no metric of a GPU."))
+    return snapshot_of(devices, label, dt.datetime.fromtimestamp(0, tz=dt.UTC), 0.0)
+
+
+def _query(lines: Iterable[str], where: str) -> Iterator[Row]:
+    """Rows of --query-gpu; a header that is repeated, as several runs into one file write it, begins anew."""
+    names: list[str] = []
+    for cells in csv.reader(lines, skipinitialspace=True):
+        stripped = [UNIT.sub("", cell).strip() for cell in cells]
+        if any(name in QUERY or name == "timestamp" for name in stripped):
+            names = stripped
+            if "timestamp" not in names:
+                raise UserError(Problem(where, "", "has no column timestamp; log with --query-gpu=timestamp,index,name,…"))
+            continue
+        row = dict(zip(names, (cell.strip() for cell in cells), strict=False))
+        at_s = _seconds(row.get("timestamp", ""))
+        if at_s is None or len(cells) < len(names):
+            continue  # a line that a killed process cut off
+        found = {field: value * scale for name, (field, scale) in QUERY.items() if (value := _number(row.get(name))) is not None}
+        said = next((row[name] for name in REASONS if row.get(name, "").startswith("0x")), None)
+        texts = {
+            "name": row.get("name") or row.get("gpu_name") or None,
+            "uuid": row.get("uuid") or row.get("gpu_uuid") or None,
+            "event_reasons": event_reason_names(int(said, 16)) if said else None,
+        }
+        yield Row(at_s, int(_number(row.get("index")) or 0), found | {name: value for name, value in texts.items() if value})
+
+
+def _dmon(lines: Iterable[str]) -> Iterator[Row]:
+    names: list[str] = []
+    steps = dict[int, int]()
+    for line in lines:
+        if line.startswith("#"):
+            words = line.lstrip("# ").split()
+            names = [word.lower() for word in words] if "gpu" in (word.lower() for word in words) else names
+            continue
+        row = dict(zip(names, line.split(), strict=False))
+        index = _number(row.get("gpu"))
+        if index is None or len(row) < len(names):
+            continue
+        number = steps[int(index)] = steps.get(int(index), -1) + 1
+        at_s = _seconds(f"{row['date']} {row['time']}") if "date" in row and "time" in row else None
+        found = {field: value * scale for name, (field, scale) in DMON.items() if (value := _number(row.get(name))) is not None}
+        yield Row(number * DMON_STEP_S if at_s is None else at_s, int(index), found)
+
+
+def _snapshots(rows: Iterable[Row], label: str) -> list[Snapshot]:
+    """A reading begins where a GPU comes again."""
+    found: list[Snapshot] = []
+    together: dict[int, Row] = {}
+    for row in rows:
+        if row.gpu in together:
+            found.append(_snapshot(together, label))
+            together = {}
+        together[row.gpu] = row
+    return [*found, _snapshot(together, label)] if together else found
+
+
+def _snapshot(rows: Mapping[int, Row], label: str) -> Snapshot:
+    at_s = min(row.at_s for row in rows.values())
+    return Snapshot(
+        taken_at=dt.datetime.fromtimestamp(at_s, tz=dt.UTC).isoformat(timespec="milliseconds"),
+        taken_at_s=at_s,
+        collect_s=0.0,
+        interval_s=0.0,
+        nvml_state="ready",
+        nvml_detail=label,
+        host=HostSnapshot(cpu_name="", cpu_cores=None),
+        devices=tuple(_device(rows[index]) for index in sorted(rows)),
+        source=label,
+    )
+
+
+FIELDS = frozenset(field for field, _ in (*QUERY.values(), *DMON.values())) | {
+    *("event_reasons", "sm_active_fraction", "sm_occupancy_fraction", "tensor_active_fraction", "dram_bandwidth_fraction"),
+    *("fp64_active_fraction", "fp32_active_fraction", "fp16_active_fraction"),
+}
+
+
+def _device(row: Row) -> DeviceSnapshot:
+    known: dict[str, Any] = {name: int(value) if name in WHOLE else _typed(name, value) for name, value in row.fields.items()}
+    return DeviceSnapshot(index=row.gpu, state="ok", reasons=dict.fromkeys(sorted(FIELDS - known.keys()), NOT_LOGGED), **known)
+
+
+def _typed(name: str, value: Any) -> Any:
+    return typed(name, value) if isinstance(value, float) else value
+
+
+def _number(text: str | None) -> float | None:
+    """The number a cell begins with ('99 %', '[N/A]', '-')."""
+    matched = NUMBER.match(text or "")
+    return float(matched[0]) if matched else None
+
+
+def _seconds(text: str) -> float | None:
+    for form in TIMES:
+        try:
+            return dt.datetime.strptime(text.strip(), form).replace(tzinfo=dt.UTC).timestamp()
+        except ValueError:
+            continue
+    return None

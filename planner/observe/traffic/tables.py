@@ -1,0 +1,110 @@
+"""Traces as CSV: a line a request under a head.
+
+Azure (github.com/Azure/AzurePublicDataset, 2023 and 2024): `TIMESTAMP,ContextTokens,GeneratedTokens`. BurstGPT
+(github.com/HPMLL/BurstGPT): `Timestamp` in seconds, `Request tokens`, `Response tokens`, from its third part on `Session ID`. Other tables
+are read where their columns have a known name.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from planner.errors import Problem, UserError, nearest_names
+from planner.observe.traffic.lines import Lines
+from planner.workload.traffic.trace import Trace, TraceBuilder
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "time": ("timestamp", "time", "arrival time", "arrival timestamp", "arrived at", "start time", "created at", "ts", "datetime", "date"),
+    "input": (
+        "contexttokens", "request tokens", "input tokens", "prompt tokens", "input length", "input len", "prompt length", "prompt len",
+        "num prefill tokens", "num input tokens",
+    ),
+    "output": (
+        "generatedtokens", "response tokens", "output tokens", "completion tokens", "output length", "output len", "generated tokens",
+        "num decode tokens", "num output tokens",
+    ),
+    "prefix": ("cached tokens", "cached prompt tokens", "prefix tokens", "cache read input tokens"),
+    "session": ("session id", "conversation id"),
+}  # fmt: skip
+"""Meaning of a column -> names it may have, in lower case, signs between words as spaces."""
+MILLISECONDS = 1e11
+"""Numbers above this count milliseconds since 1970, not seconds."""
+NAMED = {"contexttokens": "Azure LLM inference trace", "request tokens": "BurstGPT trace"}
+
+
+def column_places(head: Sequence[str]) -> dict[str, int]:
+    """Meaning of each known column of `head` -> its place."""
+    plain = [" ".join(name.replace("_", " ").replace("-", " ").replace(".", " ").split()).casefold() for name in head]
+    return {what: plain.index(name) for what, names in COLUMNS.items() for name in names[::-1] if name in plain}
+
+
+def read_table(path: Path) -> Trace:
+    """The trace in `path`; raises `UserError` naming the columns that are missing."""
+    lines = Lines(path)
+    rows = _rows(lines)
+    _, head = next(rows)
+    places = column_places(head)
+    problems = [
+        Problem(
+            str(path), what, f"no column of {', '.join(head)[:200]} is a request's {words}.", nearest_names(COLUMNS[what][0], head)
+        )
+        for what, words in (("time", "time"), ("input", "input tokens"), ("output", "output tokens"))
+        if what not in places
+    ]
+    if problems:
+        raise UserError(problems)
+    plain = head[places["input"]].casefold()
+    builder = TraceBuilder(NAMED.get(plain, "CSV trace"), str(path))
+    absolute, sessions = False, dict[str, float]()
+    for number, row in rows:
+        try:
+            moment = row[places["time"]]
+            absolute = absolute or not _is_number(moment)
+            time_s = _seconds(moment)
+            inputs, outputs = float(row[places["input"]]), float(row[places["output"]])
+            prefix = float(row[places["prefix"]]) if "prefix" in places else None
+        except (ValueError, IndexError) as error:
+            lines.wrong(number, f"is no request: {error}.")
+            continue
+        if prefix is None and "session" in places:
+            prefix = _of_session(sessions, row[places["session"]], inputs, outputs)
+        builder.add(time_s, inputs, outputs, prefix)
+    builder.left_out.update(lines.unusable())
+    basis = "as the source says" if "prefix" in places else "earlier turns of a session" if "session" in places else ""
+    return builder.trace(absolute=absolute, prefix_basis=basis)
+
+
+def _rows(lines: Lines) -> Iterator[tuple[int, list[str]]]:
+    for number, line in lines:
+        yield number, next(csv.reader([line.decode("utf-8", "replace")]))
+
+
+def _of_session(sessions: dict[str, float], session: str, inputs: float, outputs: float) -> float:
+    """Tokens of the turns before, where the prompt is long enough to hold them; 0 outside a session."""
+    before = sessions.get(session, 0.0) if session else 0.0
+    if session:
+        sessions[session] = inputs + outputs
+    return before if before <= inputs else 0.0
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _seconds(text: str) -> float:
+    """A number of seconds, or a date as seconds since 1970 (UTC where it names no zone); raises ValueError."""
+    if _is_number(text):
+        return float(text) / (1e3 if float(text) > MILLISECONDS else 1.0)
+    whole, dot, rest = text.strip().partition(".")
+    if dot:  # Python reads six digits of a second; the traces have seven
+        digits = rest[: next((place for place, sign in enumerate(rest) if not sign.isdigit()), len(rest))]
+        text = f"{whole}.{digits[:6]}{rest[len(digits) :]}"
+    moment = dt.datetime.fromisoformat(text.strip())
+    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()

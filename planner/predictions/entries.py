@@ -1,0 +1,117 @@
+"""Lines of the log of predictions: JSON, each holding one prediction, one result, or a removal."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+LAYOUT = 1
+"""Version of the lines; raised when a field is added or changes its meaning, so that earlier versions leave the file alone."""
+Origin = Literal["plan", "benchmark", "import", "job"]
+
+
+class Range(msgspec.Struct, frozen=True, array_like=True):
+    """A predicted figure in SI units, with its range of nine in ten."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        """Half width of the logarithm; 0 of an exact figure."""
+        return math.log(self.high / self.low) / 2 if 0 < self.low < self.high else 0.0
+
+
+class Predicted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Prediction of one candidate."""
+
+    id: str
+    """Eight digits, from the question and the answer: the same twice is kept once."""
+    at: str
+    """UTC, ISO 8601."""
+    origin: Origin
+    request: dict[str, Any]
+    """The candidate, as a line of `estimate` states it."""
+    figures: dict[str, Range]
+    """By the name they have in an answer."""
+    kinds: dict[str, str] = {}
+    """Figure -> the kind whose range it has, one of `published.spreads.KINDS`."""
+    basis: str
+    version: str
+
+    @property
+    def what(self) -> str:
+        """In a few words: 'serve llama-3.1-8b on 2 × H100'."""
+        model = self.request.get("model")
+        name = model if isinstance(model, str) else "a model of its own"
+        return f"{self.request.get('task')} {name} on {self.request.get('gpus') or 1} × {self.request.get('gpu')}"
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Measured figure of a prediction."""
+
+    id: str
+    figure: str
+    value: float
+    at: str
+    source: str = ""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line, which gives exactly one of these."""
+
+    layout: int | None = None
+    predicted: Predicted | None = None
+    seen: Seen | None = None
+    removed: tuple[str, ...] = ()
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure that was predicted and then seen."""
+
+    id: str
+    kind: str
+    """One of `published.spreads.KINDS`, or the figure's name."""
+    origin: str
+    gpu: str
+    gpus: int
+    model: str
+    predicted: Range
+    seen: float
+    at: str
+    """When it was seen."""
+    source: str = ""
+
+
+_DECODER = msgspec.json.Decoder(Line)
+
+
+def identity(request: Mapping[str, Any], figures: Mapping[str, Range]) -> str:
+    """The id of a prediction."""
+    return hashlib.sha256(msgspec.json.encode((request, figures), order="deterministic")).hexdigest()[:8]
+
+
+def encoded(lines: Iterable[Line]) -> bytes:
+    """The lines as they are written."""
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+
+def decoded(text: bytes) -> tuple[list[Line], int]:
+    """(lines that can be read and be true, how many cannot)."""
+    found, damaged = list[Line](), 0
+    for raw in filter(None, text.split(b"\n")):
+        try:
+            line = _DECODER.decode(raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            damaged += 1
+            continue
+        if line.seen is not None and not 0 < line.seen.value < math.inf:
+            damaged += 1
+        else:
+            found.append(line)
+    return found, damaged

@@ -1,0 +1,230 @@
+"""The language of filters: 'l4 h100 aws spot $/h<5', as a narrower search over all candidates and as conditions on its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, get_args
+
+from planner.errors import nearest_names
+from planner.present.plan import memory_share, throughput, worst
+from planner.workload.tasks import Market
+
+if TYPE_CHECKING:
+    from planner.engine.answers.figure import Figure
+    from planner.engine.answers.plan import PlanRow
+
+Test = Callable[["PlanRow"], bool]
+LEAST_PREFIX = 2
+"""Letters from which a word stands for the names it begins."""
+_COMPARISON = re.compile(r"([a-z0-9/$×]+?)(<=|>=|<|>|=)([\d.,]+)([kmb]?)%?", re.IGNORECASE)
+_SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
+
+
+@dataclass(frozen=True, slots=True)
+class FacetNames:
+    """Names that a filter may use."""
+
+    gpus: Mapping[str, str] = field(default_factory=dict)
+    """Every spelling -> the GPU's name."""
+    providers: Sequence[str] = ()
+    markets: Sequence[str] = get_args(Market)
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """A filter as read."""
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the workload that narrow the search."""
+    tests: tuple[Test, ...] = ()
+    """Conditions on a row, all of which have to hold."""
+    chips: tuple[str, ...] = ()
+    """Conditions of the filter, in words."""
+    problems: tuple[str, ...] = ()
+    """Parts of it that cannot be used."""
+
+    def keeps(self, row: PlanRow) -> bool:
+        """Whether every condition holds for `row`."""
+        return all(test(row) for test in self.tests)
+
+    def over(self, workload: Mapping[str, Any]) -> dict[str, Any]:
+        """`workload` with the search narrowed."""
+        return {**workload, **self.changes}
+
+
+def read_facets(text: str, names: FacetNames) -> Facets:
+    """The filter that `text` spells.
+
+    `gpu:`, `provider:` and `market:` take names, several with commas; `$/h<5` and the like compare; `fits` and `here` choose rows;
+    `!` leaves out. A word alone stands for the GPUs, the provider or the market it names, exactly or else by how they begin, and
+    otherwise has to stand in a row.
+    """
+    reading = _Reading(names)
+    for term in text.split():
+        reading.take(term)
+    return reading.result()
+
+
+class _Reading:
+    """The filter as far as it was read."""
+
+    def __init__(self, names: FacetNames) -> None:
+        self._names = names
+        self._spelled = {_folded(spelling): name for spelling, name in names.gpus.items()}
+        self._kept: dict[str, list[str]] = {"gpu": [], "provider": [], "market": []}
+        self._left_out: dict[str, list[str]] = {"gpu": [], "provider": []}
+        self._changes: dict[str, Any] = {}
+        self._tests: list[Test] = []
+        self._chips: list[str] = []
+        self._problems: list[str] = []
+
+    def take(self, term: str) -> None:
+        """Read one word."""
+        kind, colon, given = term.partition(":")
+        if colon and kind.casefold() in self._kept:
+            for name in filter(None, given.split(",")):
+                self._facet(kind.casefold(), name)
+        elif compared := _COMPARISON.fullmatch(term):
+            self._comparison(*compared.groups())
+        elif term.startswith("!") and len(term) > 1:
+            self._without(term[1:])
+        elif term.casefold() == "fits":
+            self._condition("fits", lambda row: row.rank is not None)
+        elif term.casefold() == "here":
+            self._condition("here", lambda row: row.here)
+        elif len(term) >= LEAST_PREFIX:
+            self._word(term)
+
+    def result(self) -> Facets:
+        """The whole filter."""
+        changes, chips = dict(self._changes), []
+        every = {"gpu": dict.fromkeys(self._names.gpus.values()), "provider": dict.fromkeys(self._names.providers)}
+        for kind, key in (("gpu", "gpus_considered"), ("provider", "providers")):
+            kept, left_out = list(dict.fromkeys(self._kept[kind])), self._left_out[kind]
+            if kept or left_out:
+                changes[key] = [name for name in kept or every[kind] if name not in left_out]
+                if not changes[key]:
+                    del changes[key]
+                    self._problems.append(f"no {kind} is left")
+                chips += [f"{kind} {', '.join(kept)}"] if kept else []
+                chips += [f"no {name}" for name in left_out]
+        if self._kept["market"]:
+            changes["market"] = self._kept["market"][-1]
+            chips.append(f"market {changes['market']}")
+        return Facets(changes, tuple(self._tests), (*chips, *self._chips), tuple(self._problems))
+
+    def _facet(self, kind: str, given: str) -> None:
+        """A name after its kind: exactly, or else every name that contains it."""
+        found = self._exact(kind, given) or self._containing(kind, given)
+        self._kept[kind] += found
+        if not found:
+            near = nearest_names(given, dict.fromkeys(self._listed(kind)))
+            self._problems.append(f"no {kind} is called {given!r}" + (f"; {', '.join(near)}" if near else ""))
+
+    def _word(self, word: str) -> None:
+        kinds = ("gpu", "provider", "market")
+        for find in (self._exact, self._beginning, self._inside):
+            for kind in kinds:
+                if found := find(kind, word):
+                    self._kept[kind] += found
+                    return
+        wanted = word.casefold()
+        self._condition(f"“{word}”", lambda row: wanted in _text(row))
+
+    def _without(self, word: str) -> None:
+        for kind in ("gpu", "provider"):
+            if found := self._exact(kind, word):
+                self._left_out[kind] += found
+                return
+        unwanted = word.casefold()
+        self._condition(f"no “{word}”", lambda row: unwanted not in _text(row))
+
+    def _condition(self, chip: str, test: Test) -> None:
+        self._chips.append(chip)
+        self._tests.append(test)
+
+    def _comparison(self, name: str, sign: str, number: str, scale: str) -> None:
+        known = _FIGURES.get(name.casefold())
+        try:
+            limit = float(number.replace(",", "")) * _SCALES[scale.casefold()]
+        except ValueError:
+            return
+        if known is None:
+            self._problems.append(f"{name!r} is no figure to compare; {', '.join(_FIGURES)} are")
+            return
+        if sign in {"<", "<="} and name.casefold() == "gpus" and (most := int(limit) - (sign == "<")) > 0:
+            self._changes["max_gpus"] = most
+        self._condition(f"{name}{sign}{number}{scale}", lambda row: _holds(known(row), sign, limit))
+
+    def _listed(self, kind: str) -> Sequence[str]:
+        return {"gpu": list(self._names.gpus.values()), "provider": self._names.providers, "market": self._names.markets}[kind]
+
+    def _exact(self, kind: str, given: str) -> list[str]:
+        folded = _folded(given)
+        if kind == "gpu":
+            return [self._spelled[folded]] if folded in self._spelled else []
+        return [name for name in self._listed(kind) if _folded(name) == folded]
+
+    def _beginning(self, kind: str, given: str) -> list[str]:
+        start = given.casefold()
+        return [name for name in dict.fromkeys(self._listed(kind)) if name.casefold().startswith(start)]
+
+    def _inside(self, kind: str, given: str) -> list[str]:
+        """Names with a later word that begins so: 'a6000' of 'RTX A6000'."""
+        start, names = f" {given.casefold()}", dict.fromkeys(self._listed(kind))
+        return [name for name in names if start in name.casefold()]
+
+    def _containing(self, kind: str, given: str) -> list[str]:
+        folded = _folded(given)
+        return [name for name in dict.fromkeys(self._listed(kind)) if folded in _folded(name)]
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name.casefold())
+
+
+def _text(row: PlanRow) -> str:
+    """The words of a row that a filter looks into."""
+    layout, offer = row.answer.layout, row.offer
+    parts = (
+        row.gpu,
+        f"x{layout.gpus} {layout.text}" if layout else "",
+        row.answer.bottleneck or "",
+        f"{offer.provider} {offer.instance} {offer.region} {offer.market}" if offer else "",
+        row.verdict,
+        row.basis,
+    )
+    return " ".join(parts).casefold()
+
+
+def _holds(value: float | None, sign: str, limit: float) -> bool:
+    """Whether a value is on the right side of its limit; one that is not known is not."""
+    if value is None:
+        return False
+    return {"<": value < limit, "<=": value <= limit, ">": value > limit, ">=": value >= limit, "=": value == limit}[sign]
+
+
+def _value(figure: Figure | None) -> float | None:
+    return figure.value if figure is not None else None
+
+
+def _percent(share: float | None) -> float | None:
+    return share * 100 if share is not None else None
+
+
+_FIGURES: Mapping[str, Callable[[PlanRow], float | None]] = {
+    "$/h": lambda row: _value(row.usd_per_h),
+    "$/month": lambda row: _value(row.usd_per_month),
+    "$/job": lambda row: _value(row.job_usd),
+    "$/m": lambda row: _value(row.answer.usd_per_million_tokens),
+    "gpus": lambda row: row.answer.layout.gpus if row.answer.layout else None,
+    "p95": lambda row: _value(worst(row.answer.request_s)),
+    "first": lambda row: _value(worst(row.answer.ttft_s)),
+    "sure": lambda row: _percent(row.probability_meets),
+    "memory": lambda row: _percent(memory_share(row.answer)),
+    "tok/s": lambda row: _value(throughput(row.answer)),
+    "hours": lambda row: _value(row.job_h),
+}
+"""Name in a comparison -> the figure of a row: dollars, counts, seconds, percent, tokens per second, hours."""

@@ -1,0 +1,117 @@
+"""The columns a row is chosen by: the figure that ranks, the latency that was asked about, and how sure a row is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planner.present.cells import Cell, Column
+from planner.present.plan import TRAINING, PlanColumn, throughput
+from planner.units import duration_text, percent_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers.figure import Figure
+    from planner.engine.answers.plan import Plan, PlanRow
+
+FigureOf = Callable[["PlanRow"], "Figure | None"]
+PERCENTILES = ("p95", "p99", "p50")
+LATENCIES = {"request": "", "ttft": " first", "tpot": " next"}
+"""Latency -> its word behind the percentile; a whole request needs none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedBy:
+    """The figure that rows are ranked by."""
+
+    id: str
+    """Its column."""
+    figure: FigureOf
+
+
+def ranked_by(plan: Plan) -> RankedBy:
+    """The figure by which solutions of `plan` are ordered, as the objective has it."""
+    task = plan.task
+    objective, rate = task.get("objective") or "cheapest", task.get("request_rate_per_s")
+    job = ends(plan)
+    if objective == "fewest-gpus":
+        return RankedBy("gpus", lambda _: None)
+    if objective == "flop-per-usd":
+        return RankedBy("usd-per-million", lambda row: row.answer.usd_per_million_tokens)
+    if objective == "fastest":
+        if rate:
+            return RankedBy("latency", _latency("request", "p95"))
+        return RankedBy("job-h", lambda row: row.job_h) if job else RankedBy("rate", lambda row: throughput(row.answer))
+    if rate:
+        return RankedBy("usd-per-month", lambda row: row.usd_per_month)
+    if job:
+        return RankedBy("job-usd", lambda row: row.job_usd)
+    return RankedBy("usd-per-million", lambda row: row.answer.usd_per_million_tokens)
+
+
+def ends(plan: Plan) -> bool:
+    """Whether the work ends, so that it has hours and dollars as a whole."""
+    stated = plan.task.get("task") in TRAINING or plan.task.get("requests") is not None
+    return stated and any(row.job_h is not None for row in plan.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """The latency a service is chosen by."""
+
+    title: str
+    figure: FigureOf
+    limit_s: float | None
+    """Limit that was asked for; None: none."""
+
+
+def latency_of(task: Mapping[str, Any]) -> Latency | None:
+    """The latency that was asked about, the whole request at the 95th percentile where none was; None for tasks without."""
+    if task.get("task") != "serve":
+        return None
+    targets = task.get("targets", {})
+    for percentile in PERCENTILES:
+        for name, word in LATENCIES.items():
+            if limit := targets.get(f"{percentile}_{name}_s"):
+                return Latency(f"{percentile}{word}", _latency(name, percentile), float(limit))
+    return Latency("p95", _latency("request", "p95"), None)
+
+
+def deciding_columns(plan: Plan) -> list[PlanColumn]:
+    """The latency of a service, and the probability that a row fits and meets every target."""
+    columns = [Column("sure", "sure", _sure, right=True, sort=_probability, sorts_by="probability", best_is_high=True)]
+    if (latency := latency_of(plan.task)) is not None:
+        columns.insert(
+            0,
+            Column(
+                "latency",
+                latency.title,
+                lambda row: _with_basis(latency.figure(row)),
+                right=True,
+                sort=lambda row: figure.value if (figure := latency.figure(row)) is not None else None,
+                sorts_by=f"{latency.title} latency",
+            ),
+        )
+    return columns
+
+
+def _latency(name: str, percentile: str) -> FigureOf:
+    def figure(row: PlanRow) -> Figure | None:
+        latency = getattr(row.answer, f"{name}_s") if row.answer.fits else None
+        found: Figure | None = getattr(latency, percentile) if latency is not None else None
+        return found
+
+    return figure
+
+
+def _with_basis(figure: Figure | None) -> Cell:
+    return Cell(duration_text(figure.value), basis=figure.basis) if figure is not None else Cell()
+
+
+def _probability(row: PlanRow) -> float | None:
+    return row.probability_meets
+
+
+def _sure(row: PlanRow) -> Cell:
+    chance = row.probability_meets
+    return Cell(percent_text(chance), share=chance) if chance is not None else Cell()

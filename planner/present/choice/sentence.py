@@ -1,0 +1,116 @@
+"""The answer of a plan in one sentence: what to rent, what it costs, how sure that is, and what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planner.present.choice.ranked_by import latency_of, ranked_by
+from planner.present.levers import lever_text
+from planner.present.names import device_name
+from planner.units import SECONDS_PER_HOUR, duration_text, percent_text, usd_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers.plan import Plan, PlanRow
+
+ALIKE = 0.005
+"""Relative difference below which two figures read the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Parts of one sentence, most telling first, so that a narrow line can leave out the last."""
+
+    parts: tuple[str, ...]
+    solved: bool
+    """Whether something fits."""
+
+    @property
+    def text(self) -> str:
+        """The whole sentence."""
+        return " · ".join(self.parts)
+
+    def within(self, cells: int) -> str:
+        """Whole parts, as many as `cells` characters hold, the first always."""
+        kept = len(self.parts)
+        while kept > 1 and len(" · ".join(self.parts[:kept])) > cells:
+            kept -= 1
+        return " · ".join(self.parts[:kept])
+
+
+def answer_sentence(plan: Plan) -> Sentence:
+    """The answer of `plan`; where nothing fits, what is missing and the first change that helps."""
+    solutions = [row for row in plan.rows if row.rank]
+    if not solutions:
+        return _nothing(plan)
+    first = solutions[0]
+    other = next((row for row in solutions if (row.gpu, row.here) != (first.gpu, first.here)), None)
+    parts = (choice_text(first), _kept_promises(first, plan.task), f"next: {_next(other, first, plan)}" if other else "")
+    return Sentence(tuple(part for part in parts if part), solved=True)
+
+
+def choice_text(row: PlanRow) -> str:
+    """Choice and its cost: 'Rent 2 × B200 SXM at runpod, 8,600 $/month'."""
+    what = count_and_device(row)
+    if row.offer is None:
+        return f"Use {what}{', this machine' if row.here else ', at a price nobody lists'}"
+    return f"Rent {what} at {row.offer.provider}, {cost_text(row)}"
+
+
+def count_and_device(row: PlanRow) -> str:
+    """The number and name of the GPUs of a row: '2 × B200 SXM'."""
+    return f"{row.answer.layout.gpus if row.answer.layout else 1:,} × {device_name(row.gpu)}"
+
+
+def cost_text(row: PlanRow) -> str:
+    """The price of a job, or else of a month, or else of an hour."""
+    if row.job_usd is not None:
+        return f"{usd_text(row.job_usd.value)} $ for the job"
+    if row.usd_per_month is not None:
+        return f"{usd_text(row.usd_per_month.value)} $/month"
+    return f"{usd_text(row.usd_per_h.value)} $/h" if row.usd_per_h is not None else "price unknown"
+
+
+def sure_text(row: PlanRow) -> str:
+    """The probability that a row fits and meets every target; empty where it is not known."""
+    return f"{percent_text(row.probability_meets)} sure" if row.probability_meets is not None else ""
+
+
+def _kept_promises(row: PlanRow, task: Mapping[str, Any]) -> str:
+    """The latency or the hours of a row beside what was asked for, and how sure that is: 'p95 4.76 s of 5.00 s (94 % sure)'."""
+    told, targets = "", task.get("targets", {})
+    if row.job_h is not None:
+        deadline = targets.get("deadline_h")
+        limit = f" of {duration_text(deadline * SECONDS_PER_HOUR)}" if deadline else ""
+        told = f"{duration_text(row.job_h.value * SECONDS_PER_HOUR)}{limit}"
+    elif (latency := latency_of(task)) is not None and (figure := latency.figure(row)) is not None:
+        limit = f" of {duration_text(latency.limit_s)}" if latency.limit_s else ""
+        told = f"{latency.title} {duration_text(figure.value)}{limit}"
+    sure = sure_text(row)
+    return f"{told} ({sure})" if told and sure else told or sure
+
+
+def _next(row: PlanRow, first: PlanRow, plan: Plan) -> str:
+    """The best other GPU, and how far it is from the first in what rows are ranked by."""
+    by = ranked_by(plan)
+    ours, theirs = by.figure(first), by.figure(row)
+    what = count_and_device(row)
+    if by.id == "gpus" or ours is None or theirs is None or not ours.value:
+        return what
+    apart = theirs.value / ours.value - 1
+    if abs(apart) < ALIKE:
+        return f"{what}, the same"
+    return f"{what}, {apart * 100:+.0f} %" if abs(apart) < 2 else f"{what}, {theirs.value / ours.value:,.1f}×"
+
+
+def _nothing(plan: Plan) -> Sentence:
+    considered = plan.counts.considered
+    head = f"None of {considered:,} candidates fits" if considered else "No GPU can run this"
+    nearest = next((row for row in plan.rows if not row.here and row.answer.layout), None)
+    parts = [head]
+    if nearest is not None:
+        parts.append(f"nearest, {count_and_device(nearest)}: {nearest.why}")
+    if plan.levers:
+        parts.insert(1, f"first help: {lever_text(plan.levers[0])}")
+    return Sentence(tuple(parts), solved=False)

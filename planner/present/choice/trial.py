@@ -1,0 +1,63 @@
+"""A change that is tried out, and the difference it makes to the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from planner.present.choice.sentence import cost_text, count_and_device
+from planner.units import percent_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers.plan import Plan, PlanRow
+
+ALIKE = 0.005
+"""Relative difference below which two prices read the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A change of the workload that is tried out."""
+
+    change: str
+    """In words."""
+    before: Plan
+    """The plan without it."""
+    difference: str = ""
+
+    @property
+    def text(self) -> str:
+        """The change and the difference it makes."""
+        return f"{self.change}: {self.difference}" if self.difference else self.change
+
+    def compared(self, after: Plan) -> Trial:
+        """The same trial with the difference between the plan without it and `after`."""
+        return replace(self, difference=difference(self.before, after))
+
+
+def difference(before: Plan, after: Plan) -> str:
+    """Difference of the first solution of `after` from that of `before`: '9,640 → 6,200 $/month (-36 %)'."""
+    was, now = _first(before), _first(after)
+    if now is None:
+        return "nothing fits with it either" if was is None else "nothing fits any more"
+    if was is None:
+        return f"now {count_and_device(now)} fits"
+    old, new = _price(was), _price(now)
+    if old is not None and new is None:
+        return "nobody lists a price for that"
+    moved = f"{count_and_device(was)} → {count_and_device(now)}" if count_and_device(was) != count_and_device(now) else ""
+    if old is None or new is None or not old:
+        return moved or "the same answer"
+    if abs(new / old - 1) < ALIKE:
+        return moved or "the same price"
+    sign = "-" if new < old else "+"
+    return f"{cost_text(was).split(' ')[0]} → {cost_text(now)} ({sign}{percent_text(abs(new / old - 1))})"
+
+
+def _first(plan: Plan) -> PlanRow | None:
+    return next((row for row in plan.rows if row.rank), None)
+
+
+def _price(row: PlanRow) -> float | None:
+    figure = row.job_usd or row.usd_per_month or row.usd_per_h
+    return figure.value if figure is not None else None

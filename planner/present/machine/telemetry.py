@@ -1,0 +1,233 @@
+"""A telemetry snapshot: a table of GPUs and their slices, the host, who uses each GPU, and the reason of every value that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from planner.observe.health import warning_text
+from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, ProcessSnapshot, Snapshot
+from planner.present.cells import LEAST_SHARE, Cell, Column, Fact, Table
+from planner.units import MEGA, UNKNOWN, bytes_text, digits, percent_text, si_text
+
+JOULES_PER_KWH = 3.6e6
+Part = DeviceSnapshot | MigSnapshot
+
+
+def _share(field: str) -> Callable[[Part], Cell | str]:
+    """The cell of a fraction; empty for a slice that has no such counter."""
+
+    def cell(part: Part) -> Cell | str:
+        if isinstance(part, MigSnapshot) and not hasattr(part, field):
+            return ""
+        value = getattr(part, field)
+        return Cell(percent_text(value), share=value)
+
+    return cell
+
+
+def _of_gpu(text: Callable[[DeviceSnapshot], str]) -> Callable[[Part], str]:
+    """The cell of what only a whole GPU has."""
+    return lambda part: text(part) if isinstance(part, DeviceSnapshot) else ""
+
+
+def memory_text(part: Part) -> str:
+    """Used, of all: '71.3 of 139.8 GiB'."""
+    if part.memory_used_bytes is None or part.memory_total_bytes is None:
+        return UNKNOWN
+    return f"{bytes_text(part.memory_used_bytes, unit=False)} of {bytes_text(part.memory_total_bytes)}"
+
+
+def power_text(device: DeviceSnapshot) -> str:
+    """Drawn, of what may be drawn: '650 of 700 W'."""
+    drawn, limit = device.drawn_power_w, device.power_limit_w
+    shown = UNKNOWN if drawn is None else digits(drawn)
+    return f"{shown} of {digits(limit)} W" if limit is not None else f"{shown} W" if drawn is not None else UNKNOWN
+
+
+def held_back_text(device: DeviceSnapshot) -> str:
+    """Reasons of the moment, and the share of the last seconds each one held the clock back."""
+    if device.event_reasons is None:
+        return UNKNOWN
+    shares = device.throttled_fraction or {}
+    lasting = [f"{reason} {percent_text(share)}" for reason, share in shares.items() if share >= LEAST_SHARE]
+    named = [reason for reason in device.event_reasons if shares.get(reason, 0.0) < LEAST_SHARE]
+    return ", ".join(lasting + named) or "nothing"
+
+
+def _errors(device: DeviceSnapshot) -> str:
+    """In the GPU's life, those it could not correct first."""
+    counts = device.ecc_uncorrected_aggregate, device.ecc_corrected_aggregate
+    return UNKNOWN if None in counts else f"{counts[0]:,}, {counts[1]:,} corrected"
+
+
+COLUMNS: tuple[Column[Part], ...] = (
+    Column("sm", "SM active", _share("sm_active_fraction"), right=True),
+    Column("occupancy", "occupancy", _share("sm_occupancy_fraction"), right=True, priority=20),
+    Column("tensor", "tensor", _share("tensor_active_fraction"), right=True),
+    Column("dram", "DRAM bw", _share("dram_bandwidth_fraction"), right=True),
+    Column("kernel", "kernel-resident", _share("kernel_resident_fraction"), right=True, priority=40),
+    Column("memory", "memory", memory_text, right=True, priority=95),
+    Column("power", "power", _of_gpu(power_text), right=True, priority=90),
+    Column("clock", "SM clock", _of_gpu(lambda gpu: number_text(gpu.sm_clock_hz, "MHz", MEGA)), right=True, priority=50),
+    Column("temperature", "°C", _of_gpu(lambda gpu: number_text(gpu.temperature_c)), right=True, priority=60),
+    Column("errors", "memory errors", _of_gpu(_errors), right=True, priority=10),
+    Column("held back", "held back by", _of_gpu(held_back_text), priority=30, least_width=16),
+)
+FIELDS = {
+    "sm": ("sm_active_fraction",),
+    "occupancy": ("sm_occupancy_fraction",),
+    "tensor": ("tensor_active_fraction",),
+    "dram": ("dram_bandwidth_fraction",),
+    "kernel": ("kernel_resident_fraction",),
+    "memory": ("memory_used_bytes", "memory_total_bytes"),
+    "power": ("power_limit_w",),
+    "clock": ("sm_clock_hz",),
+    "temperature": ("temperature_c",),
+    "errors": ("ecc_uncorrected_aggregate", "ecc_corrected_aggregate"),
+    "held back": ("event_reasons",),
+}
+"""Column -> the fields of a snapshot behind it."""
+
+
+def device_table(snapshot: Snapshot) -> Table[Part]:
+    """A line a GPU, and below it one for each of its slices."""
+    parts: list[Part] = []
+    for device in snapshot.devices:
+        parts += [device, *device.mig]
+    return Table([Column("gpu", "GPU", _part_name), *COLUMNS], parts)
+
+
+def _part_name(part: Part) -> str:
+    if isinstance(part, MigSnapshot):
+        return f"  MIG {part.profile}"
+    name = (part.name or "unknown GPU").removeprefix("NVIDIA ")
+    cuda = f" cuda:{part.cuda_ordinal}" if part.cuda_ordinal is not None else ""
+    return f"{part.index} {name}{cuda}" + ("" if part.state == "ok" else f" [{part.state}]")
+
+
+def health_lines(snapshot: Snapshot) -> list[str]:
+    """Faults of the memory of each GPU, in words."""
+    return [
+        f"GPU {device.index}: {warning_text(warning, msgspec.structs.asdict(device))}"
+        for device in snapshot.devices
+        for warning in device.health_warnings
+    ]
+
+
+class ProcessLine(NamedTuple):
+    """A process of a GPU, or the reason why none is listed."""
+
+    device: DeviceSnapshot
+    process: ProcessSnapshot | None = None
+
+    @property
+    def place(self) -> str:
+        """'0', or '0/3' for a slice."""
+        part = self.process.gpu_instance if self.process else None
+        return str(self.device.index) if part is None else f"{self.device.index}/{part}"
+
+    @property
+    def command(self) -> str:
+        """The command line, or why it is not known."""
+        if self.process is None:
+            return "nobody uses it" if self.device.processes is not None else self.device.why("processes")
+        return self.process.command or f"{UNKNOWN} {self.process.reasons.get('command', '')}".rstrip()
+
+
+def _pid(line: ProcessLine) -> str:
+    if line.process is not None:
+        return str(line.process.pid)
+    return UNKNOWN if line.device.processes is None else "0"
+
+
+PROCESS_COLUMNS: tuple[Column[ProcessLine], ...] = (
+    Column("gpu", "GPU", lambda line: line.place),
+    Column("process", "process", _pid, right=True),
+    Column("memory", "memory", lambda line: bytes_text(line.process.memory_bytes) if line.process else "", right=True),
+    Column("kind", "kind", lambda line: line.process.kind if line.process else "", priority=50),
+    Column("user", "user", lambda line: line.process.user or UNKNOWN if line.process else "", priority=60),
+    Column("command", "command", lambda line: line.command, least_width=20),
+)
+
+
+def process_table(snapshot: Snapshot) -> Table[ProcessLine] | None:
+    """Who uses each GPU; None where processes were not read."""
+    if not any(device.processes is not None or "processes" in device.reasons for device in snapshot.devices):
+        return None
+    lines = [ProcessLine(device, one) for device in snapshot.devices for one in device.processes or (None,)]
+    return Table(PROCESS_COLUMNS, lines)
+
+
+def host_line(host: HostSnapshot) -> str:
+    """The computer around the GPUs in one line."""
+    memory = UNKNOWN
+    if host.memory_used_bytes is not None and host.memory_total_bytes is not None:
+        memory = f"{bytes_text(host.memory_used_bytes, unit=False)} of {bytes_text(host.memory_total_bytes)}"
+    return f"CPU {host.cpu_name}: {percent_text(host.cpu_busy_fraction)} of {host.cpu_cores or UNKNOWN} logical CPUs busy, memory {memory}"
+
+
+def missing_notes(snapshot: Snapshot, columns: Iterable[Column[Part]] = COLUMNS) -> list[str]:
+    """Why values of `columns` are missing: one line per reason, with the columns and GPUs it concerns."""
+    concerned: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    fields = [(column.title, field) for column in columns for field in FIELDS.get(column.id, ())]
+    for device in snapshot.devices:
+        for title, field in fields:
+            if getattr(device, field) is None:
+                titles, gpus = concerned.setdefault(device.why(field), ({}, {}))
+                titles[title] = gpus[str(device.index)] = None
+    notes = []
+    for reason, (titles, gpus) in concerned.items():
+        where = f" (GPU {', '.join(gpus)})" if len(snapshot.devices) > 1 else ""
+        notes.append(f"{', '.join(titles)}{where}: {reason}")
+    reasons = snapshot.host.reasons.items()
+    return notes + [f"host {field.rpartition('_')[0].replace('_', ' ')}: {reason}" for field, reason in reasons]
+
+
+def number_text(value: float | None, unit: str = "", scale: float = 1.0) -> str:
+    """A whole number of `unit`, each of which is `scale`."""
+    return UNKNOWN if value is None else f"{value / scale:,.0f} {unit}".rstrip()
+
+
+def device_facts(device: DeviceSnapshot, why_no_errors: str) -> Iterator[Fact]:
+    """Clocks, temperatures, what holds the clock back, links, energy and memory errors of a GPU, with all there is to say."""
+    clock, most = number_text(device.sm_clock_hz, scale=MEGA), number_text(device.max_sm_clock_hz, "MHz", MEGA)
+    yield Fact("clocks", f"SM {clock} of {most}, memory {number_text(device.memory_clock_hz, 'MHz', MEGA)}")
+    yield Fact("temperature", f"{number_text(device.temperature_c)} °C, memory {number_text(device.memory_temperature_c)} °C")
+    yield Fact("held back by", held_back_text(device))
+    energy = UNKNOWN if device.energy_j is None else f"{device.energy_j / JOULES_PER_KWH:,.1f} kWh since the driver was loaded"
+    yield Fact("links, energy", f"{_links(device)}, energy {energy}")
+    yield Fact("memory errors", _errors_at_length(device) or f"{UNKNOWN} {why_no_errors}")
+
+
+def _links(device: DeviceSnapshot) -> str:
+    known = device.pcie_generation is not None and device.pcie_width is not None
+    generation = f"PCIe {device.pcie_generation}.0 ×{device.pcie_width}" if known else f"PCIe {UNKNOWN}"
+    rates = [
+        f"{name} {si_text(received + sent, 'B/s')}"
+        for name, received, sent in (
+            ("", device.pcie_rx_bytes_per_s, device.pcie_tx_bytes_per_s),
+            (", NVLink", device.nvlink_rx_bytes_per_s, device.nvlink_tx_bytes_per_s),
+        )
+        if received is not None and sent is not None
+    ]
+    return f"{generation}{''.join(rates)}"
+
+
+def _errors_at_length(device: DeviceSnapshot) -> str:
+    """Counts of ECC, and the rows and pages that were replaced; empty where ECC is not counted."""
+    ever = device.ecc_uncorrected_aggregate, device.ecc_corrected_aggregate
+    since = device.ecc_uncorrected_volatile, device.ecc_corrected_volatile
+    if None in ever:
+        return ""
+    text = f"{number_text(ever[0])} not corrected, {number_text(ever[1])} corrected ever"
+    if None not in since:
+        text += f"; {number_text(since[0])} and {number_text(since[1])} since the driver was loaded"
+    rows = [device.remapped_rows_uncorrectable, device.remapped_rows_correctable]
+    pages = [device.retired_pages_double_bit, device.retired_pages_single_bit]
+    for name, counts in (("rows replaced", rows), ("pages retired", pages)):
+        if None not in counts:
+            text += f"; {name} {sum(count or 0 for count in counts):,}"
+    return text

@@ -1,0 +1,1 @@
+"""Prices, costs over years, owned hardware and portfolios, as sections."""

@@ -1,0 +1,132 @@
+"""Offers in words: who rents out and where, the network between the nodes, and what the same nodes cost on other terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from planner.units import HOURS_PER_MONTH, UNKNOWN, bits_text, duration_text, percent_text, usd_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers.network import Network, TermPrice
+    from planner.engine.answers.plan import OfferAnswer, PlanRow
+    from planner.hardware.prices.offers import Offer
+    from planner.hardware.prices.providers import Provider
+
+TERM_WORDS = {"on-demand": "by the hour", "spot": "spot", "reserved-1y": "1 year committed", "reserved-3y": "3 years committed"}
+
+
+def provider_text(row: PlanRow, task: Mapping[str, Any]) -> str | None:
+    """The provider of a row, with its term where several are ranked together; 'own' or 'to buy' where it is not rented; None: no offer."""
+    if row.owned is not None:
+        return "to buy" if row.owned.bought else "own"
+    if row.offer is None:
+        return None
+    return f"{row.offer.provider} {row.offer.market}" if task.get("market") == "any" else row.offer.provider
+
+
+def wire_text(network: Network) -> str:
+    """'EFA 400 Gb/s a GPU'; the name alone where it says its rate, or where there is none."""
+    named = network.fabric[:1].upper() + network.fabric[1:]
+    return named if network.bytes_per_s is None or "b/s" in named else f"{named} {bits_text(network.bytes_per_s)} a GPU"
+
+
+def network_text(row: PlanRow) -> str | None:
+    """Network between the nodes of a row, in a cell: 'one node', 'apart' where each works alone, or the network and its rate."""
+    network = row.answer.network
+    if network is None:
+        return None
+    if network.joined_nodes > 1:
+        return wire_text(network) + (" (assumed)" if network.basis == "assumed" else "")
+    return "one node" if network.nodes <= 1 else "apart"
+
+
+def network_sentence(row: PlanRow) -> str | None:
+    """The network of a row in a sentence, with how many nodes there are and where that stands; None where nothing is rented."""
+    network = row.answer.network
+    if network is None or row.here:
+        return None
+    if network.joined_nodes > 1:
+        what = f"{network.joined_nodes:,} nodes joined by {wire_text(network)} and direction, {network.basis}"
+    elif network.nodes > 1:
+        what = f"{network.nodes:,} nodes, each working alone; no network between them is needed"
+    else:
+        what = "one node; no network is needed"
+    if network.by_agreement:
+        reach = "; so many come with a contract, not by order"
+    else:
+        reach = f"; {network.most_nodes:,} at most at once" if network.most_nodes else ""
+        reach += ", an assumption of its kind of provider" if "max_nodes" in row.answer.assumed else ""
+    source = f" ({network.source})" if network.joined_nodes > 1 and network.source else ""
+    return f"Network: {what}{source}{reach}."
+
+
+def kind_text(offer: Offer, provider: Provider | None) -> str:
+    """The kind of who rents `offer` out; unknown without a record."""
+    return provider.kind_of(offer) if provider else UNKNOWN
+
+
+def sold_network_text(offer: Offer, provider: Provider | None) -> str:
+    """The network that is sold between nodes of `offer`: 'EFA 400 Gb/s a GPU', 'none sold', or unknown."""
+    known = provider.network_of(offer.instance) if provider else None
+    fabric = offer.fabric or (known.fabric if known else None)
+    rate = offer.node_bytes_per_s if offer.fabric else known.node_bytes_per_s if known else None
+    if fabric is None:
+        return UNKNOWN
+    return f"{fabric} {bits_text(rate / (offer.gpus_max or offer.gpus))} a GPU" if rate else fabric
+
+
+def offer_sentence(offer: OfferAnswer) -> str:
+    """Who rents out what, where, on which term, as of when."""
+    count = f"{offer.instances:,} × " if offer.instances > 1 else ""
+    kind = f" ({offer.kind})" if offer.kind else ""
+    place = offer.region + (
+        f" ({', '.join(offer.countries)})" if offer.countries and len(offer.countries) <= MOST_COUNTRIES else ""
+    )
+    note = f"; {offer.note}" if offer.note else ""
+    return f"Rent: {count}{offer.provider}{kind} {offer.instance}, {place}, {offer.market}, {offer.as_of}{note}."
+
+
+MOST_COUNTRIES = 4
+"""Countries that are listed; of more, the region alone is named."""
+
+
+def money_sentences(row: PlanRow) -> Iterator[str]:
+    """The offer of a row, or the price of one's own, its month, its network, other terms, and what spot adds."""
+    offer, layout = row.offer, row.answer.layout
+    if offer is not None:
+        yield offer_sentence(offer)
+        paid, used = offer.gpus * offer.instances, layout.gpus if layout else 0
+        if used and paid != used:
+            yield f"Whole nodes are paid: {paid:,} GPUs for {used:,} that work."
+    elif row.usd_per_h is not None and layout is not None and row.owned is None:
+        each = row.usd_per_h.value / layout.gpus
+        yield f"Your own price: {layout.gpus:,} × {usd_text(each)} $ a GPU and hour = {usd_text(row.usd_per_h.value)} $/h."
+    if row.usd_per_h is not None and row.usd_per_month is not None:
+        hours = f"{usd_text(row.usd_per_h.value)} $/h × {HOURS_PER_MONTH:.0f} h"
+        yield f"A month of it: {hours} = {usd_text(row.usd_per_month.value)} $."
+    if network := network_sentence(row):
+        yield network
+    yield from (term_sentence(one) for one in row.terms if offer is None or len(row.terms) > 1 or one.committed_usd)
+    if offer is not None and offer.market == "spot":
+        notice = (
+            f"{duration_text(offer.interruption_notice_s)} of warning" if offer.interruption_notice_s else "no warning is known"
+        )
+        yield f"Spot nodes are taken away when others pay more ({notice}): hours and dollars hold the lost work, and their ranges its doubt."
+    if row.other_offers:
+        yield f"{row.other_offers:,} other providers rent the same nodes out (`gpu-planner offers show '{row.gpu}'`)."
+
+
+def term_sentence(term: TermPrice) -> str:
+    """One term: dollars an hour, of the job, of the whole commitment, and the use from which on that is cheaper."""
+    parts = [f"{TERM_WORDS.get(term.term, term.term)}: {usd_text(term.usd_per_h)} $/h"]
+    if term.job_usd is not None:
+        parts.append(f"the job {usd_text(term.job_usd.value)} $")
+    if term.committed_usd is not None:
+        parts.append(f"{usd_text(term.committed_usd)} $ in all, used or not")
+    if term.break_even_use is not None:
+        parts.append(f"cheaper than by the hour above {percent_text(term.break_even_use)} of the time")
+    if term.basis == "by discount":
+        parts.append("by the advertised discount, at its best")
+    text = ", ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}."

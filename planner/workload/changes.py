@@ -1,0 +1,43 @@
+"""Changes to a workload by dotted keys, as `--set` and the Python interface give them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from planner.workload.tasks import Workload, trains
+
+ABSENT = object()
+"""The value of a key that was given none: it is removed, and the engine chooses."""
+
+
+def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The wire form of `workload` with `changes` (dotted keys) applied; nothing is validated here.
+
+    An engine that the workload names goes when its task turns from serving to training, or back.
+    """
+    fields = with_settings(msgspec.to_builtins(workload), changes)
+    if "engine" not in changes and trains(fields.get("task")) != trains(workload.task):
+        fields.pop("engine", None)
+    return fields
+
+
+def with_settings(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `given` with `changes` (dotted keys) applied; nothing is validated here."""
+    fields: dict[str, Any] = copy.deepcopy(dict(given))
+    for dotted, value in changes.items():
+        *tables, key = dotted.split(".")
+        table = fields
+        for name in tables:
+            inner = table.get(name)
+            if not isinstance(inner, dict):
+                inner = table[name] = {}
+            table = inner
+        if value is ABSENT:
+            table.pop(key, None)
+        else:
+            table[key] = value
+    return fields

@@ -1,0 +1,120 @@
+"""GGUF files: the config of the model that one holds, and the type and bytes of every tensor, by the library `gguf` (extra `gguf`).
+
+Metadata are named as in https://github.com/ggml-org/ggml/blob/master/docs/gguf.md (read 2026-11-22); each is the key of a config.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planner.errors import Problem, UserError
+from planner.reading import open_file
+from planner.workload.checkpoints.tensors import StoredTensor
+from planner.workload.huggingface.config import STORED_AS
+
+INSTALL = "pip install 'gpu-planner[gguf]'"
+
+_FAMILIES = {
+    "command-r": "cohere", "deepseek2": "deepseek_v3", "ernie4_5-moe": "ernie4_5_moe", "falcon-h1": "falcon_h1",
+    "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "glm4moe": "glm4_moe", "gpt-oss": "gpt_oss", "gptneox": "gpt_neox",
+    "granitehybrid": "granitemoehybrid", "hunyuan-dense": "hunyuan_v1_dense", "hunyuan-moe": "hunyuan_v1_moe",
+    "lfm2moe": "lfm2_moe", "llama4": "llama4_text", "minimax-m2": "minimax_m2", "phi2": "phi", "qwen2moe": "qwen2_moe",
+    "qwen3moe": "qwen3_moe", "qwen3next": "qwen3_next", "seed_oss": "seed_oss", "starcoder": "gpt_bigcode",
+}  # fmt: skip
+"""`general.architecture` -> `model_type`, where it is another word."""
+_KEYS = {
+    "embedding_length": ("hidden_size", "n_embd"),
+    "block_count": ("num_hidden_layers", "n_layer"),
+    "feed_forward_length": ("intermediate_size",),
+    "attention.head_count": ("num_attention_heads", "n_head"),
+    "attention.head_count_kv": ("num_key_value_heads",),
+    "attention.key_length": ("head_dim",),
+    "attention.sliding_window": ("sliding_window",),
+    "attention.kv_lora_rank": ("kv_lora_rank",),
+    "attention.q_lora_rank": ("q_lora_rank",),
+    "attention.value_length_mla": ("v_head_dim",),
+    "context_length": ("max_position_embeddings", "n_positions"),
+    "expert_count": ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
+    "expert_used_count": ("num_experts_per_tok", "moe_k", "moe_topk"),
+    "expert_feed_forward_length": ("moe_intermediate_size",),
+    "expert_shared_feed_forward_length": ("shared_expert_intermediate_size", "shared_intermediate_size"),
+    "expert_shared_count": ("n_shared_experts", "moe_num_shared_experts"),
+    "leading_dense_block_count": ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"),
+    "nextn_predict_layers": ("num_nextn_predict_layers",),
+}
+"""Metadata below the architecture's name -> the keys of configs that say the same."""
+_FORMATS = {"f32": "fp32", "f16": "fp16", "q2_k_s": "q2_k"}
+"""`general.file_type` -> our format, where it has another name."""
+_UNCOUNTED = ("rope_freqs", "rope_factors")
+"""Tables that llama.cpp adds to a file; no parameters of the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class GgufFile:
+    """Config and tensors of one file."""
+
+    config: dict[str, Any]
+    """Config as a config.json would have it."""
+    tensors: tuple[StoredTensor, ...]
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all tensors of the model."""
+        return sum(one.elements for one in self.tensors if not one.name.startswith(_UNCOUNTED))
+
+
+def read_gguf(path: Path) -> GgufFile:
+    """The file at `path`; raises `UserError` where it cannot be read, or the library is not installed."""
+    with open_file(path, "model") as file:
+        if file.read(4) != b"GGUF":
+            raise UserError(Problem(str(path), "model", "is no GGUF file: it does not begin with 'GGUF'."))
+    try:
+        from gguf import GGUFReader, LlamaFileType
+    except ImportError:
+        raise UserError(Problem(str(path), "model", f"is a GGUF file, which takes a library to read: {INSTALL}.")) from None
+    try:
+        reader = GGUFReader(path)
+        mixes = {int(one): one.name.removeprefix("MOSTLY_").removeprefix("ALL_").lower() for one in LlamaFileType}
+        fields = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
+        tensors = tuple(
+            StoredTensor(one.name, one.tensor_type.name, tuple(int(side) for side in one.shape), int(one.n_bytes))
+            for one in reader.tensors
+        )
+    except Exception as error:  # noqa: BLE001  # whatever the library raises for a broken file
+        raise UserError(
+            Problem(str(path), "model", f"is no GGUF file that can be read ({type(error).__name__}: {error}).")
+        ) from None
+    stored = _FORMATS.get(mix := mixes.get(fields.get("general.file_type", -1), ""), mix)
+    return GgufFile({**_config(path, fields, tensors), STORED_AS: stored}, tensors)
+
+
+def _config(path: Path, fields: dict[str, Any], tensors: tuple[StoredTensor, ...]) -> dict[str, Any]:
+    """Metadata as the keys of a config.json; what they leave out is read off the tensors."""
+    kind = fields.get("general.architecture")
+    if not isinstance(kind, str):
+        raise UserError(Problem(str(path), "model", "has no general.architecture."))
+    shapes = {one.name: one.shape for one in tensors}
+    said = {name.removeprefix(f"{kind}."): value for name, value in fields.items() if name.startswith(f"{kind}.")}
+    config: dict[str, Any] = {}
+    for name, keys in _KEYS.items():
+        if (value := said.get(name)) is not None:
+            config |= dict.fromkeys(keys, value)
+    config["num_hidden_layers"] = config.get("num_hidden_layers", 0) - said.get("nextn_predict_layers", 0)
+    config["vocab_size"] = shapes.get("token_embd.weight", (0, 0))[-1]
+    config["tie_word_embeddings"] = "output.weight" not in shapes
+    config["attention_bias"] = "blk.0.attn_q.bias" in shapes
+    config["use_qk_norm"] = "blk.0.attn_q_norm.weight" in shapes
+    family = _FAMILIES.get(kind, kind.replace("-", "_"))
+    if kind == "llama" and said.get("expert_count"):
+        family = "mixtral"
+    if kind == "deepseek2":
+        family = "deepseek_v3" if any("exp_probs_b" in name for name in shapes) else "deepseek_v2"
+        rotary = said.get("rope.dimension_count", 64)
+        config["qk_rope_head_dim"] = rotary
+        config["qk_nope_head_dim"] = said.get("attention.key_length_mla", said.get("attention.key_length", 192)) - rotary
+        config["v_head_dim"] = said.get("attention.value_length_mla", said.get("attention.value_length", 128))
+        config.setdefault("q_lora_rank", None)
+        config["num_key_value_heads"] = config.get("num_attention_heads")
+    return {"model_type": family, **config}

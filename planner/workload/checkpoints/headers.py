@@ -1,0 +1,87 @@
+"""Headers of safetensors files: those of a local folder, or of a repository of the hub by its `hub` extra.
+
+A file begins with the length of its header, 8 bytes little endian, and the header, JSON that gives every tensor's dtype, shape
+and offsets (https://github.com/huggingface/safetensors#format, read 2026-11-22). No values are read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from planner.errors import Problem, UserError
+from planner.reading import open_file, parse_json
+from planner.workload.checkpoints.tensors import StoredTensor
+
+MOST_HEADER_BYTES = 100_000_000
+"""The most that the safetensors library reads."""
+MOST_FILES = 2_000
+
+
+def folder_tensors(folder: Path) -> tuple[StoredTensor, ...]:
+    """The tensors of the safetensors files in `folder`, none where there are no such files; raises `UserError` for a broken one.
+
+    With an index beside them only the files that it names count, so that two copies of the weights in one folder are one.
+    """
+    index = folder / "model.safetensors.index.json"
+    paths = sorted(folder.glob("*.safetensors"))
+    if index.is_file():
+        with index.open("rb") as file:
+            named = parse_json(file.read(MOST_HEADER_BYTES), str(index), "model")
+        mapped = named.get("weight_map") if isinstance(named, dict) else None
+        wanted = set(mapped.values()) if isinstance(mapped, dict) else set()
+        if missing := sorted(str(name) for name in wanted if not (folder / str(name)).is_file()):
+            raise UserError(
+                Problem(str(index), "model", f"names {missing[0]} and {len(missing) - 1} more that are not in the folder.")
+            )
+        paths = [path for path in paths if path.name in wanted]
+    elif len(paths) > 1 and (whole := folder / "model.safetensors") in paths:
+        paths = [whole]
+    return tuple(tensor for path in paths[:MOST_FILES] for tensor in _tensors(path))
+
+
+def _tensors(path: Path) -> Iterator[StoredTensor]:
+    with open_file(path, "model") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= MOST_HEADER_BYTES:
+            raise UserError(Problem(str(path), "model", f"is no safetensors file: its header would have {length:,} bytes."))
+        header = parse_json(file.read(length), str(path), "model")
+    if not isinstance(header, dict):
+        raise UserError(Problem(str(path), "model", "is no safetensors file: its header is not a JSON object."))
+    for name, entry in header.items():
+        if name != "__metadata__":
+            yield _tensor(path, name, entry)
+
+
+def _tensor(path: Path, name: str, entry: Any) -> StoredTensor:
+    try:
+        shape, (start, end) = tuple(map(int, entry["shape"])), entry["data_offsets"]
+        usable = min((*shape, start, end - start)) >= 0
+    except (KeyError, TypeError, ValueError):
+        usable = False
+    if not usable:
+        raise UserError(Problem(str(path), "model", f"has an unusable entry for {json.dumps(name)}."))
+    return StoredTensor(name, str(entry["dtype"]), shape, int(end - start))
+
+
+_BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8, "BOOL": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F4": 4, "U32": 32, "U16": 16, "U64": 64}  # fmt: skip
+
+
+def hub_tensors(name: str) -> tuple[StoredTensor, ...]:
+    """The tensors of the hub's repository `name`, from the headers of its files; none where they cannot be had."""
+    try:
+        from huggingface_hub import get_safetensors_metadata
+    except ImportError:
+        return ()
+    try:
+        found = get_safetensors_metadata(name)
+    except Exception:  # noqa: BLE001  # errors of whichever HTTP library this version of huggingface_hub is built on
+        return ()
+    return tuple(
+        StoredTensor(key, one.dtype, tuple(one.shape), math.prod(one.shape) * _BITS.get(one.dtype, 16) // 8)
+        for file in found.files_metadata.values()
+        for key, one in file.tensors.items()
+    )

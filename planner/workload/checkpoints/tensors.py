@@ -1,0 +1,44 @@
+"""Tensors of a checkpoint: names, shapes and bytes, without their values."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """One tensor as a file holds it."""
+
+    name: str
+    dtype: str
+    """Name in the format: 'BF16', 'F8_E4M3', 'Q4_K'."""
+    shape: tuple[int, ...]
+    bytes: int
+
+    @property
+    def elements(self) -> int:
+        """Elements; packed formats hold several in one."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """All tensors of one dtype."""
+
+    dtype: str
+    tensors: int
+    elements: int
+    bytes: int
+
+
+def by_dtype(tensors: Iterable[StoredTensor]) -> tuple[Stored, ...]:
+    """Sums of each dtype, most bytes first."""
+    count, elements, size = Counter[str](), Counter[str](), Counter[str]()
+    for one in tensors:
+        count[one.dtype] += 1
+        elements[one.dtype] += one.elements
+        size[one.dtype] += one.bytes
+    return tuple(Stored(dtype, count[dtype], elements[dtype], size[dtype]) for dtype, _ in size.most_common())

@@ -1,0 +1,1 @@
+"""Machines of the user's own: how they are written down, and inventories of clusters."""

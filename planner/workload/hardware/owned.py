@@ -1,0 +1,81 @@
+"""Hardware of one's own, what it costs to keep, and people who use a service: keys of a workload."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from planner.numbers import Dollars, Gpus, Name, Positive, Share
+
+Years = Annotated[float, Meta(ge=0.1, le=100)]
+Monthly = Annotated[float, Meta(ge=0, le=1e9)]
+"""Dollars a month; none is 0."""
+
+
+class Own(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Equal machines that one owns."""
+
+    gpu: Name
+    """A name, an alias, or a slice ('A100 80GB SXM 3g.40gb')."""
+    count: Gpus = 1
+    """GPUs of one machine; with `mig`: slices of one machine."""
+    nodes: Gpus = 1
+    """Machines."""
+    link: Literal["nvlink", "pcie"] | None = None
+    """Between the GPUs of a machine; absent: the usual one of the part."""
+    power_limit_w: Positive | None = None
+    """Power cap of a GPU; absent: the vendor's."""
+    mig: Name | None = None
+    """Profile of the slices its GPUs are cut into ('3g.40gb')."""
+    purchase_usd: Dollars | None = None
+    """Price of one GPU (or slice) with its share of the machine; absent: the catalogue's price of the GPU alone."""
+
+    @property
+    def part(self) -> str:
+        """The name to look the part up by."""
+        return f"{self.gpu} {self.mig}" if self.mig else self.gpu
+
+    @property
+    def gpus(self) -> int:
+        """GPUs (or slices) of all machines."""
+        return self.count * self.nodes
+
+
+class Owning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Costs of owning GPUs beside their price."""
+
+    usd_per_kwh: Annotated[float, Meta(ge=0, le=1e3)] = 0.15
+    pue: Annotated[float, Meta(ge=1, le=10)] = 1.0
+    """Power of the room over power of the machines."""
+    hosting_usd_per_month: Monthly = 0.0
+    """Rack or colocation, a GPU."""
+    staff_usd_per_month: Monthly = 0.0
+    """People who run it, a GPU."""
+    server_usd: Monthly = 0.0
+    """A GPU's share of its server, bought with it."""
+    network_usd: Monthly = 0.0
+    """A GPU's share of switches, adapters and cables, bought with it."""
+    life_years: Years = 3.0
+    residual: Share = 0.0
+    """Share of the price that is left at the end of the life."""
+    gco2_per_kwh: Annotated[float, Meta(ge=0, le=5000)] | None = None
+    """Grams of CO2 of a kWh; absent: the mean of the world."""
+
+
+class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Behaviour of the people who use a service."""
+
+    messages_per_day: Annotated[float, Meta(ge=0.001, le=1e5)] = 10.0
+    """Requests that one of them sends on a day."""
+    peak_factor: Annotated[float, Meta(ge=1, le=100)] = 3.0
+    """Requests of the busiest hour over those of the mean hour."""
+
+
+SECONDS_PER_DAY = 86400.0
+
+
+def request_rate(daily_users: float, people: People) -> float:
+    """Requests a second in the busiest hour: users · messages a day · peak factor ÷ 86,400 s."""
+    return daily_users * people.messages_per_day * people.peak_factor / SECONDS_PER_DAY

@@ -1,0 +1,92 @@
+"""Families of the BERT line: encoders with LayerNorm and a plain MLP, and the head that predicts tokens; each is a row of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from planner.workload.block import Block
+from planner.workload.huggingface.families.gpt import named_block
+from planner.workload.huggingface.family import family
+from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.sublayers import Sublayer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoder:
+    """Differences of one family from BERT."""
+
+    vocabulary: int | None = 30522
+    positions: int = 512
+    token_types: int = 2
+    """Kinds of segments where the config names none; 0: it has no embedding of them."""
+    head: bool = True
+    """A product and a norm stand before the output head, where an untied one has two biases."""
+    final_norms: int = 2
+    """Norms outside the layers: after the embedding, after the last layer, in the head."""
+    sinusoidal: bool = False
+    """Positions are a table of sines of a head's width."""
+    factored: bool = False
+    """The embedding may be narrower than the layers (`embedding_size`), and the head is as wide as it."""
+
+
+ENCODERS: dict[str, Encoder] = {
+    "bert": Encoder(),
+    "bert-generation": Encoder(vocabulary=50358, token_types=0, head=False, final_norms=1),
+    "camembert": Encoder(),
+    "data2vec-text": Encoder(),
+    "electra": Encoder(factored=True, final_norms=0),
+    "ernie": Encoder(),
+    "megatron-bert": Encoder(vocabulary=29056),
+    "roberta": Encoder(vocabulary=50265),
+    "roberta-prelayernorm": Encoder(vocabulary=50265, final_norms=3),
+    "roformer": Encoder(vocabulary=50000, positions=1536, sinusoidal=True),
+    "xlm-roberta": Encoder(),
+    "xlm-roberta-xl": Encoder(vocabulary=250880, positions=514, token_types=1),
+}
+"""`model_type` -> its facts, as transformers 5.23 builds it."""
+
+
+def _reader(facts: Encoder) -> Callable[[ConfigKeys], dict[str, Any]]:
+    def read(keys: ConfigKeys) -> dict[str, Any]:
+        vocabulary = keys.size("vocab_size", default=facts.vocabulary)
+        sizes = named_block(keys, keys.size("intermediate_size"), vocabulary, positions=facts.positions)
+        if keys.flag("is_decoder", default=False):
+            keys.reject("is_decoder", "an encoder made to generate is not supported.")
+        width, positions = sizes["width"], sizes["max_context"]
+        head = width * facts.head
+        further: dict[str, Any] = {
+            "encoder": True,
+            "learned_positions": 0 if facts.sinusoidal else positions,
+            "per_layer_embedding": positions * sizes["head_dim"] * facts.sinusoidal,
+            "token_types": keys.size("type_vocab_size", default=facts.token_types) if facts.token_types else 0,
+            "dropout": keys.share("hidden_dropout_prob", default=0.1) > 0,
+            "output_matrix": width * head,
+            "final_norms": facts.final_norms,
+            "final_bias": head + vocabulary * (1 if sizes["tied"] or not facts.head else 2),
+        }
+        return sizes | further | (_narrow(keys, sizes, further) if facts.factored else {})
+
+    return read
+
+
+def _narrow(keys: ConfigKeys, sizes: dict[str, Any], further: dict[str, Any]) -> dict[str, Any]:
+    """Embeddings of all kinds narrower than the layers: two norms of that width, and a product on either side where it differs."""
+    width, inner = sizes["width"], keys.size("embedding_size", default=128)
+    rows = further["learned_positions"] + further["token_types"]
+    bias = inner + sizes["vocabulary"] + width * (inner != width)
+    return {
+        "embedding_width": inner,
+        "learned_positions": 0,
+        "token_types": 0,
+        "per_layer_embedding": rows * inner,
+        "input_matrix": width * inner * (inner != width),
+        "output_matrix": width * inner,
+        "final_bias": bias,
+        "beside": (Sublayer(part="mlp", layers=1, norm=4 * inner),),
+    }
+
+
+for _name, _facts in ENCODERS.items():
+    family(_name, Block(attention_dropout=True))(_reader(_facts))

@@ -1,0 +1,261 @@
+"""Families of 2025 and 2026 with experts in most layers: MiniMax M2, GLM 4.5 to 5, Kimi K2, DeepSeek V3.2, Llama 4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.workload.block import Block
+from planner.workload.huggingface.families.compressed import hyper_connections
+from planner.workload.huggingface.families.sizes import (
+    further_tokens,
+    head_normed,
+    latent,
+    latent_sizes,
+    line_sizes,
+    projected,
+    routed,
+    windowed,
+)
+from planner.workload.huggingface.family import family
+from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.sublayers import Attending, Role, Sublayer
+
+
+@family("minimax_m2")
+def minimax_m2(keys: ConfigKeys) -> dict[str, Any]:
+    """q/k norms over the whole projection; experts in every layer, with corrections of the router."""
+    sizes = line_sizes(keys)
+    norm = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_dim"]
+    experts = routed(keys, experts="num_local_experts", inner="intermediate_size", corrected=True)
+    return sizes | experts | {"attention_norm": norm} | further_tokens(keys, "num_mtp_modules")
+
+
+@family("glm4_moe", Block(wide_router=True))
+def glm4_moe(keys: ConfigKeys) -> dict[str, Any]:
+    """GLM 4.5 to 4.7: biases of query, key and value, and q/k norms over the head, where asked for."""
+    sizes = line_sizes(keys, whole=False)
+    if keys.flag("use_qk_norm", default=False):
+        sizes = head_normed(sizes)
+    experts = routed(keys, shared="n_shared_experts", dense=1, corrected=True)
+    biases = projected(sizes) * keys.flag("attention_bias", default=False)
+    return sizes | experts | {"attention_bias": biases} | further_tokens(keys, "num_nextn_predict_layers")
+
+
+@family("deepseek_v32", Block(wide_router=True))
+@family("glm_moe_dsa", Block(wide_router=True))
+def sparse_latent(keys: ConfigKeys) -> dict[str, Any]:
+    """DeepSeek V3.2 and GLM 5: latent attention to the tokens that an index of every token chooses.
+
+    GLM 5 lets a layer use the choice of an earlier one (`indexer_types`).
+    """
+    sizes = latent(keys, first_dense=3, shared=1)
+    heads, dim, width = keys.size("index_n_heads", default=64), keys.size("index_head_dim", default=128), sizes["width"]
+    kinds = keys.items("indexer_types")
+    layers = sum(kind == "full" for kind in kinds) if kinds else sizes["layers"]
+    index = Sublayer(
+        part="attention",
+        layers=layers,
+        matrices=(("index", sizes["query_rank"], heads * dim), ("index_key", width, dim), ("index_weights", width, heads)),
+        norm=2 * dim,
+        attending=(Attending(layers=layers, heads=heads, score_dim=dim, value_dim=1, cached=dim, read=dim),),
+    )
+    if dense := keys.items("mlp_layer_types"):
+        sizes["dense_layers"] = dense.count("dense")
+    further = {"router_vector": sizes["experts"], "chosen": keys.size("index_topk", default=2048), "beside": (index,)}
+    return sizes | further | further_tokens(keys, "num_nextn_predict_layers")
+
+
+@family("hy_v4", Block(wide_router=True, sinks=True))
+def hy_v4(keys: ConfigKeys) -> dict[str, Any]:
+    """Same as GLM 5, with sinks, a gate of attention's output and a residual stream in copies."""
+    sizes = sparse_latent(keys)
+    layers, width, heads = sizes["layers"], sizes["width"], sizes["heads"]
+    gate = Sublayer(part="attention", layers=layers, matrices=(("other", width, heads * sizes["value_dim"]),))
+    copies = hyper_connections(width, layers, keys.size("hc_mult", default=4), mixed=False)
+    return sizes | {"sinks": heads, "beside": (*sizes["beside"], gate, *copies)}
+
+
+@family("llama4_text")
+def llama4(keys: ConfigKeys) -> dict[str, Any]:
+    """Chunked attention but in every fourth layer; experts in every `interleave_moe_layer_step`-th, and one that all tokens pass."""
+    sizes = line_sizes(keys, kv_heads=8, head_dim=128, biased=True)
+    layers, step = sizes["layers"], keys.size("interleave_moe_layer_step", default=1)
+    listed = keys.items("moe_layers")
+    sparse = len(listed) if listed else layers // step
+    dense, rope = keys.size("intermediate_size_mlp", default=16384), keys.items("no_rope_layers")
+    chunked = sum(map(bool, rope)) if rope else layers - layers // keys.size("no_rope_layer_interval", default=4)
+    experts = routed(keys, experts="num_local_experts", inner="intermediate_size")
+    sizes = windowed(keys, sizes, keys.count("attention_chunk_size", absent=8192), chunked)
+    return sizes | experts | {"ffn": dense, "dense_layers": layers - sparse, "shared_ffn": experts["expert_ffn"]}
+
+
+@family("ernie4_5_moe")
+def ernie4_5_moe(keys: ConfigKeys) -> dict[str, Any]:
+    """ERNIE 4.5: experts in the layers from `moe_layer_start_index` to `moe_layer_end_index`, and some that all tokens pass."""
+    sizes = line_sizes(keys, tied=True, kv_heads=4)
+    layers, every = sizes["layers"], keys.size("moe_layer_interval", default=1)
+    start, end = keys.count("moe_layer_start_index", absent=1), keys.value("moe_layer_end_index")
+    last = end if isinstance(end, int) and 0 <= end < layers else layers - 1
+    sparse = sum((layer + 1) % every == 0 for layer in range(start, last + 1))
+    experts = routed(
+        keys,
+        experts="moe_num_experts",
+        top_k="moe_k",
+        shared="moe_num_shared_experts",
+        corrected=True,
+    )
+    biased = keys.flag("use_bias", default=False)
+    return (
+        sizes
+        | experts
+        | {
+            "attention_bias": (projected(sizes) + sizes["width"]) * biased,
+            "mlp_vector": (2 * sizes["ffn"] + sizes["width"]) * biased,
+            "dense_layers": layers - sparse,
+        }
+    )
+
+
+@family("minimax_m3_vl_text", Block(wide_norms=True, clamped_gate=True))
+def minimax_m3(keys: ConfigKeys) -> dict[str, Any]:
+    """q/k norms over the head; layers called sparse choose blocks of tokens by an index of few heads."""
+    sizes = head_normed(line_sizes(keys, kv_heads=4, head_dim=128, ffn=keys.size("dense_intermediate_size", default=12288)))
+    width, kinds = sizes["width"], keys.items("layer_types")
+    experts = routed(keys, experts="num_local_experts", inner="intermediate_size", corrected=True)
+    choosing = kinds.count("minimax_m3_sparse")
+    heads, dim = keys.size("index_n_heads", default=4), keys.size("index_head_dim", default=128)
+    chosen = keys.size("index_block_size", default=128) * (
+        keys.size("index_topk_blocks", default=16) + keys.count("index_local_blocks", absent=1)
+    )
+    query, key = sizes["heads"] * sizes["head_dim"], sizes["kv_heads"] * sizes["head_dim"]
+    attending = Attending(
+        layers=choosing,
+        heads=sizes["heads"],
+        kv_heads=sizes["kv_heads"],
+        score_dim=sizes["head_dim"],
+        value_dim=sizes["head_dim"],
+        reach="chosen",
+        cached=2 * key,
+        read=2 * key,
+    )
+    index = Attending(layers=choosing, heads=heads, score_dim=dim, cached=dim, read=dim)
+    sparse = Sublayer(
+        part="attention",
+        layers=choosing,
+        matrices=(
+            ("q", width, query), ("k", width, key), ("v", width, key), ("o", query, width),
+            ("index", width, heads * dim), ("index_key", width, dim),
+        ),
+        norm=2 * (sizes["head_dim"] + dim),
+        attending=(attending, index),
+    )  # fmt: skip
+    of = {"chosen": chosen, "instead": (sparse,)} if choosing else {}
+    return (
+        sizes
+        | experts
+        | of
+        | {
+            "fused_gate_up": True,
+            "dense_layers": keys.items("mlp_layer_types").count("dense"),
+            "shared_ffn": keys.count("shared_intermediate_size", absent=3072),
+        }
+    )
+
+
+@family("longcat_flash", Block(wide_router=True))
+def longcat_flash(keys: ConfigKeys) -> dict[str, Any]:
+    """Two latent attentions and two MLPs a layer, experts beside them; some of the choices of a token are experts without weights."""
+    sizes = latent_sizes(keys, layers=keys.size("num_layers", "num_hidden_layers"), ffn=keys.size("ffn_hidden_size"))
+    layers, width, ffn = sizes["layers"], sizes["width"], sizes["ffn"]
+    experts = routed(keys, top_k="moe_topk", inner="expert_ffn_hidden_size")
+    empty, number = keys.count("zero_expert_num", absent=256), experts["experts"]
+    second = second_latent(sizes)
+    mlps: tuple[tuple[Role, int, int], ...] = (("gate", width, ffn), ("up", width, ffn), ("down", ffn, width)) * 2
+    return (
+        sizes
+        | experts
+        | {
+            "norms": 4,
+            "experts_per_token": max(1, round(experts["experts_per_token"] * number / (number + empty))),
+            "router_vector": number + empty + empty * width,
+            "dense_layers": 0,
+            "beside": (second, Sublayer(part="mlp", layers=layers, matrices=mlps)),
+        }
+    )
+
+
+def second_latent(sizes: dict[str, Any]) -> Sublayer:
+    """Another latent attention of the same sizes in every layer."""
+    layers, width, heads, rank = sizes["layers"], sizes["width"], sizes["heads"], sizes["latent_rank"]
+    query, cached = sizes["query_rank"], rank + sizes["rotary_dim"]
+    unpacked = heads * (sizes["head_dim"] - sizes["rotary_dim"] + sizes["value_dim"])
+    attending = Attending(
+        layers=layers,
+        heads=heads,
+        score_dim=sizes["head_dim"],
+        value_dim=sizes["value_dim"],
+        cached=cached,
+        read=cached,
+    )
+    return Sublayer(
+        part="attention",
+        layers=layers,
+        matrices=(
+            ("q_a", width, query), ("q_b", query, heads * sizes["head_dim"]), ("kv_a", width, cached), ("kv_b", rank, unpacked),
+            ("o", heads * sizes["value_dim"], width),
+        ),
+        bias=sizes["attention_bias"],
+        norm=sizes["attention_norm"],
+        attending=(attending,),
+    )  # fmt: skip
+
+
+@family("mimo_v2_flash", Block(wide_router=True, sinks=True))
+def mimo_v2_flash(keys: ConfigKeys) -> dict[str, Any]:
+    """Windowed layers with twice the key heads and a sink a head; values narrower than keys."""
+    sizes = line_sizes(keys, kv_heads=4, head_dim=192)
+    layers, kinds, pattern = sizes["layers"], keys.items("layer_types"), keys.items("hybrid_layer_pattern")
+    named = [kind == "sliding_attention" for kind in kinds] or [bool(one) for one in pattern]
+    windowed = sum(named) if named else sum(layer > 0 and (layer + 1) % 6 != 0 for layer in range(layers))
+    value = keys.size("v_head_dim", default=128)
+    groups = ((layers - windowed, sizes["kv_heads"], False), (windowed, 2 * sizes["kv_heads"], True))
+    frequency, listed = keys.items("moe_layer_freq"), keys.items("mlp_layer_types")
+    return (
+        sizes
+        | routed(keys, corrected=True)
+        | {
+            "window": keys.size("sliding_window", default=129),
+            "attention_bias": 0,
+            "value_dim": value,
+            "dense_layers": listed.count("dense") if listed else frequency.count(0) if frequency else 1,
+            "instead": tuple(_narrow_values(sizes, value, *group) for group in groups if group[0]),
+            **further_tokens(keys, "num_nextn_predict_layers"),
+        }
+    )
+
+
+def _narrow_values(sizes: dict[str, Any], value: int, layers: int, kv_heads: int, windowed: bool) -> Sublayer:
+    width, heads, dim = sizes["width"], sizes["heads"], sizes["head_dim"]
+    cached = kv_heads * (dim + value)
+    attending = Attending(
+        layers=layers,
+        heads=heads,
+        kv_heads=kv_heads,
+        score_dim=dim,
+        value_dim=value,
+        reach="window" if windowed else "all",
+        cached=cached,
+        read=cached,
+    )
+    return Sublayer(
+        part="attention",
+        layers=layers,
+        matrices=(
+            ("q", width, heads * dim),
+            ("k", width, kv_heads * dim),
+            ("v", width, kv_heads * value),
+            ("o", heads * value, width),
+        ),
+        other=heads * windowed,
+        attending=(attending,),
+    )

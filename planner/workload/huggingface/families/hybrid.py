@@ -1,0 +1,122 @@
+"""Families that mix attention with layers of constant state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from planner.workload.block import Block
+from planner.workload.huggingface.families.linear import MambaKeys, gated_delta, mamba2
+from planner.workload.huggingface.families.llama import qwen_experts
+from planner.workload.huggingface.families.sizes import further_tokens, head_normed, line_sizes, routed
+from planner.workload.huggingface.family import family
+from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.sublayers import Sublayer
+
+
+def _gated_hybrid(keys: ConfigKeys, *, joined: bool, ffn: int | None = None) -> dict[str, Any]:
+    """Attention whose output is gated, in every fourth layer or as `layer_types` says; gated DeltaNet in the others."""
+    sizes = head_normed(line_sizes(keys, kv_heads=2, head_dim=256, biased=True, ffn=ffn))
+    query, layers, kinds = sizes["heads"] * sizes["head_dim"], sizes["layers"], keys.items("layer_types")
+    full = kinds.count("full_attention") if kinds else layers // keys.size("full_attention_interval", default=4)
+    biases = sizes["attention_bias"] + query * keys.flag("attention_bias", default=False)
+    linear = (gated_delta(keys, sizes["width"], layers - full, joined=joined),) if layers > full else ()
+    further = further_tokens(keys, "mtp_num_hidden_layers", "num_nextn_predict_layers")
+    return sizes | {"query_gate": query, "attention_bias": biases, "instead": linear, "mtp_copies": False} | further
+
+
+def _shared(keys: ConfigKeys, sizes: dict[str, Any]) -> dict[str, Any]:
+    return {"shared_ffn": keys.size("shared_expert_intermediate_size", default=512), "shared_gate": sizes["width"]}
+
+
+@family("qwen3_next", Block(wide_norms=True))
+def qwen3_next(keys: ConfigKeys) -> dict[str, Any]:
+    """Experts in every `decoder_sparse_step`-th layer, a gated one that all tokens pass."""
+    sizes = _gated_hybrid(keys, joined=True)
+    return sizes | qwen_experts(keys) | _shared(keys, sizes)
+
+
+@family("qwen3_5_text", Block(wide_norms=True))
+def qwen3_5(keys: ConfigKeys) -> dict[str, Any]:
+    """A dense MLP in every layer."""
+    return _gated_hybrid(keys, joined=False)
+
+
+@family("qwen3_5_moe_text", Block(wide_norms=True))
+def qwen3_5_moe(keys: ConfigKeys) -> dict[str, Any]:
+    """Same as qwen3_next, with experts in every layer."""
+    sizes = _gated_hybrid(keys, joined=False, ffn=keys.size("moe_intermediate_size"))
+    return sizes | qwen_experts(keys) | _shared(keys, sizes)
+
+
+_NEMOTRON = MambaKeys(
+    "mamba_num_heads",
+    "mamba_head_dim",
+    "ssm_state_size",
+    "n_groups",
+    "conv_kernel",
+    "use_conv_bias",
+    "mamba_proj_bias",
+    "chunk_size",
+)
+
+
+@family("falcon_h1")
+def falcon_h1(keys: ConfigKeys) -> dict[str, Any]:
+    """Attention and a recurrence side by side in every layer."""
+    sizes = line_sizes(keys, biased=True)
+    inner = keys.size("mamba_d_ssm", default=keys.size("mamba_expand", default=2) * sizes["width"])
+    normed = keys.flag("mamba_rms_norm", default=False)
+    biases = (2 * sizes["ffn"] + sizes["width"]) * keys.flag("mlp_bias", default=False)
+    beside = mamba2(keys, sizes["width"], sizes["layers"], named=MambaKeys(), inner=inner, normed=normed)
+    return sizes | {"mlp_vector": biases, "beside": (beside,)}
+
+
+@family("bamba", Block())
+def bamba(keys: ConfigKeys) -> dict[str, Any]:
+    """Attention in the layers of `attn_layer_indices`, Mamba-2 in the others."""
+    sizes = line_sizes(keys, kv_heads=8, biased=True)
+    linear = sizes["layers"] - len(keys.items("attn_layer_indices"))
+    biases = (2 * sizes["ffn"] + sizes["width"]) * keys.flag("mlp_bias", default=False)
+    return sizes | {"mlp_vector": biases, "instead": (mamba2(keys, sizes["width"], linear, named=MambaKeys()),) * (linear > 0)}
+
+
+@family("granitemoehybrid", Block())
+def granite_hybrid(keys: ConfigKeys) -> dict[str, Any]:
+    """Granite 4: attention in few layers, Mamba-2 in the others; a shared MLP, with experts or alone."""
+    sizes, kinds = line_sizes(keys, biased=True), keys.items("layer_types")
+    linear = sum(kind in {"mamba", "linear_attention"} for kind in kinds) if kinds else sizes["layers"]
+    shared = keys.count("shared_intermediate_size", absent=1024)
+    instead = (mamba2(keys, sizes["width"], linear, named=MambaKeys()),) * (linear > 0)
+    if not keys.count("num_local_experts"):
+        return sizes | {"ffn": shared, "fused_gate_up": True, "instead": instead}
+    experts = routed(keys, experts="num_local_experts", inner="intermediate_size")
+    return sizes | experts | {"shared_ffn": shared, "fused_gate_up": True, "instead": instead}
+
+
+_LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
+
+
+@family("nemotron_h", Block(activation="relu"))
+def nemotron_h(keys: ConfigKeys) -> dict[str, Any]:
+    """Each layer is one thing: Mamba-2, attention, an MLP or experts; `hybrid_override_pattern` or `layers_block_type` says which."""
+    pattern = keys.value("hybrid_override_pattern")
+    kinds = [_LETTERS.get(letter, letter) for letter in pattern] if isinstance(pattern, str) else keys.items("layers_block_type")
+    of = {"mamba": "linear_attention", "attention": "full_attention"}
+    count = Counter(of.get(kind, kind) for kind in kinds)
+    sizes = line_sizes(keys, kv_heads=8, head_dim=128, biased=True, layers=len(kinds) or None)
+    mixing, others = count["linear_attention"] + count["full_attention"], count["mlp"] + count["moe"]
+    recurrent = mamba2(keys, sizes["width"], count["linear_attention"], named=_NEMOTRON)
+    bare = (Sublayer(part="attention", layers=others), Sublayer(part="mlp", layers=mixing))
+    sizes |= {"norms": 1, "gated": False, "instead": tuple(one for one in (recurrent, *bare) if one.layers)}
+    sizes |= {"mlp_vector": (sizes["ffn"] + sizes["width"]) * keys.flag("mlp_bias", default=False)}
+    experts: dict[str, Any] = {}
+    if count["moe"]:
+        shared = keys.count("moe_shared_expert_intermediate_size") * keys.count("n_shared_experts", absent=1)
+        experts = routed(keys, corrected=True) | {"shared_ffn": shared}
+    if keys.count("moe_latent_size"):
+        keys.reject(
+            "moe_latent_size", "experts of a narrower width are not known; gpu-planner models show PATH --exact traces them."
+        )
+    further = further_tokens(keys, "num_nextn_predict_layers")
+    return sizes | experts | further | {"dense_layers": count["mlp"]}

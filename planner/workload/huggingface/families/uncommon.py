@@ -1,0 +1,101 @@
+"""Decoders whose attention, norms or residual stream are their own: DiffLlama, Doge, ModernBERT's decoder, xLSTM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.workload.block import Block
+from planner.workload.huggingface.families.selective import without_attention
+from planner.workload.huggingface.families.sizes import head_normed, line_sizes, windowed
+from planner.workload.huggingface.family import family
+from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.sublayers import Attending, Sublayer
+
+
+@family("diffllama")
+def diffllama(keys: ConfigKeys) -> dict[str, Any]:
+    """The difference of two attentions: each head reads the values of two."""
+    sizes = line_sizes(keys, biased=True)
+    layers, width, heads, groups, dim = (sizes[name] for name in ("layers", "width", "heads", "kv_heads", "head_dim"))
+    query, key = heads * dim, groups * dim
+    attending = Attending(
+        layers=layers, heads=heads, kv_heads=groups, score_dim=2 * dim, value_dim=2 * dim, cached=2 * key, read=2 * key
+    )
+    attention = Sublayer(
+        part="attention",
+        layers=layers,
+        matrices=(("q", width, query), ("k", width, key), ("v", width, key), ("o", query, width)),
+        other=4 * dim,
+        bias=sizes["attention_bias"],
+        attending=(attending,),
+    )
+    return sizes | {"attention_bias": 0, "instead": (attention,)}
+
+
+@family("doge")
+def doge(keys: ConfigKeys) -> dict[str, Any]:
+    """A mask made of the values, and a learned weight of every element of the residual stream."""
+    if keys.flag("is_moe", default=False):
+        keys.reject("is_moe", "its experts of one neuron are not known; gpu-planner models show PATH --exact traces them.")
+    sizes = head_normed(line_sizes(keys, biased=True))
+    layers, width, groups = sizes["layers"], sizes["width"], sizes["kv_heads"]
+    mask = Sublayer(part="attention", layers=layers, matrices=(("other", groups * sizes["head_dim"], groups),), other=groups)
+    return sizes | {
+        "mlp_vector": (2 * sizes["ffn"] + width) * keys.flag("mlp_bias", default=False),
+        "beside": (mask, Sublayer(part="mlp", layers=layers, other=2 * width)),
+    }
+
+
+@family("modernbert-decoder", Block(fused_gate=True))
+def modernbert_decoder(keys: ConfigKeys) -> dict[str, Any]:
+    """LayerNorm without bias, none before the first attention; a product, a norm and a bias at the tied head; windows."""
+    sizes = line_sizes(keys, tied=True)
+    layers, width, vocabulary = sizes["layers"], sizes["width"], sizes["vocabulary"]
+    vectors = 1 + keys.flag("norm_bias", default=False)
+    biases = (sizes["heads"] * sizes["head_dim"] * 3 + width) * keys.flag("attention_bias", default=False)
+    window = keys.size("sliding_window", default=max(1, keys.size("local_attention", default=128) // 2))
+    every = keys.size("global_attn_every_n_layers", default=3)
+    return windowed(keys, sizes, window, layers - -(-layers // every)) | {
+        "fused_gate_up": True,
+        "centred": True,
+        "norms": 1,
+        "final_norms": 3,
+        "norm_parameters": vectors * width,
+        "attention_bias": biases,
+        "mlp_vector": (2 * sizes["ffn"] + width) * keys.flag("mlp_bias", default=False),
+        "output_matrix": width * width,
+        "final_bias": vocabulary * keys.flag("decoder_bias", default=True) + width * keys.flag("classifier_bias", default=False),
+        "beside": (Sublayer(part="attention", layers=layers - 1, norm=vectors * width),) * (layers > 1),
+    }
+
+
+@family("xlstm")
+def xlstm(keys: ConfigKeys) -> dict[str, Any]:
+    """A matrix memory of every head (mLSTM), with gates of its input, its forgetting and its output; a gated MLP."""
+    sizes = without_attention(keys, heads=keys.size("num_heads"), head_dim=1, tied=False)
+    layers, width, heads = keys.size("num_blocks", "num_hidden_layers"), sizes["width"], sizes["heads"]
+    query, value = (
+        int(width * float(factor)) if isinstance(factor := keys.value(name), int | float) else width // divided
+        for name, divided in (("qk_dim_factor", 2), ("v_dim_factor", 1))
+    )
+    multiple, factor = keys.size("ffn_round_up_to_multiple_of", default=64), keys.value("ffn_proj_factor")
+    ffn = multiple * -(-int(width * (float(factor) if isinstance(factor, int | float) else 2.667)) // multiple)
+    chunk, each, of = keys.size("chunk_size", default=64), max(1, query // heads), max(1, value // heads)
+    memory = Sublayer(
+        part="attention",
+        layers=layers,
+        matrices=(
+            ("q", width, query), ("k", width, query), ("v", width, value), ("other", width, value),
+            ("in", width, heads), ("in", width, heads), ("out", value, width),
+        ),
+        bias=2 * heads,
+        other=value,
+        attending=(
+            Attending(
+                layers=layers,
+                state=heads * (each * of + each + 1),
+                scan_flop=heads * (2 * chunk * (each + of) + 4 * each * of),
+            ),
+        ),
+    )  # fmt: skip
+    return sizes | {"layers": layers, "dense_layers": layers, "ffn": ffn, "norms": 2, "instead": (memory,)}

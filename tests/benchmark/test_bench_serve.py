@@ -1,0 +1,128 @@
+"""`bench --suite serve` against a server whose speed is known: time to the first token and between tokens within 5 %."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from repository import ROOT, RunPlanner
+
+from planner.observe.results.read import read_results
+from planner.observe.results.result import Result
+from planner.observe.serving.client import Client, Timed, _note
+from planner.observe.serving.http_stream import address_of
+from planner.observe.serving.load import Point, result_of, run_point
+
+TTFT_S, TPOT_S = 0.3, 0.04
+OUTPUT = 12
+RUNS = ("--set", "gpu=H100", "--set", "gpus=1", "--set", "dtype=bf16", "--set", "engine=vllm", "--set", "model=llama-3.1-8b")
+
+pytestmark = pytest.mark.process
+
+
+@contextmanager
+def server(slots: int = 1 << 16) -> Iterator[str]:
+    command = [sys.executable, str(ROOT / "tests" / "samples" / "streaming_server.py")]
+    options = ["--ttft", str(TTFT_S), "--tpot", str(TPOT_S), "--slots", str(slots)]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip()
+        try:
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+
+
+def truth(address: str) -> tuple[float, float]:
+    """Mean times that the server really took; about those it was asked for, and more where the machine is busy."""
+    with urllib.request.urlopen(f"{address}/truth", timeout=5) as answer:  # noqa: S310  # our own address
+        found = json.load(answer)
+    ttft_s, tpot_s = statistics.fmean(found["ttft_s"]), statistics.fmean(found["tpot_s"])
+    assert ttft_s >= TTFT_S
+    assert tpot_s >= 0.95 * TPOT_S  # a first token that was late is caught up with
+    return ttft_s, tpot_s
+
+
+def run(address: str, point: Point) -> list[Timed]:
+    return asyncio.run(run_point(Client(address_of(address), "known-speed", 12, 4), point))
+
+
+@pytest.mark.alone
+def test_the_speed_of_the_server_is_found_in_a_closed_and_an_open_loop(run_planner: RunPlanner, tmp_path: Path) -> None:
+    lengths = ("--input-tokens", "12", "--output-tokens", str(OUTPUT), "--at-once", "4", "--rates", "8", "--requests", "8")
+    with server() as address:
+        out = str(tmp_path / "seen.jsonl")
+        done = run_planner("--state", str(tmp_path), "bench", "--suite", "serve", "--url", address, *lengths, *RUNS, "--out", out)
+        ttft_s, tpot_s = truth(address)
+    assert done.returncode == 0, done.stderr
+    assert "Predicted " in done.stdout
+    closed, opened = (one for one in read_results(Path(out).read_bytes(), out) if isinstance(one, Result))
+    for one in (closed, opened):
+        assert one.seen["ttft_s"] == pytest.approx(ttft_s, rel=0.05)
+        assert one.seen["tpot_s"] == pytest.approx(tpot_s, rel=0.05)
+        assert one.seen["request_s"] == pytest.approx(ttft_s + (OUTPUT - 1) * tpot_s, rel=0.05)
+        assert (one.settings["input_tokens"], one.settings["output_tokens"]) == (12, OUTPUT)
+    assert closed.seen["requests_per_s"] == pytest.approx(4 / (ttft_s + (OUTPUT - 1) * tpot_s), rel=0.1)
+    assert (closed.settings["concurrency"], opened.settings["request_rate_per_s"]) == (4, 8.0)
+    kept = json.loads(run_planner("--state", str(tmp_path), "predictions", "--json").stdout)["predictions"]
+    assert [one["origin"] for one in kept] == ["import", "import"]
+
+
+def test_without_settings_what_was_seen_is_shown_and_what_is_missing_named(run_planner: RunPlanner, tmp_path: Path) -> None:
+    with server() as address:
+        given = ("--url", address, "--at-once", "2", "--requests", "2", "--output-tokens", "4", "--input-tokens", "4")
+        done = run_planner("--state", str(tmp_path), "bench", "--suite", "serve", *given)
+    assert done.returncode == 0
+    assert "no prediction: say what runs there with --set gpu=…, gpus=…, engine=…, dtype=…" in done.stderr
+    assert "time to first token" in done.stdout
+
+
+def test_a_full_server_makes_requests_wait_and_an_open_loop_sees_it() -> None:
+    with server(slots=1) as address:
+        found = run(address, Point("open", 20.0, 5))
+    waited = [one.ttft_s for one in found]
+    assert waited[-1] is not None
+    assert waited[-1] > 2 * TTFT_S  # it was sent on time, and stood in line
+
+
+def test_failures_are_told_and_in_no_figure() -> None:
+    point = Point("closed", 1, 2)
+    good = Timed(0.0, 0.0, first_s=0.1, last_s=0.5, output_tokens=5, parts=5)
+    result = result_of(point, [good, Timed(0.0, 0.0, failure="HTTP 500")], "m", "")
+    assert result.seen["tpot_s"] == pytest.approx(0.1)
+    assert result.notes[0] == "1 of 2 requests failed and are in no figure: HTTP 500"
+    with pytest.raises(ValueError, match="HTTP 500"):
+        result_of(point, [Timed(0.0, 0.0, failure="HTTP 500")], "m", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--url", "http://127.0.0.1:1/v1"), "cannot be reached"),
+        (("--url", "localhost:8000"), "does not begin with http"),
+        ((), "is needed by the suite serve"),
+        (("--url", "http://127.0.0.1:1/v1", "--rates", "x"), "above 0 are"),
+        (("--url", "http://127.0.0.1:1/v1", "--at-once", "1.5"), "whole numbers"),
+    ],
+)
+def test_wrong_input_is_one_message(run_planner: RunPlanner, given: tuple[str, ...], said: str) -> None:
+    done = run_planner("bench", "--suite", "serve", *given)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_token_without_text_counts_and_the_end_does_not() -> None:
+    """As llama.cpp's server streams the first bytes of a sign, and ends without counting tokens."""
+    found = Timed(0.0, 0.0)
+    for at_s, text, ended in ((1.0, "a", None), (2.0, "", None), (3.0, "é", None), (3.5, "", "length")):
+        _note(found, at_s, {"choices": [{"text": text, "finish_reason": ended}]})
+    assert (found.parts, found.first_s, found.last_s) == (3, 1.0, 3.0)

@@ -1,0 +1,211 @@
+"""What a plan ranks first as a job: its layout is what the job starts, and what no form can say is refused with the reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from engine_sample import session
+from job_sample import block, documents, shell_of, understood
+from repository import RunPlanner
+
+from planner.cli.emit.running import Form, written
+from planner.engine.answers.plan import PlanRow
+from planner.errors import UserError
+
+SERVICE, TRAINING = "llama-3.1-70b-chat-service", "llama-3.1-8b-pretrain"
+HUB = "meta-llama/Llama-3.1-70B"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Callable[..., list[str]]:
+    return shell_of(tmp_path)
+
+
+def first(preset: str, gpu: str, layout: dict[str, Any], **changes: Any) -> tuple[PlanRow, Any, Any]:
+    """(row, job, part): the first row of a plan on `gpu`, with another layout."""
+    asked = msgspec.structs.replace(session().presets.load(preset).workload, gpus_considered=(gpu,), **changes)
+    plan = session().plan(asked, basis="spec", levers=False)
+    row = plan.rows[0]
+    assert row.answer.layout is not None
+    changed = msgspec.structs.replace(row.answer, layout=msgspec.structs.replace(row.answer.layout, **layout))
+    row = msgspec.structs.replace(row, rank=1, answer=changed)
+    return row, session().job(asked, row), session().gpus.find(gpu)
+
+
+def service(form: Form, layout: dict[str, Any], *, gpu: str = "H100 SXM5 80GB", hub: str = HUB, **changes: Any) -> str:
+    row, job, part = first(SERVICE, gpu, {"ep": 1, "prefill_replicas": 0} | layout, **changes)
+    return written(form, SERVICE, row, job, part, hub)
+
+
+ONE = {"gpus": 4, "nodes": 1, "gpus_per_node": 8, "tp": 4, "pp": 1, "dp": 1}
+ACROSS = {"gpus": 16, "nodes": 2, "gpus_per_node": 8, "tp": 8, "pp": 2, "dp": 1}
+MANY = {"gpus": 24, "nodes": 3, "gpus_per_node": 8, "tp": 4, "pp": 1, "dp": 6}
+
+
+def words_of(call: str) -> dict[str, str]:
+    """Options of a call of vLLM."""
+    name, verb, model, *rest = call.split()
+    assert (name, verb) == ("vllm", "serve")
+    found = dict(zip(rest, [*rest[1:], ""], strict=True))
+    return {"model": model} | {key: "" if value.startswith("--") else value for key, value in found.items() if key.startswith("--")}
+
+
+@pytest.mark.parametrize("form", ["sky", "slurm", "kubernetes"])
+def test_training_over_nodes_is_started_by_torchrun_on_each(form: Form, shell: Callable[..., list[str]], tmp_path: Path) -> None:
+    layout = {"gpus": 32, "nodes": 4, "gpus_per_node": 8, "tp": 2, "pp": 1, "dp": 16, "sharding": "zero3", "micro_batch": 2}
+    row, job, gpu = first(TRAINING, "H100 SXM5 80GB", layout)
+    text = written(form, "my plan (70B)", row, job, gpu, "")
+    calls: list[str] = []
+    if form == "sky":
+        assert re.search(r"^num_nodes: 4$", text, re.MULTILINE)
+        assert "accelerators: {H100: 8}" in text
+        for rank in range(4):
+            told = {"SKYPILOT_NUM_NODES": "4", "SKYPILOT_NODE_RANK": str(rank), "SKYPILOT_NODE_IPS": "10.1.1.1\n10.1.1.2"}
+            calls += shell(block(text, "run"), **told)
+        head = "10.1.1.1"
+    elif form == "slurm":
+        assert "#SBATCH --nodes=4\n" in text
+        (tmp_path / "venv").mkdir()
+        told = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n", "SLURM_NNODES": "4", "SLURM_CPUS_PER_TASK": "32"}
+        calls = shell(text, VENV=str(tmp_path / "venv"), **told)
+        head = "node-a"
+    else:
+        named, work = documents(text)
+        assert work["spec"]["completions"] == 4
+        assert named["metadata"]["name"] == work["spec"]["template"]["spec"]["subdomain"] == "my-plan-70b"
+        (container,) = work["spec"]["template"]["spec"]["containers"]
+        calls = [call for rank in range(4) for call in shell(container["args"][0], JOB_COMPLETION_INDEX=str(rank))]
+        head = "my-plan-70b-0.my-plan-70b"
+    ranks = [understood(call) for call in calls if call.startswith("torchrun")]
+    assert [one.node_rank for one in ranks] == [0, 1, 2, 3]
+    assert {(one.nnodes, one.nproc_per_node, one.master_addr, one.training_script) for one in ranks} == {
+        ("4", "8", head, "train.py")
+    }
+    (told_layout,) = set(re.findall(r"GPU_PLANNER_LAYOUT='(.*)'", text))
+    given = json.loads(told_layout)
+    assert {name: given[name] for name in ("tp", "dp", "sharding", "micro_batch", "sequence")} == {
+        "tp": 2,
+        "dp": 16,
+        "sharding": "zero3",
+        "micro_batch": 2,
+        "sequence": 8192,
+    }
+
+
+def test_training_in_one_machine_needs_no_other(shell: Callable[..., list[str]]) -> None:
+    row, job, gpu = first(TRAINING, "H100 SXM5 80GB", {"gpus": 8, "nodes": 1, "gpus_per_node": 8, "tp": 1, "dp": 8})
+    (call,) = shell(block(written("sky", TRAINING, row, job, gpu, ""), "run"))
+    assert understood(call).standalone
+    assert understood(call).nproc_per_node == "8"
+
+
+def test_a_slurm_job_asks_for_the_hours_the_plan_may_take() -> None:
+    row, job, gpu = first(TRAINING, "H100 SXM5 80GB", {})
+    assert row.job_h is not None
+    (days, hours) = re.findall(r"^#SBATCH --time=(\d+)-(\d\d):00:00$", written("slurm", TRAINING, row, job, gpu, ""), re.MULTILINE)[
+        0
+    ]
+    assert 0 <= int(days) * 24 + int(hours) - row.job_h.high <= 1
+
+
+def test_a_service_in_one_machine(shell: Callable[..., list[str]]) -> None:
+    (call,) = shell(block(service("sky", ONE), "run"))
+    words = words_of(call)
+    assert (words["model"], words["--tensor-parallel-size"], words["--pipeline-parallel-size"]) == (HUB, "4", "1")
+    assert (words["--quantization"], words["--kv-cache-dtype"], words["--gpu-memory-utilization"]) == ("fp8", "fp8", "0.900")
+    assert words["--max-model-len"] == "800"
+    assert "--nnodes" not in words
+    assert "\nservice:" not in service("sky", ONE)
+
+
+def test_one_replica_over_nodes_is_one_server(shell: Callable[..., list[str]]) -> None:
+    text = service("sky", ACROSS)
+    calls = []
+    for rank in range(2):
+        told = {"SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_RANK": str(rank), "SKYPILOT_NODE_IPS": "10.1.1.1\n10.1.1.2"}
+        calls += [words_of(call) for call in shell(block(text, "run"), **told)]
+    for rank, words in enumerate(calls):
+        assert (words["--tensor-parallel-size"], words["--pipeline-parallel-size"]) == ("8", "2")
+        assert (words["--nnodes"], words["--node-rank"], words["--master-addr"]) == ("2", str(rank), "10.1.1.1")
+    assert ["--headless" in words for words in calls] == [False, True]
+
+    named, door, pods = documents(service("kubernetes", ACROSS))
+    assert (pods["kind"], pods["spec"]["replicas"], pods["spec"]["podManagementPolicy"]) == ("StatefulSet", 2, "Parallel")
+    assert pods["spec"]["serviceName"] == named["metadata"]["name"]
+    assert door["spec"]["selector"] == {"statefulset.kubernetes.io/pod-name": f"{pods['metadata']['name']}-0"}
+    (container,) = pods["spec"]["template"]["spec"]["containers"]
+    assert "readinessProbe" not in container
+    for rank in range(2):
+        name = pods["metadata"]["name"]
+        words = words_of(shell(container["args"][0], HOSTNAME=f"{name}-{rank}")[-1])
+        assert (words["--node-rank"], words["--master-addr"]) == (str(rank), f"{name}-0.{named['metadata']['name']}")
+
+
+def test_replicas_that_fit_a_machine_have_a_balancer_before_them(shell: Callable[..., list[str]]) -> None:
+    text = service("sky", MANY)
+    assert "  replicas: 3\n" in text
+    assert "num_nodes: 1\n" in text
+    (call,) = shell(block(text, "run"))
+    assert (words_of(call)["--tensor-parallel-size"], words_of(call)["--data-parallel-size"]) == ("4", "2")
+    door, pods = documents(service("kubernetes", MANY))
+    assert (pods["kind"], pods["spec"]["replicas"]) == ("Deployment", 3)
+    assert door["spec"]["selector"] == pods["spec"]["template"]["metadata"]["labels"]
+    (container,) = pods["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": 8}
+    assert container["readinessProbe"]["httpGet"]["port"] == 8000
+
+
+def test_skypilot_itself_accepts_them(tmp_path: Path) -> None:
+    sky = pytest.importorskip("sky")
+    for layout, nodes in ((ONE, 1), (ACROSS, 2), (MANY, 1)):
+        path = tmp_path / "task.yaml"
+        path.write_text(service("sky", layout))
+        task = sky.Task.from_yaml(str(path))
+        assert task.num_nodes == nodes
+        assert (task.service is None) == (layout is not MANY)
+
+
+@pytest.mark.parametrize(
+    ("form", "layout", "more", "told"),
+    [
+        ("sky", {**ACROSS, "dp": 2, "gpus": 32, "nodes": 4}, {}, "2 replicas over nodes, each of 16 GPUs over several itself"),
+        ("sky", {**ACROSS, "tp": 4, "pp": 3, "gpus": 12}, {}, "GPUs that do not fill their nodes"),
+        ("slurm", MANY, {}, "3 replicas need a balancer before them, which Slurm has not"),
+        ("sky", ONE, {"engine": "tensorrt-llm"}, "the engine is tensorrt-llm; of engines, sglang, vllm are written"),
+        ("sky", ONE, {"hub": ""}, "the model has no id on the Hugging Face hub"),
+        ("sky", {**ONE, "prefill_replicas": 1}, {}, "replicas that only read prompts are not written"),
+        ("sky", ONE, {"kv_dtype": "int8"}, "vLLM has no cache of int8"),
+        ("slurm", ONE, {"gpu": "MI300X"}, "vLLM as pip installs it is for GPUs of NVIDIA, not of AMD"),
+    ],
+)
+def test_what_cannot_be_written_is_said(form: Form, layout: dict[str, Any], more: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=re.escape(told)):
+        service(form, layout, **more)
+
+
+def test_a_checkpoint_that_has_to_be_stored_otherwise_is_asked_for() -> None:
+    assert "# MODEL has to be a checkpoint whose weights are stored as awq" in service("sky", ONE, weight_dtype="awq")
+    assert "--quantization" not in service("sky", ONE, weight_dtype="awq")
+
+
+def test_the_command_line_writes_the_first_row(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", SERVICE, "--gpu", "H100 SXM5 80GB", "--emit", "kubernetes")
+    assert done.returncode == 0, done.stderr
+    kinds = [one["kind"] for one in documents(done.stdout)]
+    assert kinds == ["Service", "Deployment"]
+    row = json.loads(run_planner("plan", SERVICE, "--gpu", "H100 SXM5 80GB", "--json", "--top", "1").stdout)["rows"][0]
+    assert f"--tensor-parallel-size {row['answer']['layout']['tp']} " in done.stdout
+    chat = run_planner("plan", "qwen3-8b-single-user-chat", "--emit", "sky")
+    assert chat.returncode == 2
+    assert "the task 'generate' is no service" in chat.stderr
+    assert chat.stdout == ""
+    assert run_planner("plan", SERVICE, "--emit", "sky", "--json").returncode == 2
+    nothing = run_planner("plan", SERVICE, "--gpu", "L4", "--set", "max_gpus=1", "--emit", "sky")
+    assert nothing.returncode == 1
+    assert nothing.stdout == ""

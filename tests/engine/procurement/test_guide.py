@@ -1,0 +1,93 @@
+"""The guided way: two decision trees worked by hand, and the terms that each leads to."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from planner.engine.advice.observation import Observed
+from planner.engine.procurement.guide import Answers, Guide
+from planner.session import Session
+
+GIB = 2**30
+TRAINING = Answers(
+    task="train", model="llama-2-13b", train_tokens=26e9, sequence=4096, deadline_h=720, months=3, gpus=["H100 SXM5 80GB"]
+)
+SERVING = Answers(
+    task="serve", model="llama-3.1-70b", daily_users=4320, input_tokens=800, output_tokens=250, p95_ttft_s=3.0, months=36,
+    gpus=["L40S", "H100 SXM5 80GB"],
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return Session.open()
+
+
+def _tree(guide: Guide) -> dict[str, str]:
+    return {branch.question: branch.answer for branch in guide.tree}
+
+
+def test_the_tree_of_training_with_its_reasons(session: Session) -> None:
+    """13.0e9 parameters · 18 bytes (2 weights, 4 gradients, 4 master, 8 moments) = 218 GiB: more than one H100, less than eight."""
+    guide = session.guide(TRAINING).guide
+    tree = _tree(guide)
+    assert tree["Are all parameters trained?"] == "yes"
+    assert tree["Do the states fit one GPU?"] == "no"
+    assert tree["Do they fit one node?"] == "yes"
+    states = 13.016e9 * 18 / GIB
+    reason = next(branch.reason for branch in guide.tree if branch.question == "Do the states fit one GPU?")
+    assert float(reason.split(" GiB")[0]) == pytest.approx(states, rel=0.01)
+    assert tree["May it be interrupted?"] == "yes", "a job may, where nothing is said"
+    assert [step.name for step in guide.steps] == ["profile", "bottleneck", "right-size", "where", "commit"]
+    assert all(step.reasons for step in guide.steps)
+    adapters = _tree(session.guide(msgspec.structs.replace(TRAINING, task="finetune", lora=True)).guide)
+    assert adapters["Are all parameters trained?"] == "no"
+    assert adapters["Do the states fit one GPU?"] == "yes", "26 GB of weights and no states beside them"
+
+
+def test_the_tree_of_inference_with_its_reasons(session: Session) -> None:
+    """70.6e9 parameters: 131 GiB in 16 bits, 67 GiB in FP8, which an H100 holds; 4,320 people · 30 messages a day are 1.5 a second."""
+    guide = session.guide(SERVING).guide
+    tree = _tree(guide)
+    assert tree["Do the weights fit one GPU in 16 bits?"] == "no"
+    weights = next(branch.reason for branch in guide.tree if branch.question == "Do the weights fit one GPU in 16 bits?")
+    assert float(weights.split("bf16 ")[1].split(" GiB")[0]) == pytest.approx(70.55e9 * 2 / GIB, rel=0.01)
+    assert tree["Is the ttft limit kept?"] == "yes"
+    assert tree["May it be interrupted?"] == "no", "a service may not, where nothing is said"
+    assert guide.market != "spot"
+    profile = guide.steps[0]
+    assert any("1.50 requests a second" in reason for reason in profile.reasons)
+    assert guide.row is not None
+    used = session.guide(msgspec.structs.replace(SERVING, use=0.1)).guide
+    assert used.market == "on-demand", "a tenth of the time pays for no commitment"
+
+
+def test_spot_is_taken_where_it_saves_a_tenth_and_the_work_may_stop(session: Session) -> None:
+    free, fixed = (session.guide(msgspec.structs.replace(TRAINING, interruptible=may)) for may in (True, False))
+    assert fixed.guide.row is not None
+    assert fixed.guide.row.offer is not None
+    assert fixed.guide.row.offer.market == "on-demand"
+    assert free.guide.row is not None
+    assert free.guide.row.job_usd is not None
+    assert fixed.guide.row.job_usd is not None
+    if free.guide.row.offer is not None and free.guide.row.offer.market == "spot":
+        assert free.guide.row.job_usd.value <= 0.9 * fixed.guide.row.job_usd.value
+        assert any("checkpoints" in reason for step in free.guide.steps for reason in step.reasons)
+
+
+def test_what_was_watched_goes_before_what_is_worked_out(session: Session) -> None:
+    seen = Observed(
+        gpu="H100 SXM5 80GB", seconds=60.0, readings=60, busy=1.0, sm_active=0.3, dram_bandwidth=0.92, tensor_active=0.05
+    )
+    guide = session.guide(SERVING, [seen]).guide
+    assert guide.steps[0].answer.startswith("Watched here")
+    assert "as observed" in guide.steps[1].answer
+    assert any("DRAM bandwidth 92 %" in reason for reason in guide.steps[1].reasons)
+
+
+def test_nothing_that_fits_ends_the_way(session: Session) -> None:
+    guide = session.guide(Answers(task="train", model="llama-3.1-405b", sequence=8192, gpus=["T4"], train_tokens=1e9)).guide
+    assert guide.row is None
+    assert guide.steps[-1].answer == "Nothing fits."
+    assert guide.steps[-1].reasons

@@ -1,0 +1,189 @@
+"""The questions people ask about money, end to end, each held against a sum worked by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.engine.answers.plan import Plan
+from planner.engine.money.costs import Costs
+from planner.engine.procurement.paying import IDLE_POWER, Terms
+from planner.hardware.prices.api_prices import ApiPrice, api_price
+from planner.session import Session
+from planner.workload.tasks import Workload
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return Session.open()
+
+
+def _costs(session: Session, workload: Workload, plan: Plan, terms: Terms | None = None) -> Costs:
+    costs = session.costs(workload, plan.rows[0], terms)
+    assert costs is not None
+    return costs
+
+
+def test_13b_from_scratch_in_60_days_under_200_k_usd(session: Session) -> None:
+    """6 · 13.0e9 · 260e9 tokens = 2.0e22 FLOP: at 400 TFLOP/s of an H100, 14,100 GPU-hours, 10 GPUs for 60 days, some 35,000 $."""
+    workload = session.workload(
+        {
+            "model": "llama-2-13b",
+            "task": "train",
+            "sequence": 4096,
+            "train_tokens": 260e9,
+            "global_batch": 1024,
+            "targets": {"deadline_h": 1440.0, "budget_usd": 200_000.0},
+        }
+    )
+    plan = session.plan(workload, levers=False)
+    row = plan.rows[0]
+    assert row.rank == 1
+    assert row.job_h is not None
+    assert row.job_usd is not None
+    assert row.job_h.value <= 1440
+    assert 15_000 <= row.job_usd.value <= 200_000
+    answer, layout = row.answer, row.answer.layout
+    assert answer.mfu is not None
+    assert layout is not None
+    peak = session.gpus.find(row.gpu).compute_flop_per_s[str(answer.assumed["dtype"])]
+    gpu_s = row.job_h.value * 3600 * layout.gpus
+    done = gpu_s * answer.mfu.value * peak
+    assert done == pytest.approx(6 * 13.0e9 * 260e9, rel=0.15), "FLOPs that were paid for are those of the job"
+
+
+def test_two_million_dollars_for_50_000_daily_users(session: Session) -> None:
+    """50,000 people · 10 messages · 3 in the busiest hour ÷ 86,400 s = 17.4 requests/s; the capital buys 235 L40S at 8,500 $."""
+    workload = session.workload(
+        {
+            "model": "llama-3.1-70b",
+            "task": "serve",
+            "weight_dtype": "fp8",
+            "daily_users": 50_000,
+            "input_tokens": 800,
+            "output_tokens": 300,
+            "capex_usd": 2e6,
+            "gpus_considered": ["L40S", "H100 SXM5 80GB", "H200 SXM"],
+        }
+    )
+    plan = session.plan(workload, levers=False)
+    assert plan.task["request_rate_per_s"] == pytest.approx(17.36, abs=0.01)
+    bought = [row for row in plan.rows if row.rank and row.owned and row.owned.bought]
+    assert bought
+    for row in bought:
+        assert row.owned is not None
+        assert row.owned.price_usd is not None
+        assert row.owned.price_usd <= 2e6
+        assert row.answer.layout is not None
+        assert row.owned.price_usd == pytest.approx(
+            {"L40S": 8500, "H100 SXM5 80GB": 30_000, "H200 SXM": 32_000}[row.gpu] * row.answer.layout.gpus
+        )
+
+
+def test_a_million_tokens_on_a_3090_for_700_usd_used_70_percent_at_12_cents(session: Session) -> None:
+    workload = session.workload(
+        {
+            "model": "qwen3-8b",
+            "task": "serve",
+            "weight_dtype": "awq",
+            "concurrency": 16,
+            "input_tokens": 500,
+            "output_tokens": 300,
+            "own": [{"gpu": "RTX 3090", "purchase_usd": 700.0}],
+            "owning": {"usd_per_kwh": 0.12},
+            "gpus_considered": ["RTX 3090"],
+        }
+    )
+    plan = session.plan(workload, levers=False)
+    row = next(row for row in plan.rows if row.owned)
+    costs = session.costs(workload, row, Terms(months=36, use=0.7))
+    assert costs is not None
+    # 700 $ + 36 · 730 h · 0.35 kW · (0.1 + 0.9 · 0.7) · 0.12 $/kWh = 700 + 805.7 = 1,505.7 $ for 18,396 h at work
+    total = 700.0 + 36 * 730 * 0.350 * (IDLE_POWER + (1 - IDLE_POWER) * 0.7) * 0.12
+    assert total == pytest.approx(1505.7, abs=0.1)
+    bought = next(ways for ways in costs.ways if ways.way.name == "bought")
+    assert bought.usd_after_months["36"] == pytest.approx(total)
+    assert row.answer.output_tokens_per_s is not None
+    by_hand = total / (18_396 * 3600 * row.answer.output_tokens_per_s.value) * 1e6
+    assert costs.usd_per_million_tokens_owned == pytest.approx(by_hand, rel=1e-6)
+
+
+def test_three_years_across_clouds(session: Session) -> None:
+    """Each provider's figure is price · instances · 26,280 h · use; a commitment of three years is owed whatever the use."""
+    workload = session.workload(
+        {
+            "model": "llama-3.1-8b",
+            "task": "serve",
+            "request_rate_per_s": 1.0,
+            "gpus_considered": ["H100 SXM5 80GB"],
+            "input_tokens": 500,
+            "output_tokens": 200,
+        }
+    )
+    plan = session.plan(workload, levers=False)
+    costs = _costs(session, workload, plan, Terms(months=36, use=0.5))
+    assert len(costs.providers) >= 5
+    layout = plan.rows[0].answer.layout
+    assert layout is not None
+    assert layout.gpus == 1
+    assert {one.provider for one in costs.providers} >= {"aws", "gcp", "lambda", "runpod"}
+    for one in costs.providers:
+        offers = [offer for offer in session.offers if offer.provider == one.provider and offer.gpu == "H100 SXM5 80GB"]
+        if "on-demand" in one.usd:
+            cheapest = min(offer.on_demand_usd_per_h for offer in offers if offer.on_demand_usd_per_h is not None)
+            assert one.usd["on-demand"] == pytest.approx(cheapest * 26_280 * 0.5)
+        if "reserved-3y" in one.usd:
+            cheapest = min(offer.reserved_3y_usd_per_h for offer in offers if offer.reserved_3y_usd_per_h is not None)
+            assert one.usd["reserved-3y"] == pytest.approx(cheapest * 26_280)
+    assert [min(one.usd.values()) for one in costs.providers] == sorted(min(one.usd.values()) for one in costs.providers)
+
+
+def test_an_api_costs_its_tokens(session: Session) -> None:
+    fields = {
+        "model": "qwen3-32b",
+        "task": "serve",
+        "weight_dtype": "fp8",
+        "input_tokens": 1000,
+        "output_tokens": 200,
+        "prefix_tokens": 600,
+    }
+    people = {"messages_per_day": 20.0, "peak_factor": 4.0}
+    workload = session.workload({**fields, "daily_users": 4320, "people": people, "gpus_considered": ["L40S", "H100 NVL"]})
+    plan = session.plan(workload, levers=False)
+    rate = ApiPrice(
+        name="mine",
+        provider="API",
+        input_usd_per_million=1.0,
+        cached_usd_per_million=0.25,
+        output_usd_per_million=4.0,
+        as_of="",
+        source="",
+    )
+    costs = _costs(session, workload, plan, Terms(months=1, api=rate))
+    api = next(ways for ways in costs.ways if ways.way.name == "api")
+    # 400 · 1 $ + 600 · 0.25 $ + 200 · 4 $ = 1,350 µ$ a request; 4,320 · 20 = 86,400 a day, 730 / 24 days
+    assert api.usd_after_months["1"] == pytest.approx(0.00135 * 86_400 * 730 / 24, rel=1e-6)
+    usual = _costs(session, workload, plan)
+    assert next(ways.way.who for ways in usual.ways if ways.way.name == "api") == "deepinfra Qwen3 32B"
+
+
+def test_the_table_of_api_prices_names_models_of_the_catalogue(session: Session) -> None:
+    known = set(session.models.names())
+    assert len(session.api_prices) >= 20
+    for price in session.api_prices:
+        assert not price.model or price.model in known, price.name
+        assert price.source
+        assert price.as_of
+        assert 0 < price.input_usd_per_million <= price.output_usd_per_million * 1.01
+    assert api_price(session.api_prices, "anthropic/claude sonnet 4.6").output_usd_per_million == 15.0
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "qwen3-8b-single-user-chat", "llama-3.1-8b-full-finetune"])
+def test_the_first_way_costs_what_the_row_says(session: Session, preset: str) -> None:
+    """Offers that cannot hold the layout (tensor parallelism in one node, joined nodes) are no way to pay for it."""
+    workload = session.presets.load(preset).workload
+    plan = session.plan(workload, levers=False)
+    row, ways = plan.rows[0], _costs(session, workload, plan, Terms(months=1)).ways
+    assert row.offer is not None
+    first = ways[0]
+    assert first.way.name == workload.market
+    assert first.usd_after_months["1"] == pytest.approx(row.offer.usd_per_h * 730, rel=1e-6)

@@ -1,0 +1,114 @@
+"""Benchmarks of a replica: the ramp at their begin and the drain at their end, against the long run and against arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_sample import ask
+from simulation_sample import load_of, rules_of
+
+from planner.engine.answers.answer import Answer
+from planner.engine.evaluate.ranges import LENGTHS, LENGTHS_SPREAD
+from planner.engine.performance.simulation.benchmark_run import simulate_benchmark
+from planner.engine.performance.simulation.iteration_time import constant_time
+from planner.engine.performance.simulation.summary import Summary
+from planner.errors import UserError
+from planner.workload.tasks import Lengths
+
+STEP_S = 0.01
+
+
+def benchmark(requests: int, *, warm: int = 0, sequences: float = 64.0, **load: Any) -> Summary:
+    """One replica whose iterations take `STEP_S` each, whatever is in them."""
+    counts = (np.array([requests]), np.array([warm]))
+    return simulate_benchmark(constant_time(1, step_s=STEP_S), rules_of(1, sequences=sequences), load_of(**load), *counts)
+
+
+def service(**given: Any) -> Answer:
+    plain = {"model": "llama-3.1-8b", "task": "serve", "gpu": "H100 SXM5 80GB", "input_tokens": 600, "output_tokens": 200}
+    return ask(**plain | given)
+
+
+def value(answer: Answer, name: str) -> float:
+    figure = getattr(answer, name)
+    return float((getattr(figure, "mean", None) or figure).value)
+
+
+@pytest.mark.parametrize(("requests", "rounds"), [(64, 1), (128, 2), (96, 2), (65, 2), (32, 1)])
+def test_all_at_once_takes_whole_rounds(requests: int, rounds: int) -> None:
+    """A round is one iteration of prompts, whose token is the first, and 199 that decode."""
+    found = benchmark(requests, concurrency=requests, outputs=200)
+    assert found.requests_per_s[0] == pytest.approx(requests / (rounds * 200 * STEP_S), rel=1e-6)
+    assert found.samples[0] == 2 * requests
+
+
+def test_a_few_long_answers_drain_alone() -> None:
+    alike = benchmark(512, concurrency=512, outputs=200)
+    spread = benchmark(512, concurrency=512, outputs=Lengths(mean=200, p50=145))
+    assert spread.requests_per_s[0] < 0.8 * alike.requests_per_s[0]
+
+
+def test_ranges_of_a_burst_reach_down_to_lengths_that_are_means() -> None:
+    """A single number may be a mean of conversations: the range of a burst holds what a spread of lengths makes of it."""
+    burst = service(concurrency=512, requests=512)
+    spread = service(concurrency=512, requests=512, output_tokens={"mean": 200, "p50": 145})
+    assert burst.output_tokens_per_s is not None
+    assert burst.output_tokens_per_s.low < value(spread, "output_tokens_per_s") < burst.output_tokens_per_s.value
+    amounts = [
+        found.evidence.get(LENGTHS, 0.0)
+        for found in (
+            burst,
+            service(concurrency=64, requests=512),
+            service(concurrency=64, requests=5000),
+            service(concurrency=64),
+            spread,
+        )
+    ]
+    assert amounts == sorted(amounts, reverse=True)
+    assert amounts[0] == pytest.approx(LENGTHS_SPREAD, rel=1e-2)
+    assert amounts[3:] == [0.0, 0.0]
+
+
+def test_warm_up_is_not_measured() -> None:
+    """The first round waits in an empty engine for 256 prompts of a chunk each; later ones find their places free one by one."""
+    cold, warm = (
+        service(concurrency=64, requests=1280, warmup_requests=first, output_tokens={"mean": 200, "p50": 150}) for first in (0, 256)
+    )
+    assert value(warm, "ttft_s") < value(cold, "ttft_s")
+
+
+def test_a_long_benchmark_is_the_long_run() -> None:
+    load = {"request_rate_per_s": 4.0, "output_tokens": {"mean": 200, "p50": 150}}
+    endless, ended = service(**load), service(**load, requests=4000)
+    for name in ("ttft_s", "tpot_s", "request_s"):
+        assert value(ended, name) == pytest.approx(value(endless, name), rel=0.1)
+    assert value(ended, "requests_per_s") == pytest.approx(4.0, rel=0.02)
+
+
+def test_a_limit_on_sequences_lengthens_a_burst() -> None:
+    free, limited = (service(concurrency=400, requests=400, max_num_seqs=most) for most in (None, 50))
+    assert value(limited, "requests_per_s") < 0.7 * value(free, "requests_per_s")
+    assert value(limited, "tpot_s") < value(free, "tpot_s")
+
+
+def test_small_iterations_let_others_wait_less() -> None:
+    """Sequences that decode beside prompts of 8,000 tokens stand still for less of them at a time."""
+    load = {"input_tokens": 8000, "output_tokens": 100, "request_rate_per_s": 1.0}
+    whole, pieces = (service(**load, max_num_batched_tokens=most) for most in (8192, 512))
+    assert value(pieces, "ttft_s") > value(whole, "ttft_s")
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"concurrency": 8, "warmup_requests": 5}, "warmup_requests"),
+        ({"concurrency": 8, "requests": 5, "warmup_requests": 5}, "warmup_requests"),
+        ({"task": "generate", "max_num_seqs": 8}, "max_num_seqs"),
+    ],
+)
+def test_limits_that_mean_nothing_are_told(given: dict[str, Any], key: str) -> None:
+    with pytest.raises(UserError) as told:
+        service(**given)
+    assert [problem.key for problem in told.value.problems] == [key]

@@ -1,0 +1,72 @@
+"""Services in the long run: Little's law, and estimate and plan saying the same where requests are rare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from engine_sample import ask, plan, workload
+
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Percentiles
+
+MODELS = [("llama-3.1-8b", "H100 SXM5 80GB", 1), ("qwen3-30b-a3b", "H200 SXM", 2), ("llama-3.1-70b", "B200 SXM", 4)]
+LENGTHS: list[Any] = [(600, 200), (4000, 50), ({"mean": 600, "p50": 300}, {"mean": 200, "p50": 150})]
+ENGINES = ["vllm", "sglang", "tensorrt-llm"]
+
+
+def mean(latency: Percentiles | None) -> float:
+    assert latency is not None
+    return latency.mean.value
+
+
+def service(model: str, gpu: str, gpus: int, lengths: tuple[Any, Any], **given: Any) -> Answer:
+    plain = {"model": model, "task": "serve", "gpu": gpu, "gpus": gpus, "input_tokens": lengths[0], "output_tokens": lengths[1]}
+    return ask(**plain | given)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("lengths", LENGTHS[:2])
+@pytest.mark.parametrize(("model", "gpu", "gpus"), MODELS)
+def test_a_closed_loop_holds_its_clients(model: str, gpu: str, gpus: int, lengths: tuple[Any, Any], engine: str) -> None:
+    """Requests at once = requests a second · seconds of a request."""
+    for clients in (1, 16, 128):
+        found = service(model, gpu, gpus, lengths, engine=engine, concurrency=clients)
+        assert found.requests_per_s is not None
+        assert found.requests_per_s.value * mean(found.request_s) == pytest.approx(clients, rel=0.03)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_a_request_takes_its_first_token_and_those_after_it(lengths: tuple[Any, Any], engine: str) -> None:
+    for load in ({"concurrency": 16}, {"request_rate_per_s": 2.0}, {"concurrency": 16, "requests": 200}):
+        found = service(*MODELS[0], lengths, engine=engine, **load)
+        tokens = lengths[1] if isinstance(lengths[1], int) else lengths[1]["mean"]
+        whole = mean(found.ttft_s) + mean(found.tpot_s) * (tokens - 1)
+        assert mean(found.request_s) == pytest.approx(whole, rel=0.12)
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.01, 0.05])
+def test_where_requests_are_rare_estimate_and_plan_agree(rate: float) -> None:
+    keys = {"request_rate_per_s": rate, "gpus_considered": ["H100 SXM5 80GB"], "engine": "vllm", "targets": {}}
+    first = plan("llama-3.1-70b-chat-service", **keys).rows[0]
+    layout, asked = first.answer.layout, workload("llama-3.1-70b-chat-service", **keys)
+    assert layout is not None
+    assert first.usd_per_h is not None
+    lengths = [
+        of if isinstance(of, int) else {"mean": of.mean, "p50": of.p50, "p95": of.p95}
+        for of in (asked.input_tokens, asked.output_tokens)
+        if of
+    ]
+    degrees = {"tp": layout.tp, "pp": layout.pp, "dp": layout.dp, "price_usd_per_gpu_h": first.usd_per_h.value / layout.gpus}
+    same = {"weight_dtype": asked.weight_dtype, "engine": "vllm", "request_rate_per_s": rate, "prefix_tokens": asked.prefix_tokens}
+    given = {name: value for name, value in (degrees | same).items() if value is not None}
+    alone = service("llama-3.1-70b", first.gpu, layout.gpus, (lengths[0], lengths[1]), **given)
+    for of in (first.answer, alone):
+        assert of.requests_per_s is not None
+        assert of.requests_per_s.value == pytest.approx(rate, rel=1e-6)
+    for name in ("ttft_s", "tpot_s", "request_s"):
+        assert mean(getattr(alone, name)) == pytest.approx(mean(getattr(first.answer, name)), rel=0.05)
+    assert alone.usd_per_million_tokens is not None
+    assert first.answer.usd_per_million_tokens is not None
+    assert alone.usd_per_million_tokens.value == pytest.approx(first.answer.usd_per_million_tokens.value, rel=0.01)

@@ -1,0 +1,133 @@
+"""The answer in a sentence, the language of filters, and what a trial changes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tui_sample import sample_plan
+
+from planner.engine.answers.plan import Plan
+from planner.present.choice.alternatives import alternatives
+from planner.present.choice.facets import FacetNames, read_facets
+from planner.present.choice.ranked_by import ranked_by
+from planner.present.choice.sentence import answer_sentence
+from planner.present.choice.trial import difference
+from planner.workload.presets import read_workload
+
+NAMES = FacetNames(
+    {
+        "L4": "L4",
+        "L4 24GB": "L4",
+        "L40": "L40",
+        "L40S": "L40S",
+        "H100": "H100 SXM5 80GB",
+        "H100 PCIe": "H100 PCIe",
+        "GB10": "GB10 (DGX Spark)",
+    },
+    ("aws", "azure", "vast-ai"),
+)
+
+
+def planned(**changes: object) -> Plan:
+    fields = {"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7, "targets": {"p95_request_s": 5.0}, **changes}
+    plan = sample_plan(read_workload(fields, ""), "measured")
+    endless = [msgspec.structs.replace(row, job_h=None, job_usd=None) for row in plan.rows]
+    return msgspec.structs.replace(plan, rows=endless)
+
+
+def without_solutions(plan: Plan) -> Plan:
+    return msgspec.structs.replace(plan, rows=[row for row in plan.rows if row.rank is None])
+
+
+def test_the_sentence_says_what_to_rent_how_sure_and_what_comes_next() -> None:
+    plan = planned()
+    first = msgspec.structs.replace(plan.rows[0], probability_meets=0.94)
+    told = answer_sentence(msgspec.structs.replace(plan, rows=[first, *plan.rows[1:]]))
+    assert told.solved
+    assert (
+        told.text
+        == "Rent 4 × H200 SXM 141GB at runpod, 9,020 $/month · p95 3.90 s of 5.00 s (94 % sure) · next: 8 × H100 SXM5 80GB, +32 %"
+    )
+    assert told.within(50) == "Rent 4 × H200 SXM 141GB at runpod, 9,020 $/month"
+
+
+def test_where_nothing_fits_the_sentence_names_the_first_help() -> None:
+    told = answer_sentence(without_solutions(planned()))
+    assert not told.solved
+    assert told.text.startswith("None of 1,312 candidates fits · first help: int4 weights fit on an RTX 4090 · nearest, 4 × A100")
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("l4 h1 aw sp", {"gpus_considered": ["L4", "H100 SXM5 80GB", "H100 PCIe"], "providers": ["aws"], "market": "spot"}),
+        ("L4", {"gpus_considered": ["L4"]}),
+        ("gpu:l4,h100 provider:vastai", {"gpus_considered": ["L4", "H100 SXM5 80GB"], "providers": ["vast-ai"]}),
+        ("gpu:40", {"gpus_considered": ["L40", "L40S"]}),
+        ("!aws", {"providers": ["azure", "vast-ai"]}),
+        ("spark", {"gpus_considered": ["GB10 (DGX Spark)"]}),
+        ("gpus<=8", {"max_gpus": 8}),
+        ("gpus<8", {"max_gpus": 7}),
+        ("l bandwidth fits", {}),
+    ],
+)
+def test_words_find_their_kind_exact_names_first(text: str, changes: dict[str, object]) -> None:
+    found = read_facets(text, NAMES)
+    assert found.changes == changes
+    assert not found.problems
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("$/h<12", ["B200 180GB"]),
+        ("memory>90 fits", ["H100 SXM5 80GB"]),
+        ("bandwidth runpod", ["H200 SXM 141GB"]),
+        ("here", ["H200 SXM 141GB"]),
+        ("$/month<9.1k $/month>9k", ["H200 SXM 141GB"]),
+    ],
+)
+def test_comparisons_and_words_test_the_rows(text: str, gpus: list[str]) -> None:
+    found = read_facets(text, FacetNames())
+    rows = [row for row in planned().rows if row.rank or "fits" not in text]
+    assert [row.gpu for row in rows if row.rank and found.keeps(row)] == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("gpu:L44", "no gpu is called 'L44'"), ("cost<5", "'cost' is no figure"), ("aws !aws", "no provider is left")],
+)
+def test_what_cannot_be_used_is_said(text: str, said: str) -> None:
+    assert said in read_facets(text, NAMES).problems[0]
+
+
+def test_a_trial_tells_the_difference_it_makes() -> None:
+    plan = planned()
+    dearer = [msgspec.structs.replace(row, usd_per_month=row.usd_per_month and row.usd_per_month.scaled(1.5)) for row in plan.rows]
+    assert difference(plan, msgspec.structs.replace(plan, rows=dearer)) == "9,020 → 13,500 $/month (+50 %)"
+    assert difference(without_solutions(plan), plan) == "now 4 × H200 SXM 141GB fits"
+    assert difference(plan, without_solutions(plan)) == "nothing fits any more"
+
+
+@pytest.mark.parametrize("task", ["serve", "generate", "train", "prefill"])
+def test_every_alternative_is_a_workload_that_can_be_read(task: str) -> None:
+    fields = (
+        {"model": "llama-3.1-70b", "task": task, "weight_dtype": "fp8"}
+        if task != "train"
+        else {"model": "llama-3.1-70b", "task": task}
+    )
+    found = alternatives({**fields, "targets": {}})
+    assert len({one.words for one in found}) == len(found) >= 2
+    for one in found:
+        plain = {key: value for key, value in one.change.items() if "." not in key}
+        read = msgspec.to_builtins(read_workload({**fields, **plain}, one.words))
+        assert {key: read[key] for key in plain if plain[key] is not None} == {
+            key: value for key, value in plain.items() if value is not None
+        }
+
+
+def test_the_figure_that_ranks_follows_the_objective() -> None:
+    assert ranked_by(planned()).id == "usd-per-month"
+    assert ranked_by(planned(objective="fastest")).id == "latency"
+    assert ranked_by(planned(objective="fewest-gpus")).id == "gpus"
+    assert ranked_by(planned(objective="flop-per-usd")).id == "usd-per-million"

@@ -1,0 +1,179 @@
+"""Copies of the terminal program with fixed answers, each on a terminal of its own: forked from a process that has loaded everything once."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import subprocess
+import sys
+import termios
+import traceback
+from pathlib import Path
+from typing import IO, Any, Self
+
+from repository import ROOT
+
+MODES = (1049, 1000, 1003, 1006, 2004, 1004)
+"""Private modes of a terminal that the program sets: the other screen, the mouse, pasting, the focus."""
+
+
+class Copies:
+    """The process that is copied; a context manager."""
+
+    def __enter__(self) -> Self:
+        folders = [str(ROOT), str(ROOT / "tests" / "samples"), str(Path(__file__).parent)]
+        code = f"import sys; sys.path[:0] = {folders!r}; import screen_copies; screen_copies.serve()"
+        self._process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.codes: dict[int, int] = {}
+        """Exit code of each copy that has ended; negative: the signal that ended it."""
+        assert self._line() == "ready"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def _line(self) -> str:
+        out: IO[str] | None = self._process.stdout
+        assert out is not None
+        return out.readline().strip()
+
+    def start(self, folder: Path, terminal: str, mode: str) -> int:
+        """Start a copy; returns its process id."""
+        self._ask(f"start {folder} {terminal} {mode}")
+        return int(self._line())
+
+    def code(self, pid: int) -> int | None:
+        """The exit code of a copy; None while it runs."""
+        if pid not in self.codes:
+            self._ask("ended")
+            self.codes |= {int(one.split(":")[0]): int(one.split(":")[1]) for one in self._line().split()}
+        return self.codes.get(pid)
+
+    def _ask(self, words: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(words + "\n")
+        self._process.stdin.flush()
+
+
+class Copy:
+    """One copy and the main end of its terminal."""
+
+    def __init__(self, copies: Copies, folder: Path, mode: str = "plain") -> None:
+        self._copies = copies
+        self._main, worker = os.openpty()
+        self._name = os.ttyname(worker)
+        termios.tcsetwinsize(self._main, (40, 120))
+        self._worker = worker
+        self._before = termios.tcgetattr(worker)
+        self.written = b""
+        folder.mkdir(parents=True)
+        self.pid = copies.start(folder, self._name, mode)
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._copies.code(self.pid)
+
+    def read(self, within_s: float = 0.0) -> bytes:
+        """Take what is written meanwhile; all of it so far."""
+        while self._main >= 0 and select.select([self._main], [], [], within_s)[0]:
+            with contextlib.suppress(OSError):
+                if data := os.read(self._main, 1 << 16):
+                    self.written += data
+                    within_s = 0.0
+                    continue
+            break
+        return self.written
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._main, keys)
+
+    def hang_up(self) -> None:
+        """Close the terminal under it."""
+        self.close()
+
+    def given_back(self) -> str:
+        """What is not as it was before; empty: the terminal is given back."""
+        self.read()
+        pairs = [(f"mode {mode}", b"\x1b[?%dl" % mode, b"\x1b[?%dh" % mode) for mode in MODES]
+        wrong = [
+            name
+            for name, off, on in [*pairs, ("cursor", b"\x1b[?25h", b"\x1b[?25l")]
+            if self.written.rfind(off) < self.written.rfind(on)
+        ]
+        return ", ".join([*wrong, *(["attributes"] if termios.tcgetattr(self._worker) != self._before else [])])
+
+    def close(self) -> None:
+        """Let go of the terminal."""
+        if self._main >= 0:
+            os.close(self._worker)
+            os.close(self._main)
+            self._main = -1
+
+
+def serve() -> None:
+    """Copy this process for each line, and tell which copies have ended."""
+    import tui_sample
+
+    import widgets.app
+    import widgets.crash_report
+    import widgets.opening
+    import widgets.panes.content
+    import widgets.signals
+    from widgets import launch
+    from widgets.background import benchmark
+
+    del benchmark
+    gc.freeze()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    while line := sys.stdin.readline():
+        words = line.split()
+        if words[0] == "ended":
+            said = " ".join(_ended())
+        else:
+            child = os.fork()
+            if child == 0:
+                _run(launch, widgets.app.PlannerApp, tui_sample.sample_options, *words[1:])
+            said = str(child)
+        sys.stdout.write(said + "\n")
+        sys.stdout.flush()
+
+
+def _ended() -> list[str]:
+    found = []
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            found.append(f"{pid}:{os.waitstatus_to_exitcode(status)}")
+    return found
+
+
+def _run(launch: Any, app: Any, sample_options: Any, folder: str, terminal: str, mode: str) -> None:
+    code = 99
+    try:
+        os.setsid()
+        name = os.open(terminal, os.O_RDWR)  # its own terminal from here on
+        for number in range(3):
+            os.dup2(name, number)
+        os.close(name)
+        if mode == "nohup":
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        if mode == "crash":
+            app.action_act = _broken
+        code = launch.open_app(sample_options(Path(folder)))
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 98
+    except BaseException:  # noqa: BLE001  # a copy must never go on as the process that is copied
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _broken(*_: object) -> None:
+    raise RuntimeError("an action broke")

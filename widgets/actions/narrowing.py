@@ -1,0 +1,56 @@
+"""The filter: what is typed narrows the search over all candidates, and the rows that are shown of it."""
+
+from __future__ import annotations
+
+from textual.widgets import Input
+
+from widgets.base_app import BaseApp
+
+
+def use_filter(app: BaseApp, text: str) -> None:
+    """Take this as the filter from now on; the workload is planned again where it narrows the search otherwise than before."""
+    from planner.present.choice.facets import read_facets
+
+    before, app.facets = app.facets, read_facets(text, app.facet_names)
+    app.filter_text = text
+    app.table.narrow(app.facets)
+    if app.facets.changes != before.changes:
+        app.ask_for_plan(app.form.workload)
+    show_chips(app)
+
+
+def take_gpu(app: BaseApp, name: str) -> None:
+    """Look at one GPU alone."""
+    words = f"gpu:{name.replace(' ', '-')}"
+    line = app.main.query_one("#filter", Input)
+    with line.prevent(Input.Changed):
+        line.value = words
+    use_filter(app, words)
+
+
+def clear_filter(app: BaseApp) -> None:
+    """Show every candidate again."""
+    use_filter(app, "")
+
+
+def show_chips(app: BaseApp) -> None:
+    """Say what the filter asks for, and how many of all candidates it leaves."""
+    counts = ""
+    if app.plan is not None and app.facets.changes:
+        fit, whole = f"{app.plan.counts.fit:,}", app.whole
+        counts = (
+            f"{fit} of {whole[1]:,} candidates that fit" if whole is not None and whole[0] == app.form.workload else f"{fit} fit"
+        )
+    app.content.ranking.show_chips(app.facets, f"{counts}   esc shows all".lstrip())
+
+
+async def count_all(app: BaseApp) -> None:
+    """Find out how many candidates fit without the filter, unless that is known of this workload."""
+    workload, where = dict(app.form.workload), str(app.preset.path) if app.preset else ""
+    if not app.facets.changes or (app.whole is not None and app.whole[0] == workload) or app.form.has_faults:
+        return
+    basis = app.basis
+    plan = await app.ask(lambda session: session.plan(session.workload(workload, where), basis=basis, levers=False))
+    app.whole = workload, plan.counts.fit
+    if app.ready:
+        show_chips(app)

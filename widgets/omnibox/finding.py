@@ -1,0 +1,95 @@
+"""Meanings of a text typed into the box, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from textual.fuzzy import FuzzySearch
+
+from planner.errors import nearest_names
+from planner.present.command_line import value_of
+from planner.workload.huggingface.hub import is_hub_id
+from planner.workload.models import is_path
+from widgets.panes.workload import fields as spec
+from widgets.panes.workload import values
+
+Kind = Literal["model", "preset", "gpu", "command", "setting"]
+EXACT, BEGINS = 1e6, 1e3
+"""Scores above every fuzzy match: of the very name, and of its beginning."""
+MOST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something that can be taken."""
+
+    kind: Kind
+    value: str
+    """Name of the model, preset or GPU, path, id of the hub, id of the action, 'key=value'."""
+    detail: str = ""
+
+
+def find(text: str, things: Iterable[Thing]) -> list[Thing]:
+    """The things that `text` may mean: settings and models to be looked up as typed, then those with such a name."""
+    typed = text.strip()
+    if not typed:
+        return list(things)[:MOST]
+    found = _as_typed(typed)
+    search = FuzzySearch()
+    wanted = typed.casefold()
+    scored = [(_score(search, wanted, thing), place, thing) for place, thing in enumerate(things)]
+    scored = sorted((one for one in scored if one[0] > 0), key=lambda one: (-one[0], one[1]))
+    return [*found, *(thing for _, _, thing in scored if thing not in found)][:MOST]
+
+
+def _as_typed(typed: str) -> list[Thing]:
+    if "=" in typed and "/" not in typed.partition("=")[0]:
+        return [Thing("setting", typed, "sets this key of the workload")]
+    if is_path(typed.casefold()):
+        return [Thing("model", typed, "config.json on this machine")]
+    return [Thing("model", typed, "of the Hugging Face hub")] if is_hub_id(typed) else []
+
+
+def _score(search: FuzzySearch, wanted: str, thing: Thing) -> float:
+    name = thing.value.casefold()
+    if name == wanted:
+        return EXACT
+    if name.startswith(wanted):
+        return BEGINS + len(wanted) / len(name)
+    by_name = search.match(wanted, name)[0]
+    words = thing.detail.casefold()
+    return by_name or (1.0 if all(word in f"{name} {words}" for word in wanted.split()) else 0.0)
+
+
+def setting(text: str, workload: Mapping[str, Any]) -> dict[str, Any]:
+    """The change of `workload` that 'key=value' spells; the key by its name, or as the form calls it.
+
+    Raises ValueError with what is wrong and the nearest keys.
+    """
+    name, _, given = text.partition("=")
+    wanted = name.strip().casefold()
+    fields: Sequence[spec.Field] = spec.fields_for(workload)
+    exact = [one for one in fields if wanted in {one.key.casefold(), one.label.casefold()}]
+    near = exact or [one for one in fields if wanted and (one.key.startswith(wanted) or one.label.casefold().startswith(wanted))]
+    if not near:
+        hints = nearest_names(wanted, dict.fromkeys((*(one.key for one in fields), *(one.label for one in fields))))
+        if "." in wanted or wanted in KNOWN_KEYS:
+            return {wanted: value_of(given.strip()) if given.strip() else None}
+        raise ValueError(f"no key is called {name.strip()!r}" + (f"; did you mean {' or '.join(hints)}?" if hints else "."))
+    field = near[0]
+    value = values.parse(field.kind, given)
+    if field.kind in {"choice", "switch"} and field.choices and value is not None and given.strip() not in field.choices:
+        raise ValueError(f"{field.label} is one of {', '.join(field.choices)}.")
+    return {field.key: value}
+
+
+def _known_keys() -> frozenset[str]:
+    from planner.workload.tasks import Workload
+
+    return frozenset(Workload.__struct_fields__)
+
+
+KNOWN_KEYS = _known_keys()
+"""Keys of a workload, also those that the form does not show."""

@@ -1,0 +1,188 @@
+"""One box for everything: it finds as one types, shows what was found, and takes it with enter."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from planner.errors import UserError
+from planner.text import one_line
+from widgets.base_app import BaseApp
+from widgets.drawing.text import shorten_end, shorten_middle
+from widgets.drawing.text_field import Entry, move_cursor
+from widgets.omnibox.finding import Thing, find, setting
+from widgets.panes.workload.history import difference
+from widgets.panes.workload.values import put
+from widgets.screens.overlay import Overlay
+
+if TYPE_CHECKING:
+    from planner.session import Session
+
+KIND, NAME = 9, 34
+"""Cells of what a thing is, and of its name."""
+FOUND, FAULTY = "$foreground", "$text-error"
+"""Styles of what is known of a thing, and of why it cannot be taken."""
+QUIET_S = 0.15
+"""Without another key for this long, what is highlighted is looked up."""
+HINT = "model, hub id, path of a config.json, preset, GPU, command, key=value"
+
+
+class OmniScreen(Overlay[Thing | None]):
+    """Asks for one thing; answers None when the user backs out."""
+
+    DEFAULT_CSS = """
+    OmniScreen {
+        align: center top;
+        #omnibox { width: 96; margin: 3 0 0 0; padding: 0 1; }
+        #omni-text { border: none; height: 1; background: $panel; }
+        #omni-list { text-wrap: nowrap; text-overflow: ellipsis; height: auto; max-height: 12; border: none; background: $surface; padding: 0; margin: 1 0 0 0; }
+        #omni-preview { height: auto; min-height: 2; margin: 1 0 0 0; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "back", show=False),
+        Binding("down", "move(1)", "next", show=False),
+        Binding("up", "move(-1)", "previous", show=False),
+    ]
+
+    def __init__(self, app: BaseApp, things: Sequence[Thing], title: str) -> None:
+        super().__init__()
+        self._app, self._things, self._heading = app, things, title
+        self._found: Sequence[Thing] = ()
+
+    def compose(self) -> ComposeResult:
+        """The text, what it may mean, and what is known of the one under the cursor."""
+        with Vertical(id="omnibox", classes="box") as box:
+            box.border_title = Content(self._heading)
+            box.border_subtitle = Content("enter takes it · esc back")
+            yield Entry(placeholder=HINT, id="omni-text")
+            yield OptionList(id="omni-list", compact=True)
+            yield Static(id="omni-preview")
+
+    def on_mount(self) -> None:
+        """Show what there is."""
+        self._narrow("")
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._narrow(event.value)
+
+    def _narrow(self, text: str) -> None:
+        listing = self.query_one(OptionList)
+        self._found = find(text, self._things)
+        listing.set_options([self._option(thing) for thing in self._found])
+        listing.highlighted = 0 if self._found else None
+        if not self._found:
+            self._tell("nothing is called that; an id of the hub has the form organisation/name", "$text-warning")
+
+    def _option(self, thing: Thing) -> Option:
+        name = shorten_middle(one_line(thing.value), NAME, self._app.symbols.ellipsis)
+        return Option(
+            Content.assemble((f"{thing.kind:<{KIND}}", "$quiet"), f"{name:<{NAME + 2}}", (one_line(thing.detail), "$quiet"))
+        )
+
+    @on(OptionList.OptionHighlighted)
+    def _highlighted(self) -> None:
+        self.run_worker(self._look_up(), group="preview", exit_on_error=False)
+
+    async def _look_up(self) -> None:
+        """Say what is known of the thing under the cursor."""
+        thing = self._current
+        if thing is None:
+            return
+        if thing.kind in {"command", "preset"}:
+            self._tell(thing.detail)
+            return
+        await asyncio.sleep(QUIET_S)
+        if thing != self._current:
+            return
+        self._tell("looking …")
+        told, style = await self._words_on(thing)
+        if thing == self._current:
+            self._tell(told, style)
+
+    async def _words_on(self, thing: Thing) -> tuple[str, str]:
+        """Facts of a thing, or the reason why it cannot be taken; with a style."""
+        try:
+            return await self._known_of(thing), FOUND
+        except UserError as wrong:
+            return _reason(wrong), FAULTY
+        except ValueError as wrong:
+            return str(wrong), FAULTY
+
+    async def _known_of(self, thing: Thing) -> str:
+        from planner.present.choice.summaries import gpu_summary, model_summary
+
+        workload, where = dict(self._app.form.workload), str(self._app.preset.path) if self._app.preset else ""
+        if thing.kind == "model":
+            return await self._app.ask(lambda session: model_summary(session.architecture(thing.value, where)))
+        if thing.kind == "gpu":
+            return await self._app.ask(lambda session: gpu_summary(session.gpus.find(thing.value)))
+        changed = with_setting(workload, thing.value)
+        return await self._app.ask(lambda session: _checked(session, workload, changed, where))
+
+    @property
+    def _current(self) -> Thing | None:
+        place = self.query_one(OptionList).highlighted if self.is_open else None
+        return self._found[place] if place is not None and place < len(self._found) else None
+
+    def _tell(self, text: str, style: str = "$quiet") -> None:
+        if self.is_open:
+            preview = self.query_one("#omni-preview", Static)
+            most = max(40, preview.size.width * 6)
+            preview.update(Content.styled(shorten_end(text, most, self._app.symbols.ellipsis), style))
+
+    def action_move(self, step: int) -> None:
+        """Move in the list while the text keeps the focus."""
+        move_cursor(self.query_one(OptionList), step)
+
+    def action_leave(self) -> None:
+        """Back out."""
+        self.dismiss(None)
+
+    @on(Input.Submitted)
+    @on(OptionList.OptionSelected)
+    def _submit(self) -> None:
+        self.run_worker(self._take(), group="take", exit_on_error=False)
+
+    async def _take(self) -> None:
+        """Close with the thing under the cursor, unless nothing can be done with it: then say why, and stay."""
+        thing = self._current
+        if thing is None:
+            return
+        if thing.kind in {"model", "setting"}:
+            self._tell("looking …")
+            told, style = await self._words_on(thing)
+            if style == FAULTY:
+                self._tell(told, style)
+                return
+        if self.is_open:
+            self.dismiss(thing)
+
+
+def with_setting(workload: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """`workload` with the change that 'key=value' spells; raises ValueError."""
+    changed = dict(workload)
+    for key, value in setting(text, workload).items():
+        changed = put(changed, key, value)
+    return changed
+
+
+def _checked(session: Session, workload: Mapping[str, Any], changed: Mapping[str, Any], where: str) -> str:
+    session.workload(changed, where)
+    return difference(workload, changed)
+
+
+def _reason(wrong: UserError) -> str:
+    problem = wrong.problems[0]
+    near = f" Did you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
+    return f"{problem.key}: {problem.message}{near}" if problem.key else f"{problem.message}{near}"

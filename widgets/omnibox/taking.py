@@ -1,0 +1,49 @@
+"""Opening the box, and doing what was taken from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from widgets.actions.narrowing import take_gpu
+from widgets.base_app import BaseApp
+from widgets.omnibox.finding import Thing, setting
+from widgets.omnibox.screen import OmniScreen
+from widgets.opening import open_preset
+
+
+def open_box(app: BaseApp, *, models_only: bool = False) -> None:
+    """Ask for something, then do it."""
+    things = _models(app) if models_only else _everything(app)
+    title = "Model" if models_only else "Find or set"
+
+    def taken(thing: Thing | None) -> None:
+        if thing is not None:
+            app.run_worker(take(app, thing), group="take", exit_on_error=False)
+
+    app.push_screen(OmniScreen(app, things, title), taken)
+
+
+async def take(app: BaseApp, thing: Thing) -> None:
+    """Plan another model, open a preset, look at one GPU alone, set a key, or run a command."""
+    if thing.kind == "model":
+        await app.form.change({"model": thing.value})
+    elif thing.kind == "preset":
+        await open_preset(app, thing.value)
+    elif thing.kind == "setting":
+        await app.form.change(setting(thing.value, app.form.workload))
+    elif thing.kind == "gpu":
+        take_gpu(app, thing.value)
+    else:
+        await app.run_action(f"act('{thing.value}')")
+
+
+def _models(app: BaseApp) -> list[Thing]:
+    return [Thing("model", item.value, item.detail) for item in app.form.models]
+
+
+def _everything(app: BaseApp) -> Sequence[Thing]:
+    gpus = [Thing("gpu", name, "looks at it alone") for name in dict.fromkeys(app.facet_names.gpus.values())]
+    presets = [Thing("preset", item.value, item.detail) for item in app.form.presets]
+    states = (state for states in app.action_groups().values() for state in states if state.action.scope == "app")
+    commands = [Thing("command", state.action.id, state.action.description) for state in states if state.reason is None]
+    return [*_models(app), *presets, *gpus, *commands]

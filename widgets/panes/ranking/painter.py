@@ -1,0 +1,100 @@
+"""The lines of the ranking as strips of styled cells."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from widgets.drawing.styles import Paint
+from widgets.drawing.symbols import Symbols
+from widgets.drawing.text import shorten_end
+from widgets.panes.ranking.columns import DrawnColumn, Fitted, Piece
+from widgets.panes.ranking.grouping import Key, Line, Order, row_key
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+HEADER_ROWS = 1
+TITLE_INDENT = {"rate": 6, "latency": 2}
+"""Cells that a title stands left of its column's end, so that it is above the values."""
+INDENT = "  "
+"""Before the layout of a row below another one of its GPU."""
+
+
+@dataclass(slots=True)
+class Painter:
+    """Draws headings and rows with the symbols and colours there are."""
+
+    symbols: Symbols
+    style: Paint
+
+    def themed(self, app: App[Any]) -> Painter:
+        """Take the colours that the app has now."""
+        self.style = self.style.of(app)
+        return self
+
+    def header(self, fitted: Fitted, order: Order, ranked_by: str, width: int, ground: Style) -> Strip:
+        """The titles; that of the figure the rows are sorted by stands out."""
+        base = ground + self.style("header") + self.style.band()
+        segments = [Segment(" ", base)]
+        for column, cells in fitted.columns:
+            is_sorted = column.id == (order.column or ranked_by)
+            mark = (self.symbols.descending if order.descending else self.symbols.ascending) if column.id == order.column else ""
+            title = (column.column.title if column.id not in {"rank", "more"} else "") + mark
+            indent = " " * TITLE_INDENT.get(column.id, 0)
+            text = (title + indent[len(mark) :]).rjust(cells) if column.column.right else title.ljust(cells)
+            text = text[-cells:] if column.column.right else text[:cells]
+            segments.append(Segment(text + " " * fitted.gap, base + self.style("sorted") if is_sorted else base))
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def blank(self, text: str, width: int, ground: Style) -> Strip:
+        """A line without a row."""
+        return Strip([Segment(text.ljust(width)[:width], ground + self.style("quiet"))], width)
+
+    def line(
+        self,
+        line: Line,
+        fitted: Fitted,
+        width: int,
+        ground: Style,
+        *,
+        current: bool,
+        focused: bool,
+        stale: bool,
+        marked: Collection[Key],
+    ) -> Strip:
+        """One row."""
+        row, symbols, base = line.row, self.symbols, ground
+        if current:
+            base += self.style.cursor(focused=focused)
+        elif stale:
+            base += self.style("stale")
+        is_marked = bool(marked) and row_key(row) in marked
+        segments = [Segment(symbols.marked if is_marked else symbols.cursor if current else " ", base)]
+        used, plain = 1, stale and not current
+        for column, cells in fitted.columns:
+            if row.rank is None and column.solutions_only:
+                reason = shorten_end(row.why, width - used - 1, symbols.ellipsis)
+                segments.append(Segment(reason, base + self.style("reason")))
+                break
+            for text, name in self._pieces(line, column, cells):
+                segments.append(Segment(text, base if plain else base + self.style(name)))
+            segments.append(Segment(" " * fitted.gap, base))
+            used += cells + fitted.gap
+        else:
+            if fitted.why:
+                segments.append(Segment(shorten_end(row.why, fitted.why - 1, symbols.ellipsis), base + self.style("reason")))
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _pieces(self, line: Line, column: DrawnColumn, cells: int) -> list[Piece]:
+        if column.id == "more":
+            return [((f"+{line.folded}" if line.folded else "").rjust(cells), "quiet")]
+        if line.inner and column.id == "gpu":
+            layout = line.row.answer.layout
+            return [(shorten_end(INDENT + (layout.text if layout else ""), cells, self.symbols.ellipsis).ljust(cells), "quiet")]
+        return column.pieces(line.row, self.symbols, cells)

@@ -1,0 +1,71 @@
+"""Columns wider than the screen: which of them are in sight, and how far they are shifted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+from textual.strip import Strip
+
+from widgets.panes.ranking.columns import Fitted
+
+FROZEN = ("rank", "gpu")
+"""Columns that stay where they are while the others are shifted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sideways:
+    """A table of fixed columns in `width` cells, `hidden` of those that can be shifted out of sight at the left."""
+
+    fitted: Fitted
+    width: int
+    hidden: int = 0
+
+    @property
+    def frozen_cells(self) -> int:
+        """Cells of the cursor's sign and of the columns that stay."""
+        return 1 + sum(cells + self.fitted.gap for column, cells in self.fitted.columns if column.id in FROZEN)
+
+    @property
+    def ends(self) -> list[int]:
+        """Start of each column behind the frozen ones, counted from the first of them, and the end of the last one."""
+        free = [cells + self.fitted.gap for column, cells in self.fitted.columns if column.id not in FROZEN]
+        return [0, *accumulate(free)]
+
+    @property
+    def cells(self) -> int:
+        """Cells of a whole line: what is in sight, and what is not."""
+        return max(self.width, self.frozen_cells + self.ends[-1])
+
+    def hide(self, count: int) -> int:
+        """Number of columns that can be out of sight, as far as that brings others into sight; at most `count`."""
+        ends, room = self.ends, self.width - self.frozen_cells
+        rest = (number for number, end in enumerate(ends) if ends[-1] - self.fitted.gap - end <= room)
+        return min(max(0, count), next(rest, len(ends) - 1))
+
+    def to_show(self, name: str | None) -> int:
+        """Number of columns that have to be out of sight for the column of this id to be whole."""
+        names = [column.id for column, _ in self.fitted.columns if column.id not in FROZEN]
+        if name not in names:
+            return self.hidden
+        index, ends, room = names.index(name), self.ends, self.width - self.frozen_cells
+        least = next((number for number, end in enumerate(ends) if ends[index + 1] - self.fitted.gap - end <= room), index)
+        return max(least, min(self.hidden, index))
+
+    def crop(self, strip: Strip) -> Strip:
+        """The part of a whole line that is in sight; of columns that are shifted only whole ones."""
+        ends, frozen = self.ends, self.frozen_cells
+        begin = ends[self.hidden]
+        end = max(end for end in ends if end <= begin + self.width - frozen + self.fitted.gap)
+        shown = Strip.join([strip.crop(0, frozen), strip.crop(frozen + begin, frozen + end)])
+        return shown.adjust_cell_length(self.width, next((segment.style for segment in reversed(list(strip))), None))
+
+    def column_at(self, x: int) -> str | None:
+        """The column under a cell behind the cursor's sign."""
+        x += self.ends[self.hidden] if x >= self.frozen_cells - 1 else 0
+        position = 0
+        for column, cells in self.fitted.columns:
+            if position <= x < position + cells + self.fitted.gap:
+                return column.id
+            position += cells + self.fitted.gap
+        return None

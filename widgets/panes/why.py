@@ -1,0 +1,144 @@
+"""The reason of the highlighted row beside the table: how sure it is, what limits it, its time, memory and money, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from planner.engine.answers.plan import SOLUTIONS
+from planner.present.choice.ranked_by import LATENCIES as SHOWN_LATENCIES
+from planner.present.choice.sentence import cost_text, count_and_device
+from planner.present.levers import lever_text
+from planner.present.names import VERDICT_WORDS
+from planner.present.plan import memory_share
+from planner.units import SECONDS_PER_HOUR, bytes_text, duration_text, percent_text, usd_text
+from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.drawing.text import bar_text, labelled, styled_lines
+from widgets.panes.frame import frame_of
+
+if TYPE_CHECKING:
+    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.plan import Plan, PlanRow
+    from planner.present.money.owning import Owned
+
+LABEL = 10
+BAR = 8
+MOST_CLASSES = 3
+"""Classes of operators named of the time."""
+STYLES = {
+    "fits": "$text-success",
+    "may-not-fit": "$text-warning",
+    "misses-target": "$text-warning",
+    "does-not-fit": "$text-error",
+    "not-supported": "$quiet",
+}
+CLASS_WORDS = {"communication": "link"}
+
+
+class WhyView(VerticalScroll, can_focus=False):
+    """The highlighted row in short lines; it follows the cursor."""
+
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
+        super().__init__(id="why-view")
+        self._symbols = symbols
+        self._row: PlanRow | None = None
+        self._plan: Plan | None = None
+        self._levers: Sequence[Lever] = ()
+        self._owned: Owned | None = None
+
+    def compose(self) -> ComposeResult:
+        """One text."""
+        yield Static(id="why-text")
+
+    @property
+    def levers(self) -> Sequence[Lever]:
+        """The changes that are shown, by their numbers."""
+        return self._levers
+
+    def show(self, row: PlanRow | None, plan: Plan | None) -> None:
+        """Another row; what takes time to find out of it comes with `add`."""
+        self._row, self._plan, self._owned = row, plan, None
+        self._levers = plan.levers if plan is not None and row is not None and row.rank is None and not row.here else ()
+        frame_of(self).entitle(count_and_device(row) if row is not None else "", "enter all of it")
+        self.draw()
+
+    def add(self, row: PlanRow, levers: Sequence[Lever], owned: Owned | None) -> None:
+        """Show the changes that would help this row, and what it costs to own, unless another row is shown by now."""
+        if row is self._row:
+            self._levers, self._owned = levers or self._levers, owned
+            self.draw()
+
+    def on_resize(self) -> None:
+        """Fold for the new width."""
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw what is known by now."""
+        width = self.scrollable_content_region.width
+        if width <= 0:
+            return
+        lines = list(self._lines(width)) if self._row is not None and self._plan is not None else []
+        self.query_one("#why-text", Static).update(Content("\n").join(lines))
+
+    def _lines(self, width: int) -> Iterator[Content]:
+        row, plan = self._row, self._plan
+        assert row is not None
+        assert plan is not None
+        solutions = len({(other.gpu, other.here) for other in plan.rows if other.rank})
+        fit = "1 GPU fits" if solutions == 1 else f"{solutions} GPUs fit"
+        place = f"rank {row.rank} · {fit}" if row.rank is not None else VERDICT_WORDS[row.verdict]
+        sign = self._symbols.verdict[row.verdict]
+        yield Content.styled(f"{sign} {place}{', this machine' if row.here else ''}", f"bold {STYLES[row.verdict]}")
+        yield from styled_lines(row.why, width)
+        yield Content("")
+        for label, text in self._facts(row, plan):
+            yield from labelled(label, LABEL, text, width)
+        if self._levers:
+            yield Content("")
+            yield Content.styled("what would help", "bold $accent")
+            for number, lever in enumerate(self._levers[:9], start=1):
+                yield from labelled(f"{number}", 2, lever_text(lever), width, "$text-success" if lever.gpu else "", "bold $accent")
+            yield Content.styled("a applies one", "$quiet")
+
+    def _facts(self, row: PlanRow, plan: Plan) -> Iterator[tuple[str, str]]:
+        """Label and words of everything that is known of the row."""
+        if row.verdict in SOLUTIONS and row.probability_meets is not None and row.probability_fits is not None:
+            yield "sure", f"{percent_text(row.probability_meets)}; fits {percent_text(row.probability_fits)}"
+        if row.verdict not in {"does-not-fit", "not-supported"}:
+            yield from self._times(row, plan)
+        if (share := memory_share(row.answer)) is not None and row.answer.memory_bytes is not None:
+            memory = row.answer.memory_bytes
+            bar = bar_text(share, BAR, self._symbols.filled, self._symbols.empty)
+            sizes = f"{bytes_text(memory.total.value, unit=False)} of {bytes_text(memory.capacity)}"
+            yield "memory", f"{bar} {percent_text(share)}"
+            yield "", sizes
+        if row.answer.layout is not None and row.answer.layout.gpus > 1:
+            yield "layout", row.answer.layout.text
+        if row.offer is not None and row.usd_per_h is not None:
+            yield "price", f"{cost_text(row)}" if row.job_usd is None else f"{cost_text(row)}, {usd_text(row.usd_per_h.value)} $/h"
+            yield "", f"{row.offer.provider}, {row.offer.region}, {row.offer.market}, {row.offer.as_of}"
+        if self._owned is not None:
+            yield "or buy", self._owned.in_short
+
+    def _times(self, row: PlanRow, plan: Plan) -> Iterator[tuple[str, str]]:
+        targets = plan.task.get("targets", {})
+        if row.job_h is not None:
+            deadline = targets.get("deadline_h")
+            limit = f" of {duration_text(deadline * SECONDS_PER_HOUR)}" if deadline else ""
+            yield "takes", f"{duration_text(row.job_h.value * SECONDS_PER_HOUR)}{limit}"
+        for name, word in SHOWN_LATENCIES.items():
+            latency = getattr(row.answer, f"{name}_s")
+            figure = latency.p95 if latency is not None else None
+            if figure is not None:
+                limit = targets.get(f"p95_{name}_s")
+                yield f"p95{word}", f"{duration_text(figure.value)}{f' of {duration_text(limit)}' if limit else ''}"
+        seconds = {name: value for name, value in row.answer.seconds_by_class.items() if value > 0}
+        whole = sum(seconds.values())
+        if whole:
+            most = sorted(seconds.items(), key=lambda item: -item[1])[:MOST_CLASSES]
+            yield "time", ", ".join(f"{CLASS_WORDS.get(name, name)} {percent_text(value / whole)}" for name, value in most)

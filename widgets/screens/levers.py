@@ -1,0 +1,164 @@
+"""Changes to try, by number: what would make a loser fit, or what would change the answer, each with the difference it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.errors import UserError
+from planner.present.choice.alternatives import alternatives
+from planner.present.choice.trial import Trial, difference
+from planner.present.levers import cost_text
+from planner.present.names import device_name
+from widgets.base_app import BaseApp
+from widgets.panes.workload.values import put
+from widgets.screens.overlay import Overlay
+
+if TYPE_CHECKING:
+    from planner.ceilings_cache import BasisChoice
+    from planner.session import Session
+
+MOST = 9
+WORDS = 40
+"""Cells of what is changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change to try."""
+
+    words: str
+    change: Mapping[str, Any]
+    effect: str = ""
+    """Saving and cost, or the difference it makes; empty: not known yet."""
+
+
+async def open_screen(app: BaseApp) -> None:
+    """List what can be changed about the highlighted row, and try what is chosen."""
+    row, plan = app.table.highlighted, app.plan
+    if row is None or plan is None:
+        return
+    changes = [Change(one.words, one.change) for one in alternatives(plan.task)] if row.rank else await _helping(app, row, plan)
+    screen = LeverScreen(row, changes[:MOST], app.symbols.arrow)
+
+    def chosen(change: Change | None) -> None:
+        if change is not None:
+            app.run_worker(try_out(app, change), group="trial", exit_on_error=False)
+
+    await app.push_screen(screen, chosen)
+    if row.rank:
+        await _tell_effects(app, screen, plan)
+
+
+async def _helping(app: BaseApp, row: PlanRow, plan: Plan) -> list[Change]:
+    """Changes that would make the row a solution, or else anything fit."""
+    levers = await app.ask_of_plan(lambda session, workload: session.levers(workload, row))
+    known = [*levers, *(lever for lever in plan.levers if lever.change not in [one.change for one in levers])]
+    return [Change(lever.text, lever.change, cost_text(lever) or " ") for lever in known]
+
+
+async def _tell_effects(app: BaseApp, screen: LeverScreen, plan: Plan) -> None:
+    """Plan with each change, one after the other, and say what it makes of the answer."""
+    workload, where = app.planned
+    for number, one in enumerate(screen.changes):
+        if not screen.is_open:
+            return
+        changed = changed_by(workload, one.change)
+        try:
+            effect = difference(plan, await app.ask(partial(_planned, changed, where, app.basis)))
+        except UserError as wrong:
+            effect = wrong.problems[0].message
+        screen.tell(number, effect)
+
+
+def _planned(fields: Mapping[str, Any], where: str, basis: BasisChoice, session: Session) -> Plan:
+    return session.plan(session.workload(fields, where), basis=basis, levers=False)
+
+
+def changed_by(workload: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """`workload` with the values of `change` at its dotted keys."""
+    changed = dict(workload)
+    for key, value in change.items():
+        changed = put(changed, key, value)
+    return changed
+
+
+async def try_out(app: BaseApp, change: Change) -> None:
+    """Plan with the change; a badge says so until it is taken back."""
+    if app.plan is None:
+        return
+    app.trial = Trial(change.words, app.plan)
+    await app.form.change(change.change, change.words)
+
+
+class LeverScreen(Overlay[Change | None]):
+    """Asks for one of the changes; a digit takes it at once."""
+
+    DEFAULT_CSS = """
+    LeverScreen {
+        #levers { width: 100; padding: 0 1; }
+        #lever-list { height: auto; max-height: 12; border: none; background: $surface; padding: 0; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,a,q", "leave", "back", show=False),
+        *(Binding(str(number), f"take({number})", f"change {number}", show=False) for number in range(1, MOST + 1)),
+    ]
+
+    def __init__(self, row: PlanRow, changes: Sequence[Change], arrow: str) -> None:
+        super().__init__()
+        self._row, self.changes, self._arrow = row, list(changes), arrow
+
+    def compose(self) -> ComposeResult:
+        """The list."""
+        with Vertical(id="levers", classes="box") as box:
+            name = device_name(self._row.gpu)
+            box.border_title = Content("What would change the answer" if self._row.rank else f"What would help · {name}")
+            box.border_subtitle = Content("a digit tries it at once · u undoes · esc back")
+            yield OptionList(id="lever-list", compact=True)
+
+    def on_mount(self) -> None:
+        """Show the changes."""
+        self._draw()
+
+    def tell(self, number: int, effect: str) -> None:
+        """Say what the change of this place makes of the answer."""
+        self.changes[number] = replace(self.changes[number], effect=effect)
+        if self.is_open:
+            self._draw()
+
+    def _draw(self) -> None:
+        listing = self.query_one(OptionList)
+        at = listing.highlighted
+        listing.set_options([self._option(number, one) for number, one in enumerate(self.changes, start=1)])
+        if not self.changes:
+            listing.set_options([Option("Nothing known would help it.", disabled=True)])
+        listing.highlighted = at if at is not None else (0 if self.changes else None)
+
+    def _option(self, number: int, one: Change) -> Option:
+        effect = one.effect or "…"
+        return Option(Content.assemble((f"{number} ", "bold $accent"), f"{one.words:<{WORDS}}  ", (effect, "$quiet")))
+
+    def action_take(self, number: int) -> None:
+        """Close with the change of this number."""
+        if number <= len(self.changes):
+            self.dismiss(self.changes[number - 1])
+
+    def action_leave(self) -> None:
+        """Back out."""
+        self.dismiss(None)
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.action_take(event.option_index + 1)
