@@ -42,6 +42,8 @@ class Symbols:
     """Lowest to highest, as many cells as levels."""
     changed: str
     """Sign of a field that is not as its preset has it."""
+    held: str
+    """Sign of a time in which a clock was held back."""
     mark: str
     """Beginning, middle and end of a stretch of time."""
 
@@ -78,6 +80,7 @@ UNICODE = Symbols(
     dot="·",
     sparks="▁▂▃▄▅▆▇█",
     changed="•",
+    held="▼",
     mark="├─┤",
 )
 
@@ -113,5 +116,6 @@ ASCII = Symbols(
     dot="-",
     sparks="_.-=#",
     changed=":",
+    held="!",
     mark="[-]",
 )

@@ -26,8 +26,10 @@ from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE
 from widgets.panes.frame import Frame
 from widgets.panes.key_line import KeyLine
-from widgets.panes.machine.gpu import Drawing, block, history_values, short_head, short_line
+from widgets.panes.machine.gpu import Drawing, block
 from widgets.panes.machine.history import History, Marks
+from widgets.panes.machine.levels import history_values
+from widgets.panes.machine.many import short_head, short_line
 from widgets.panes.memory import headroom_of
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.pane import latencies
