@@ -30,6 +30,8 @@ class Symbols:
     ascending: str
     descending: str
     drop_down: str
+    folded: str
+    """Sign of a group that is folded; an open one has `drop_down`."""
     done: str
     failed: str
     warning: str
@@ -71,6 +73,7 @@ UNICODE = Symbols(
     ascending="▲",
     descending="▼",
     drop_down="▾",
+    folded="▸",
     done="✓",
     failed="✗",
     warning="!",
@@ -107,6 +110,7 @@ ASCII = Symbols(
     ascending="^",
     descending="v",
     drop_down="v",
+    folded=">",
     done="+",
     failed="x",
     warning="!",

@@ -179,6 +179,7 @@ async def test_a_service_is_split_in_the_form_and_the_note_says_what_a_field_is(
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
+        await app.form.unfold("disaggregated")
         choice = app.form.query_one("#field-disaggregated", Choice)
         assert str(choice.content).split()[0] == "no"
         choice.focus()
@@ -307,6 +308,7 @@ async def test_a_choice_left_to_the_planner_shows_what_that_took(tmp_path: Path)
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
+        await app.form.unfold("dtype")
         choice = app.form.query_one("#field-dtype", Choice)
         choice.offer([Item("", "auto"), Item("bf16"), Item("fp8")], "", "bf16")
         await pilot.pause()
