@@ -111,7 +111,8 @@ ACTIONS = (
         keys="slash",
         key_text="/",
         label="filter",
-        description="Narrow the search: l4 h100 aws spot; gpu: provider: market: with commas; $/h<5, sure>90; fits, here; !word leaves out.",
+        description="Narrow the search: l4 h100 aws spot; gpu: provider: kind: region: country: market: network: with commas; "
+        "$/h<5, sure>90; fits, here, own; !word leaves out.",
         run=open_filter,
         needs=(need.open_panes,),
         rank=4,
