@@ -28,7 +28,7 @@ class Plot:
     def __init__(self, width: int, height: int, x: Axis, y: Axis, *, ascii_only: bool = False, quiet: str = "$quiet") -> None:
         self.x, self.y = x, y
         self._ascii, self._quiet = ascii_only, quiet
-        self._y_ticks = y.ticks(max(2, (height - 2) // 3))
+        self._y_ticks = y.ticks(max(3, (height - 2) // 3))
         self._margin = max((len(y.text(tick)) for tick in self._y_ticks), default=0) + 1
         self.columns, self.rows = max(1, width - self._margin - 1), max(1, height - 2)
         self._dots = [[0] * self.columns for _ in range(self.rows)]
@@ -110,8 +110,12 @@ class Plot:
         self._styles[line][cell] = style
 
     def _cell(self, x: float, y: float) -> tuple[int, int]:
-        column = math.floor(self.x.place(x) * self.columns)
-        return column, math.floor((1 - self.y.place(y)) * self.rows)
+        """The cell of a point; what lies on the end of an axis belongs to its last cell."""
+        column, row = self.x.place(x) * self.columns, (1 - self.y.place(y)) * self.rows
+        return (
+            math.floor(column) - (column == self.columns),
+            math.floor(row) - (row == self.rows),
+        )
 
     def _x_ticks(self) -> list[tuple[int, str]]:
         """(column, label) of the ticks, as many as have room."""

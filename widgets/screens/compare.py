@@ -21,7 +21,7 @@ from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import shorten_end
 from widgets.screens.overlay import TextOverlay
 
-LABEL, LEAST, MOST = 24, 24, 36
+LABEL, LEAST, MOST = 23, 22, 36
 """Cells of the names, and of each row at least and at most."""
 LEAST_COMPARED = 2
 ALIKE = 0.005

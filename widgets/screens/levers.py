@@ -22,6 +22,7 @@ from planner.present.choice.trial import Trial, difference
 from planner.present.levers import cost_text
 from planner.present.names import device_name
 from widgets.base_app import BaseApp
+from widgets.drawing.text import shorten_end
 from widgets.panes.workload.values import put
 from widgets.screens.overlay import Overlay
 
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 MOST = 9
-WORDS = 40
-"""Cells of what is changed."""
+WORDS, LEAST_WORDS = 40, 26
+"""Cells of what is changed, where there is room and at least."""
+EFFECT = 38
+"""Cells of the difference it makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ class LeverScreen(Overlay[Change | None]):
     DEFAULT_CSS = """
     LeverScreen {
         #levers { width: 100; padding: 0 1; }
-        #lever-list { height: auto; max-height: 12; border: none; background: $surface; padding: 0; }
+        #lever-list { text-wrap: nowrap; text-overflow: ellipsis; height: auto; max-height: 12; border: none; background: $surface; padding: 0; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -148,7 +151,9 @@ class LeverScreen(Overlay[Change | None]):
 
     def _option(self, number: int, one: Change) -> Option:
         effect = one.effect or "…"
-        return Option(Content.assemble((f"{number} ", "bold $accent"), f"{one.words:<{WORDS}}  ", (effect, "$quiet")))
+        room = max(LEAST_WORDS, min(WORDS, self.app.size.width - EFFECT - 10))
+        words = shorten_end(one.words, room).ljust(room)
+        return Option(Content.assemble((f"{number} ", "bold $accent"), f"{words}  ", (effect, "$quiet")))
 
     def action_take(self, number: int) -> None:
         """Close with the change of this number."""

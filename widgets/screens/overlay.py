@@ -16,6 +16,8 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 Result = TypeVar("Result")
+GAP = 1
+"""Cells between a text and its scroll bar."""
 
 
 class Overlay(ModalScreen[Result]):
@@ -32,7 +34,7 @@ class Overlay(ModalScreen[Result]):
             border: round $border; border-title-color: $accent; border-subtitle-color: $quiet;
             background: $surface; padding: 0 2; scrollbar-size-vertical: 1;
         }
-        .text { height: auto; max-height: 100%; padding: 0 1 0 0; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+        .text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
         #picker { width: 92; max-height: 80%; padding: 0 1; }
         #picker-filter { border: none; height: 1; background: $panel; margin: 0 0 1 0; }
         #picker-list { height: auto; max-height: 24; border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1; }
@@ -131,6 +133,6 @@ class TextOverlay(ScrolledOverlay):
         """Draw what is known by now."""
         if not self.is_open:
             return
-        width = self.scrolled.scrollable_content_region.width
+        width = self.scrolled.scrollable_content_region.width - GAP
         if width > 0 and (lines := list(self.lines(max(self.LEAST_WIDTH, width)))):
             self.query_one("#text Static", Static).update(Content("\n").join(lines))

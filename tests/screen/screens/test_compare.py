@@ -62,7 +62,7 @@ async def test_without_marks_the_row_is_compared_with_the_first(tmp_path: Path) 
 
 def test_the_best_of_a_line_stands_out_and_the_others_say_how_far_they_are() -> None:
     plan = planned()
-    lines = {line.plain[:24].strip(): line for line in compare(plan.rows[:3], plan, UNICODE, 108)}
+    lines = {line.plain[:23].strip(): line for line in compare(plan.rows[:3], plan, UNICODE, 108)}
     price = lines["rent, $/h"]
     assert re.findall(r"[+-]\d+ %", price.plain) == ["+3 %", "+36 %"]
     assert any("bold" in str(span.style) and price.plain[span.start : span.end] == "11.98" for span in price.spans)
@@ -81,8 +81,8 @@ def test_what_cannot_run_has_no_figures_and_what_has_no_room_is_said() -> None:
     assert speed.rstrip().endswith("—")
     for room in (40, 69, 108, 180):
         lines = compare(plan.rows[:5], plan, UNICODE, room)
-        assert all(cell_len(line.plain.rstrip()) <= max(room, 48) for line in lines)
-        assert ("more need a wider terminal" in lines[-1].plain) is (room < 24 + 5 * 24)
+        assert all(cell_len(line.plain.rstrip()) <= max(room, 45) for line in lines)
+        assert ("more need a wider terminal" in lines[-1].plain) is (room < 23 + 5 * 22)
 
 
 def test_a_single_figure_is_no_best() -> None:

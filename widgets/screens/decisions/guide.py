@@ -122,7 +122,8 @@ class GuideScreen(TurningScreen):
 
 
 def _numbered(number: int, one: Question) -> str:
-    return f"{number + 1}. {one.words}"
+    choices = f" ({', '.join(AMOUNTS)})" if one is TASK else ""
+    return f"{number + 1}. {one.words}{choices}"
 
 
 def questions_for(task: str, workload: Mapping[str, Any]) -> tuple[Question, ...]:
