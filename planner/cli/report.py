@@ -43,7 +43,7 @@ ROWS = 30
 def report(
     invocation: Invocation, /, out: Path | None, form: str | None, kwh: float, years: float, hosting: float, **given: Any
 ) -> int:
-    """Write the decision for the workload PRESET: what to take and why, what else there is, and what it rests on.
+    """Write the decision for the workload PRESET: what to rent or buy and why, the alternatives, and the assumptions.
 
     Exits with 0 when something fits and 1 when nothing does; the report says what would change that.
     """

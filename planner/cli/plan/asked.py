@@ -54,7 +54,7 @@ def workload_options(command: Decorated) -> Decorated:
             help="Consider this GPU only (repeat for more).",
         ),
         own_option,
-        click.option("--objective", type=click.Choice(get_args(Objective)), help="What the ranking is by."),
+        click.option("--objective", type=click.Choice(get_args(Objective)), help="What to rank by."),
         basis_option,
     )
     for option in reversed(options):

@@ -33,14 +33,16 @@ DEFAULT_ROWS = 20
 @workload_options
 @exact_option
 @click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
-@click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
-@click.option("--time", "operators", is_flag=True, help="Itemise the time, operator by operator: of the same rows.")
-@click.option("--money", is_flag=True, help="What the best row costs over years: rented by term, bought, or by an API's tokens.")
+@click.option("--memory", is_flag=True, help="Itemise the memory of the best row of each --gpu (with --json of every row).")
+@click.option("--time", "operators", is_flag=True, help="Itemise the time of the same rows, operator by operator.")
+@click.option(
+    "--money", is_flag=True, help="Costs of the best row over years: rented on each term, bought, or paid to an API by the token."
+)
 @money_options
 @click.option(
     "--emit",
     type=click.Choice(FORMS),
-    help="Write what ranks first as a job or a service: SkyPilot, Slurm, Kubernetes, JobSet, Kueue, LeaderWorkerSet (llm-d), KServe, dstack.",
+    help="Write the first row as a job or a service: SkyPilot, Slurm, Kubernetes, JobSet, Kueue, LeaderWorkerSet (llm-d), KServe, dstack.",
 )
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
