@@ -77,11 +77,13 @@ class Session(Inventory):
         *,
         basis: BasisChoice = "measured",
         top: int | None = None,
+        each_gpu: bool = False,
         levers: bool = True,
         hints: bool = False,
     ) -> Plan:
         """Rank every candidate for `workload`; `basis` "spec" leaves this machine's measurements out. Raises `UserError`.
 
+        `top`: at most this many rows, or with `each_gpu` the best row of at most this many GPUs.
         `levers`: when nothing fits, look for the changes that help.
         `hints` adds, to every GPU that is no solution, the change that would make it one; it takes a few times as long.
         """
@@ -90,7 +92,7 @@ class Session(Inventory):
         from planner.engine.levers.plan import with_help
 
         task, supply = self._task(workload), self._supply(basis)
-        found = with_help(self._ranking(task, basis), task, supply, top=top, levers=levers, hints=hints)
+        found = with_help(self._ranking(task, basis), task, supply, top=top, each_gpu=each_gpu, levers=levers, hints=hints)
         if not self.machine.silent:
             return found
         return msgspec.structs.replace(

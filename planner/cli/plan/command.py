@@ -25,14 +25,19 @@ if TYPE_CHECKING:
     from planner.engine.money.costs import Costs
     from planner.session import Session
 
-DEFAULT_ROWS = 20
-"""Rows of a table for people; JSON, CSV and Markdown hold all of them unless `--top` says otherwise."""
+DEFAULT_GPUS = 12
+"""GPUs of a table for people, each by its best row; JSON, CSV and Markdown hold all rows unless `--top` says otherwise."""
 
 
 @click.command()
 @workload_options
 @exact_option
-@click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
+@click.option(
+    "--top",
+    type=click.IntRange(1, 10**6),
+    metavar="N",
+    help="At most this many rows. Without it a table has the best row of each GPU, other forms every row.",
+)
 @click.option("--memory", is_flag=True, help="Itemise the memory of the best row of each --gpu (with --json of every row).")
 @click.option("--time", "operators", is_flag=True, help="Itemise the time of the same rows, operator by operator.")
 @click.option(
@@ -76,7 +81,8 @@ def plan(
 
     session, command = invocation.session(), plan_command(invocation, **given)
     session.begin_machine()
-    preset, workload, found = ranked(session, command, top or (None if form else DEFAULT_ROWS))
+    each_gpu = top is None and form is None and len(command.gpus) != 1
+    preset, workload, found = ranked(session, command, top or (None if form else DEFAULT_GPUS), each_gpu=each_gpu)
     if (told := log_plan(session, workload, found)) and form is None:
         say(f"note: {told}")
     if emit:
@@ -95,7 +101,7 @@ def plan(
         found = _detailed(found, workload, details, each=form == "json")
     first = next((row for row in found.rows if row.rank), None)
     costs = session.costs(workload, first, terms_of(session, **terms), basis=command.basis) if money and first else None
-    _write(found, form, command, costs)
+    _write(found, form, command, costs, each_gpu=each_gpu)
     return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
 
 
@@ -129,7 +135,7 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
     return ExitCode.ANSWERED
 
 
-def _write(found: Plan, form: str | None, command: PlanCommand, costs: Costs | None) -> None:
+def _write(found: Plan, form: str | None, command: PlanCommand, costs: Costs | None, *, each_gpu: bool) -> None:
     """Write the plan to stdout as `form`, its notes to stderr."""
     if form == "json":
         import msgspec
@@ -145,12 +151,12 @@ def _write(found: Plan, form: str | None, command: PlanCommand, costs: Costs | N
 
         sys.stdout.write(markdown_table(plan_table(found)) + "\n")
     else:
-        _print_for_people(found, command, costs)
+        _print_for_people(found, command, costs, each_gpu=each_gpu)
     for note in found.notes:
         say(f"note: {note}")
 
 
-def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None) -> None:
+def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None, *, each_gpu: bool) -> None:
     from rich.text import Text
 
     from planner.cli.plan.table import print_plan
@@ -163,7 +169,7 @@ def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None) ->
 
     out = listing.console()
     out.print(Text(one_line(" · ".join(heading(found))), style="bold"))
-    print_plan(found, out)
+    print_plan(found, out, each_gpu=each_gpu)
     for row in found.rows:
         if row.memory_detail is not None:
             out.print()

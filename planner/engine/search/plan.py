@@ -86,14 +86,20 @@ def _notes(workload: Workload) -> Iterator[str]:
         )
 
 
-def cut(plan: Plan, top: int | None) -> Plan:
-    """`plan` with its first `top` rows (None: all), those of this machine, and the first of each part of one's own."""
-    first: dict[str, int] = {}
+def cut(plan: Plan, top: int | None, *, each_gpu: bool = False) -> Plan:
+    """`plan` with its first `top` rows (None: all), those of this machine, and the first of each part of one's own.
+
+    `each_gpu`: of the rows of one GPU the first counts alone, so that these are the `top` best GPUs.
+    """
+    first_of: dict[str, int] = {}
+    first_owned: dict[str, int] = {}
     for place, row in enumerate(plan.rows):
+        first_of.setdefault(row.gpu, place)
         if row.owned is not None and not row.owned.bought:
-            first.setdefault(row.gpu, place)
-    kept = set(first.values())
-    rows = [row for place, row in enumerate(plan.rows) if top is None or place < top or row.here or place in kept]
+            first_owned.setdefault(row.gpu, place)
+    counting = [place for place, row in enumerate(plan.rows) if not each_gpu or first_of[row.gpu] == place]
+    kept = {*counting[:top], *first_owned.values()}
+    rows = [row for place, row in enumerate(plan.rows) if place in kept or row.here]
     dates = [row.offer.as_of for row in rows if row.offer and row.offer.as_of.count("-") == 2]
     counts = msgspec.structs.replace(plan.counts, shown=len(rows))
     return msgspec.structs.replace(plan, rows=rows, counts=counts, prices_as_of=min(dates, default=None))
