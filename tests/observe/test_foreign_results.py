@@ -108,6 +108,57 @@ def test_trtllm_bench_states_nearly_everything() -> None:
     assert one["engine"] == "tensorrt-llm@1.2.0"
 
 
+def test_the_report_that_trtllm_bench_prints() -> None:
+    one = only("trtllm_bench.txt")
+    assert one.settings == {
+        "task": "serve",
+        "engine": "tensorrt-llm@0.21.0rc0",
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+        "gpus": 1,
+        "tp": 1,
+        "pp": 1,
+        "dtype": "bf16",
+        "input_tokens": 128,
+        "output_tokens": 128,
+        "concurrency": 95,
+        "requests": 100,
+    }
+    assert one.seen == pytest.approx(
+        {
+            "ttft_s": 0.1626706,
+            "tpot_s": 7.3272e-3,
+            "request_s": 1.0932284,
+            "output_tokens_per_s": 11076.77,
+            "requests_per_s": 86.5373,
+        }
+    )
+
+
+def test_mlperf_by_hand_with_the_model_of_its_folder() -> None:
+    data = (FILES / "mlperf_log_summary.txt").read_bytes()
+    (one,) = read_results(data, "results/llama2-70b-99.9/Server/performance/run_1/mlperf_log_summary.txt")
+    assert isinstance(one, Result)
+    assert one.settings == {"task": "serve", "model": "llama-2-70b", "output_tokens": 296, "request_rate_per_s": 104.0}
+    assert one.seen == pytest.approx(
+        {
+            "ttft_s": 0.963332124,
+            "tpot_s": 0.126269215,
+            "request_s": 37.75680707,
+            "output_tokens_per_s": 29522.56,
+            "requests_per_s": 99.86,
+        }
+    )
+    assert "model" not in only("mlperf_log_summary.txt").settings
+    offline = data.replace(b"Scenario : Server", b"Scenario : Offline").replace(
+        b"samples_per_query : 1", b"samples_per_query : 73260"
+    )
+    (one,) = read_results(offline.replace(b": VALID", b": INVALID"), "f")
+    assert isinstance(one, Result)
+    assert (one.settings["concurrency"], one.settings["requests"]) == (73260, 73260)
+    assert "request_s" not in one.seen
+    assert "not valid" in one.notes[0]
+
+
 @pytest.mark.parametrize("name", ["llama_bench.csv", "llama_bench.json", "llama_bench.md"])
 def test_llama_bench_in_its_three_forms(name: str) -> None:
     prompt, generated, *_ = results(name)
@@ -151,6 +202,50 @@ def test_a_wrong_file_is_one_clear_message(text: bytes, said: str) -> None:
     assert len(told.value.problems) == 1
     assert "given.json" in str(told.value)
     assert said in str(told.value)
+
+
+def names() -> list[str]:
+    return sorted(path.name for path in FILES.glob("*.*") if path.name != "SOURCES.md")
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_file_that_was_cut_off_is_told_or_gives_what_the_whole_gives(name: str) -> None:
+    data = (FILES / name).read_bytes()
+    whole = read_results(data, name)
+    told = 0
+    for end in {round(len(data) * part / 60) for part in range(60)} | set(range(len(data) - 40, len(data) - 2)):
+        try:
+            found = read_results(data[:end], name)
+        except UserError as wrong:
+            assert [problem.where.partition(":")[0] for problem in wrong.problems] == [name]
+            told += 1
+        else:
+            for one, same in zip(found, whole, strict=False):
+                seen = one.seen.items() if isinstance(one, Result) else one.series
+                assert set(seen) <= set(same.seen.items() if isinstance(same, Result) else same.series), end
+    assert told > 10
+
+
+@pytest.mark.parametrize("name", [name for name in names() if ".json" in name])
+@pytest.mark.parametrize("wrong", [None, "x", [], {"x": -1}, True])
+def test_a_value_of_another_kind_is_told_or_left_out(name: str, wrong: object) -> None:
+    data = (FILES / name).read_text()
+    whole = json.loads(data) if data.lstrip().startswith("[") or name.endswith(".json") else json.loads(data.splitlines()[0])
+    one = whole[0] if isinstance(whole, list) else whole
+    for place in (one, *(value for value in one.values() if isinstance(value, dict))):
+        for key, right in list(place.items()):
+            place[key] = wrong
+            try:
+                assert read_results(json.dumps(whole).encode(), name)
+            except UserError as told:
+                assert name in str(told)
+            place[key] = right
+
+
+def test_more_results_than_are_read_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planner.observe.results.read.MOST_RESULTS", 1)
+    with pytest.raises(UserError, match=r"holds 2 results; 1 is the most"):
+        results("llama_bench.json")
 
 
 def test_infinity_and_nan_are_read_and_never_kept() -> None:
