@@ -55,6 +55,20 @@ def test_vllm_serve_by_hand() -> None:
     assert one.seen == pytest.approx({"ttft_s": 7.27956, "tpot_s": 0.07014, "output_tokens_per_s": 434.4, "requests_per_s": 0.2121})
 
 
+def test_vllm_serve_of_a_server_whose_speed_is_known() -> None:
+    one = only("vllm_serve_0_33.json")
+    assert one.settings == {
+        "task": "serve",
+        "model": "known-speed",
+        "input_tokens": 14,
+        "output_tokens": 20,
+        "concurrency": 4,
+        "requests": 24,
+    }
+    assert one.seen["tpot_s"] == pytest.approx(0.010, rel=0.05)
+    assert one.seen["ttft_s"] == pytest.approx(0.050, abs=0.03)  # its client shared two busy processors
+
+
 def test_a_rate_that_was_kept_up_with_is_a_rate_and_one_that_was_not_is_a_closed_loop() -> None:
     one = only("sglang.jsonl")
     assert one.settings["request_rate_per_s"] == 5.0
