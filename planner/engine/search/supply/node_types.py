@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from planner.engine.evaluate.supply import Supply
 from planner.engine.search.supply.owned_nodes import OwnedNode, owned_pools
 from planner.engine.search.supply.quotes import UNLIMITED, Quote, Wire, quotes_of, usual_wire, wire_given
@@ -20,6 +22,25 @@ HOST_SHARE = 0.9
 """Share of a host's memory for what is offloaded: the rest is the system's and the processes' own. An assumption."""
 DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
 """Task -> most GPUs that the search considers when the workload does not say."""
+SUPPLY_KEYS = (
+    *(
+        "task",
+        "offload",
+        "price_usd_per_gpu_h",
+        "own",
+        "owning",
+        "capex_usd",
+        "market",
+        "providers",
+        "kinds",
+        "regions",
+        "countries",
+    ),
+    *("certifications", "exclude", "fabric", "max_nodes", "gpus_considered", "max_gpus"),
+)
+"""Keys of a workload that decide what hardware there is for it: of all others nothing is seen in this folder."""
+MOST_KEPT = 16
+"""Lists of node types that are kept beside a supply."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +101,21 @@ def most_gpus(workload: Workload) -> int:
 def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     """One node type a GPU, node size, link and network that is worth its price; then the devices of this machine.
 
-    Raises `UserError` for a GPU, a provider or a place of the workload that nobody knows.
+    Made once for all workloads that differ in other keys than `SUPPLY_KEYS`. Raises `UserError` for a GPU, a provider or a place of the
+    workload that nobody knows.
     """
+    asked = Workload(model="", **{key: getattr(workload, key) for key in SUPPLY_KEYS})
+    name, kept = msgspec.json.encode(asked), supply.node_types
+    if name not in kept:
+        made = _node_types_for(asked, supply)
+        if len(kept) >= MOST_KEPT:
+            del kept[next(iter(kept))]
+        kept[name] = made
+    found: list[NodeType] = kept[name]
+    return found
+
+
+def _node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     considered = {supply.find_gpu(name).name for name in workload.gpus_considered}
     most = most_gpus(workload)
     quotes: dict[str, dict[int, list[Quote]]] = defaultdict(lambda: defaultdict(list))
