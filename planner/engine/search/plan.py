@@ -24,7 +24,6 @@ from planner.engine.performance.operators.power import capped
 from planner.engine.search.deployment import Deployments, deployments_of, with_replicas
 from planner.engine.search.layouts import enumerate_layouts
 from planner.engine.search.memory_screen import screen
-from planner.engine.search.paired_draws import uncertain
 from planner.engine.search.ranking import Scored, ranked
 from planner.engine.search.rows.row import at_other_quotes, plan_row, unsupported_row
 from planner.engine.search.selection import Choice, choose
@@ -186,10 +185,9 @@ def _scored_rows(choices: Iterable[Choice], workload: Workload, supply: Supply) 
     scored: list[Scored] = []
     for number, choice in enumerate(choices):
         row, score = plan_row(choice, supply.spec_chip), float(choice.deployments.score[choice.row])
-        doubt = uncertain(choice, number)
-        scored.append(Scored(row, score, doubt))
+        scored.append(Scored(row, score, (choice, number)))
         if choice.best and by_price:
-            scored += [Scored(other, score * ratio, doubt) for other, ratio in at_other_quotes(choice, row)]
+            scored += [Scored(other, score * ratio, (choice, number)) for other, ratio in at_other_quotes(choice, row)]
     return scored
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -73,12 +74,29 @@ class NodeType:
         kind = "" if self.owned is None else "bought" if self.owned.bought else "own"
         return self.gpu.name, "here" if self.here else kind
 
-    @property
+    @cached_property
     def cluster(self) -> int:
         """Most nodes that can be joined."""
         if self.here or not self.largest or self.wire.bytes_per_s <= 0:
             return 1
         return max((quote.cluster for quote in self.quotes), default=UNLIMITED)
+
+    @cached_property
+    def terms(self) -> list[tuple[float, ...]]:
+        """Each quote, or the price of one's own, as the numbers of `bills.Terms`."""
+        return [self._terms(quote) for quote in self.quotes or (None,)]
+
+    def _terms(self, quote: Quote | None) -> tuple[float, ...]:
+        return (
+            quote.usd_per_h if quote else self.usd_per_gpu_h or float("nan"),
+            quote is None,
+            quote is not None and quote.term == "spot",
+            self.here,
+            self.most,
+            quote.machines if quote else UNLIMITED,
+            min(self.cluster, quote.cluster if quote else UNLIMITED),
+            host_bytes_per_gpu(quote),
+        )
 
     @property
     def most_joined(self) -> int:
