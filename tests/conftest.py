@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from inspect import iscoroutinefunction
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -47,6 +48,8 @@ MEASURING_FILES = frozenset(
 """Each of their tests loads PyTorch in processes of its own and waits for what they measure."""
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"})
 """Audit events of a process being started (docs.python.org/3/library/audit_events.html)."""
+HOMES = count()
+"""Numbers of the homes of tests; pytest's own numbers are found by listing all folders there are, for every test again."""
 INHERITED_SWITCHES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "SSH_CONNECTION", "PYTHONWARNINGS")
 
 
@@ -100,7 +103,8 @@ def _marked(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of this test alone: the developer's presets, measurements and terminal never decide a test."""
-    home = tmp_path_factory.mktemp("home")
+    home = tmp_path_factory.getbasetemp() / f"home-{next(HOMES)}"
+    home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     for variable, folder in (
         ("XDG_CONFIG_HOME", "config"),

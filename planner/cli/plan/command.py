@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli.emit.running import FORMS, Form, written
+from planner.cli.emit import FORMS, Form
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, exact_option, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
@@ -129,6 +129,8 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
     if row is None:
         say("nothing in the plan fits: there is no job to write")
         return ExitCode.NOTHING_FOUND
+    from planner.cli.emit.running import written
+
     gpu = session.part_named(row.gpu) or session.gpus.find(row.gpu)
     hub_id = session.models.hub_id(workload.model)
     sys.stdout.write(written(form, name, row, session.job(workload, row), gpu, hub_id))

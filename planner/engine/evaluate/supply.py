@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from planner.engine.answers.plan import PlanRow
 from planner.engine.performance.operators.chip import FindChip
@@ -51,6 +52,11 @@ class Supply:
             provider = self.providers.get(offer.provider)
             self._networks[key] = provider.network_of(offer.instance) if provider else None
         return self._networks[key]
+
+    @cached_property
+    def node_types(self) -> dict[bytes, Any]:
+        """Lists of node types made so far, kept by `search.supply.node_types`."""
+        return {}
 
     @cached_property
     def _networks(self) -> dict[tuple[str, str], NodeNetwork | None]:

@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
-from planner.engine.answers.plan import Plan
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
-from planner.engine.search.plan import make_plan
+from planner.engine.search.plan import make_plan, solutions
+from planner.engine.search.rows.row import plan_row
+from planner.engine.search.selection import Choice
 from planner.errors import UserError
 from planner.workload.tasks import Workload
 
@@ -61,6 +63,18 @@ class ChangedPlans:
             return make_plan(self.with_keys(keys), self.supply)
         except UserError:
             return None
+
+    def solutions(self, keys: Keys, *, simulated: bool = False) -> list[Choice]:
+        """Candidates that are solutions with `keys` changed, the first first, none of this machine; `simulated`: see `make_plan`."""
+        try:
+            found = solutions(self.with_keys(keys), self.supply, simulated=simulated)
+        except UserError:
+            return []
+        return [choice for choice in found if not choice.node_type.here]
+
+    def row(self, choice: Choice) -> PlanRow:
+        """The row of a plan that `choice` becomes."""
+        return plan_row(choice, self.supply.spec_chip)
 
     def on_gpus(self, names: list[str]) -> ChangedPlans:
         """Plans of the task restricted to these GPUs."""

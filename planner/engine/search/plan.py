@@ -24,7 +24,6 @@ from planner.engine.performance.operators.power import capped
 from planner.engine.search.deployment import Deployments, deployments_of, with_replicas
 from planner.engine.search.layouts import enumerate_layouts
 from planner.engine.search.memory_screen import screen
-from planner.engine.search.paired_draws import uncertain
 from planner.engine.search.ranking import Scored, ranked
 from planner.engine.search.rows.row import at_other_quotes, plan_row, unsupported_row
 from planner.engine.search.selection import Choice, choose
@@ -50,8 +49,7 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
     considered = fit = 0
     if supported.node_types:
         deployments, considered, fit = _deployments(workload, supported)
-        choices = choose_simulated(deployments) if simulated and _comes_at_a_rate(workload) else choose(deployments)
-        scored = _scored_rows(choices, workload, supply)
+        scored = _scored_rows(_chosen(deployments, simulated=simulated), workload, supply)
     scored += [Scored(unsupported_row(node, jobs[0]), float("inf")) for node in supported.others]
     plan = Plan(
         task=_filled_in(workload, jobs[0]),
@@ -75,6 +73,24 @@ def first_gpu(task: Task, supply: Supply) -> str | None:
         return None
     first = rows[np.lexsort((d.score[rows], ~d.sure[rows]))[0]]
     return d.node_type(int(first)).gpu.name
+
+
+def solutions(task: Task, supply: Supply, *, simulated: bool) -> list[Choice]:
+    """Candidates that meet every target, in the order of the rows that `make_plan` makes of them. Raises as `make_plan`.
+
+    Rows at other providers' prices, which follow the candidate's own, are not among them.
+    """
+    check_context(task.workload, task.models.main)
+    supported = _supported(_jobs(task), node_types_for(task.workload, supply), supply)
+    if not supported.node_types:
+        return []
+    choices = _chosen(_deployments(task.workload, supported)[0], simulated=simulated)
+    return sorted((choice for choice in choices if choice.meets), key=lambda choice: (choice.order, choice.node_type.gpu.name))
+
+
+def _chosen(d: Deployments, *, simulated: bool) -> list[Choice]:
+    """The candidates that become rows; `simulated`: the best of those that serve requests at a rate are simulated."""
+    return choose_simulated(d) if simulated and _comes_at_a_rate(d.workload) else choose(d)
 
 
 def _notes(workload: Workload) -> Iterator[str]:
@@ -175,10 +191,9 @@ def _scored_rows(choices: Iterable[Choice], workload: Workload, supply: Supply) 
     scored: list[Scored] = []
     for number, choice in enumerate(choices):
         row, score = plan_row(choice, supply.spec_chip), float(choice.deployments.score[choice.row])
-        doubt = uncertain(choice, number)
-        scored.append(Scored(row, score, doubt))
+        scored.append(Scored(row, score, (choice, number)))
         if choice.best and by_price:
-            scored += [Scored(other, score * ratio, doubt) for other, ratio in at_other_quotes(choice, row)]
+            scored += [Scored(other, score * ratio, (choice, number)) for other, ratio in at_other_quotes(choice, row)]
     return scored
 
 

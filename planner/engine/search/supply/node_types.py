@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
 
 from planner.engine.evaluate.supply import Supply
 from planner.engine.search.supply.owned_nodes import OwnedNode, owned_pools
@@ -20,6 +23,25 @@ HOST_SHARE = 0.9
 """Share of a host's memory for what is offloaded: the rest is the system's and the processes' own. An assumption."""
 DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
 """Task -> most GPUs that the search considers when the workload does not say."""
+SUPPLY_KEYS = (
+    *(
+        "task",
+        "offload",
+        "price_usd_per_gpu_h",
+        "own",
+        "owning",
+        "capex_usd",
+        "market",
+        "providers",
+        "kinds",
+        "regions",
+        "countries",
+    ),
+    *("certifications", "exclude", "fabric", "max_nodes", "gpus_considered", "max_gpus"),
+)
+"""Keys of a workload that decide what hardware there is for it: of all others nothing is seen in this folder."""
+MOST_KEPT = 16
+"""Lists of node types that are kept beside a supply."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +74,29 @@ class NodeType:
         kind = "" if self.owned is None else "bought" if self.owned.bought else "own"
         return self.gpu.name, "here" if self.here else kind
 
-    @property
+    @cached_property
     def cluster(self) -> int:
         """Most nodes that can be joined."""
         if self.here or not self.largest or self.wire.bytes_per_s <= 0:
             return 1
         return max((quote.cluster for quote in self.quotes), default=UNLIMITED)
+
+    @cached_property
+    def terms(self) -> list[tuple[float, ...]]:
+        """Each quote, or the price of one's own, as the numbers of `bills.Terms`."""
+        return [self._terms(quote) for quote in self.quotes or (None,)]
+
+    def _terms(self, quote: Quote | None) -> tuple[float, ...]:
+        return (
+            quote.usd_per_h if quote else self.usd_per_gpu_h or float("nan"),
+            quote is None,
+            quote is not None and quote.term == "spot",
+            self.here,
+            self.most,
+            quote.machines if quote else UNLIMITED,
+            min(self.cluster, quote.cluster if quote else UNLIMITED),
+            host_bytes_per_gpu(quote),
+        )
 
     @property
     def most_joined(self) -> int:
@@ -80,8 +119,21 @@ def most_gpus(workload: Workload) -> int:
 def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     """One node type a GPU, node size, link and network that is worth its price; then the devices of this machine.
 
-    Raises `UserError` for a GPU, a provider or a place of the workload that nobody knows.
+    Made once for all workloads that differ in other keys than `SUPPLY_KEYS`. Raises `UserError` for a GPU, a provider or a place of the
+    workload that nobody knows.
     """
+    asked = Workload(model="", **{key: getattr(workload, key) for key in SUPPLY_KEYS})
+    name, kept = msgspec.json.encode(asked), supply.node_types
+    if name not in kept:
+        made = _node_types_for(asked, supply)
+        if len(kept) >= MOST_KEPT:
+            del kept[next(iter(kept))]
+        kept[name] = made
+    found: list[NodeType] = kept[name]
+    return found
+
+
+def _node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     considered = {supply.find_gpu(name).name for name in workload.gpus_considered}
     most = most_gpus(workload)
     quotes: dict[str, dict[int, list[Quote]]] = defaultdict(lambda: defaultdict(list))
