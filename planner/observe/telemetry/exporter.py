@@ -6,7 +6,6 @@ A counter that the exporter does not give is absent with that reason; it is neve
 from __future__ import annotations
 
 import datetime as dt
-import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, cast
 from planner.errors import Problem, UserError
 from planner.observe.driver.counters import GPM_FIELDS, event_reason_names
 from planner.observe.health import health_warnings, typed
+from planner.observe.snapshot import MOST as MOST_READING
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.exposition import DEVICE_METRICS, PREFIX, Sample, read_samples
 from planner.units import MEGA, MIB
@@ -146,11 +146,13 @@ def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
     reasons: dict[Place, int | list[str]] = {}
     for sample in samples:
         place = place_of(sample.labels)
-        if place is None or not math.isfinite(sample.value):
+        if place is None or not is_reading(sample.value):
             continue
         meaning = meaning_of(sample.name)
         if meaning is not None:
-            values.setdefault(place, {})[meaning.field] = sample.value * meaning.scale
+            if not is_reading(value := sample.value * meaning.scale):
+                continue
+            values.setdefault(place, {})[meaning.field] = value
         elif sample.name.removeprefix("DCGM_FI_") in DCGM_REASONS:
             reasons[place] = int(sample.value)
         elif sample.name == f"{PREFIX}clock_held_back":
@@ -165,6 +167,11 @@ def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
         parts.setdefault(place.gpu, []).extend([place] if place.part else [])
     gpus = sorted(parts, key=lambda gpu: (number_of(gpu) is None, number_of(gpu) or 0, gpu))
     return tuple(_device(position, gpu, sorted(parts[gpu]), labels, values, reasons) for position, gpu in enumerate(gpus))
+
+
+def is_reading(value: float) -> bool:
+    """Whether a counter can have this value, in SI units: not NaN, infinite or negative, nor a sentinel such as 2^63 for 'no value'."""
+    return 0 <= value <= MOST_READING
 
 
 SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
