@@ -143,22 +143,24 @@ from pathlib import Path
 from planner.observe.telemetry.poller import Poller
 poller = Poller(interval_s=0.1)
 poller.start()
-time.sleep(0.6)
-assert poller.latest.devices[0].sm_active_fraction == 0.925
-assert poller.stale_for_s() is None
+until = time.monotonic() + 20
+while not (poller.latest and poller.latest.devices[0].sm_active_fraction == 0.925 and poller.stale_for_s() is None):
+    assert time.monotonic() < until
+    time.sleep(0.01)
 with Path({str(control.path)!r}).open("a") as control:
     control.write("slow.nvmlDeviceGetUtilizationRates = 30\\n")
-time.sleep(1.2)
-assert poller.stale_for_s() > 0.7, poller.stale_for_s()
+while (poller.stale_for_s() or 0) <= 0.7:
+    assert time.monotonic() < until
+    time.sleep(0.01)
 began = time.monotonic()
 assert poller.stop()
-assert time.monotonic() - began <= 0.5
+assert time.monotonic() - began <= 3
 print(time.time())
 """
-    done = run_python(code, library, control)
+    done = run_python(code, library, control)  # the call lasts 30 s
     ended = time.time()
     assert done.returncode == 0, done.stderr
-    assert ended - float(done.stdout) < 0.5
+    assert ended - float(done.stdout) < 3
 
 
 @pytest.mark.process
@@ -173,7 +175,9 @@ from planner.observe.telemetry.poller import Poller
 for _ in range(3):
     poller = Poller(interval_s=0.1)
     poller.start()
-    time.sleep(0.35)
+    until = time.monotonic() + 20
+    while poller.latest is None and time.monotonic() < until:
+        time.sleep(0.01)
     assert poller.stop(5.0)
     assert len(poller.latest.devices) == 2
 """
