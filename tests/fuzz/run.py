@@ -6,6 +6,7 @@ Counts and findings so far go to stderr every few seconds, so that a run that is
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import random
 import sys
@@ -24,6 +25,8 @@ from fuzz_readers import Readers
 ROUND_S = 20.0
 """Of one kind with one seed."""
 TOLD_EVERY_S = 5.0
+HANG_S = 180.0
+"""Time after which a round that does not return is a finding: where it waits is told, and the run ends."""
 
 
 class Fuzzer(Protocol):
@@ -93,7 +96,9 @@ def _one_seed(name: str, until_s: float, progress: Progress) -> None:
         fuzzer, told = KINDS[name](seed, Path(folder)), 0
         try:
             while time.monotonic() < until_s:
+                faulthandler.dump_traceback_later(HANG_S, exit=True)
                 fuzzer.round()
+                faulthandler.cancel_dump_traceback_later()
                 progress.found(fuzzer.found[told:], f"{name} {seed}")
                 told = len(fuzzer.found)
                 progress.tell(fuzzer.tried, f"{name} {seed}")

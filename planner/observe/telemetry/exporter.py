@@ -141,7 +141,7 @@ def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
 
 def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
     """The GPUs that appear in the samples, by index, then by name."""
-    labels: dict[Place, dict[str, str]] = {}
+    labels: dict[Place, Mapping[str, str]] = {}
     values: dict[Place, dict[str, float]] = {}
     reasons: dict[Place, int | list[str]] = {}
     for sample in samples:
@@ -161,12 +161,18 @@ def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
                 named.append(sample.labels.get("reason", ""))
         elif sample.name != f"{PREFIX}up":
             continue
-        labels.setdefault(place, {}).update(sample.labels)
+        before = labels.setdefault(place, sample.labels)
+        if before is not sample.labels:
+            labels[place] = {**before, **sample.labels}
     parts: dict[str, list[Place]] = {}
     for place in labels:
         parts.setdefault(place.gpu, []).extend([place] if place.part else [])
-    gpus = sorted(parts, key=lambda gpu: (number_of(gpu) is None, number_of(gpu) or 0, gpu))
-    return tuple(_device(position, gpu, sorted(parts[gpu]), labels, values, reasons) for position, gpu in enumerate(gpus))
+    numbers = {gpu: number_of(gpu) for gpu in parts}
+    found = []
+    for position, gpu in enumerate(sorted(parts, key=lambda gpu: (10**MOST_DIGITS if numbers[gpu] is None else numbers[gpu], gpu))):
+        index = position if (number := numbers[gpu]) is None else number
+        found.append(_device(index, gpu, sorted(parts[gpu]), labels, values, reasons))
+    return tuple(found)
 
 
 def is_reading(value: float) -> bool:
@@ -189,8 +195,12 @@ def meaning_of(name: str) -> Meaning | None:
 def place_of(labels: Mapping[str, str]) -> Place | None:
     """The GPU that the labels name by index or, without one, by UUID; None without either."""
     gpu = labels.get("gpu") or labels.get("UUID") or labels.get("uuid")
-    part = next((label for name in SLICE_LABELS if (label := labels.get(name))), "")
-    return Place(gpu, part) if gpu else None
+    if not gpu:
+        return None
+    for name in SLICE_LABELS:
+        if part := labels.get(name):
+            return Place(gpu, part)
+    return Place(gpu, "")
 
 
 def number_of(label: str) -> int | None:
@@ -199,7 +209,7 @@ def number_of(label: str) -> int | None:
 
 
 def _device(
-    position: int,
+    index: int,
     gpu: str,
     parts: Sequence[Place],
     labels: Mapping[Place, Mapping[str, str]],
@@ -213,7 +223,7 @@ def _device(
     any_labels = labels.get(whole) or labels[parts[0]]
     slices = tuple(_slice(place, labels[place], values.get(place, {})) for place in parts)
     return DeviceSnapshot(
-        index=position if (number := number_of(gpu)) is None else number,
+        index=index,
         uuid=any_labels.get("UUID") or any_labels.get("uuid") or None,
         name=any_labels.get("modelName") or any_labels.get("name") or None,
         state="ok",
