@@ -160,7 +160,7 @@ assert poller.stop()
 assert time.monotonic() - began <= 5
 print(time.time())
 """
-    done = run_python(code, library, control)
+    done = run_python(code, library, control)  # the call lasts 30 s
     ended = time.time()
     assert done.returncode == 0, done.stderr
     assert ended - float(done.stdout) < 5

@@ -112,9 +112,9 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
         fields = msgspec.json.decode(line, type=dict[str, Any])
         seen = msgspec.convert(fields.pop("seen", {}), dict[str, float])
         request = msgspec.convert(fields, Request)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UserError([Problem(where, "", f"{error}.")]) from None
-    if not seen or not all(0 < value < float("inf") for value in seen.values()):
+    if not seen or not all(1e-30 <= value <= 1e30 for value in seen.values()):
         raise UserError([Problem(where, "seen", 'has to hold what was measured, above 0: {"ttft_s": 0.21}.')])
     return foreseen(session, request, seen, "import", where)
 
