@@ -27,7 +27,9 @@ from bench.timing import CpuTimer
 
 NAME = "cpu:0"
 """The torch device it pretends to be: other than 'cpu', and one whose tensors torch makes without CUDA."""
-FILLED = ("uniform_", "normal_", "random_")
+MOST_BYTES = 512e9
+"""No GPU has more; a tensor beyond it does not fit."""
+FILLED = ("uniform_", "normal_", "random_", "index_copy_")
 FREE = (
     "view",
     "transpose",
@@ -98,6 +100,8 @@ class SimulatedGpu(TorchDispatchMode):  # type: ignore[misc]  # torch is not fol
         name = func.name().removeprefix("aten::").partition(".")[0]
         given = {key: value for key, value in (kwargs or {}).items() if key != "pin_memory"}
         out = args[0] if name in FILLED else func(*args, **given)
+        if any(leaf.untyped_storage().nbytes() > MOST_BYTES for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)):
+            raise torch.OutOfMemoryError("CUDA out of memory.")
         if name in FREE or "::" in name:
             return out
         inputs = args[1:] if name == "copy_" else args
@@ -109,7 +113,7 @@ class SimulatedGpu(TorchDispatchMode):  # type: ignore[misc]  # torch is not fol
             return out  # the host's own memory
         else:
             flop = flop_of(name, read, given, args)
-            rate = self.truth.flop_per_s[_kind(name, read, given)] if flop else 1.0
+            rate = self.truth.flop_per_s[_kind(name, read, given, args)] if flop else 1.0
             self._submit([_storage(one) for one in read], [_storage(one) for one in written], flop, rate)
         return out
 
@@ -163,8 +167,9 @@ class SimulatedGpu(TorchDispatchMode):  # type: ignore[misc]  # torch is not fol
 
 
 def _storage(tensor: torch.Tensor) -> tuple[int, float]:
-    storage = tensor.untyped_storage()
-    return storage._cdata, float(storage.nbytes())  # what tells fake storages apart
+    """What tells apart the memory of fake tensors, and its bytes: a part of a storage, or of an expanded one the storage."""
+    storage, own_bytes = tensor.untyped_storage(), tensor.numel() * tensor.element_size()
+    return hash((storage._cdata, tensor.storage_offset())), float(min(storage.nbytes(), own_bytes))
 
 
 def flop_of(name: str, read: list[torch.Tensor], given: dict[str, Any], args: tuple[Any, ...]) -> float:
@@ -172,17 +177,19 @@ def flop_of(name: str, read: list[torch.Tensor], given: dict[str, Any], args: tu
     if name in {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm", "_grouped_mm"}:
         left, right = read[-2:] if name.startswith(("add", "badd")) else read[:2]
         return float(2 * left.numel() * right.shape[-1])
-    if name == "_scaled_dot_product_flash_attention_for_cpu":
+    if name == "linear":
+        return float(2 * read[0].numel() * read[1].shape[0])
+    if name in {"_scaled_dot_product_flash_attention_for_cpu", "scaled_dot_product_attention"}:
         query, key = read[:2]
         causal = given.get("is_causal", args[4] if len(args) > 4 else False)
         return float(4 * query.numel() * key.shape[-2] / (2 if causal else 1))
     return 0.0
 
 
-def _kind(name: str, read: list[torch.Tensor], given: dict[str, Any]) -> str:
+def _kind(name: str, read: list[torch.Tensor], given: dict[str, Any], args: tuple[Any, ...]) -> str:
     """Units that do the arithmetic of an operator."""
     if name == "_scaled_mm":
-        return "fp8-fast" if given.get("use_fast_accum") else "fp8"
+        return "fp8-fast" if given.get("use_fast_accum", args[7:] == (True,)) else "fp8"
     kind = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.int8: "int8"}.get(read[-1].dtype, "fp32")
     return "tf32" if kind == "fp32" and torch.backends.cuda.matmul.fp32_precision == "tf32" else kind
 
@@ -235,7 +242,7 @@ def simulated(truth: Truth, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         return graphs[-1]
 
     stream = SimpleNamespace(wait_stream=lambda _: None)
-    facts = SimpleNamespace(L2_cache_size=int(truth.cache_bytes))
+    facts = SimpleNamespace(L2_cache_size=int(truth.cache_bytes), multi_processor_count=132, uuid=None)
     replaced = {
         "get_device_properties": lambda _: facts,
         "Event": lambda **_: _Event(gpu),
@@ -245,7 +252,7 @@ def simulated(truth: Truth, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         "stream": on_stream,
         "CUDAGraph": new_graph,
         "graph": record,
-        "max_memory_allocated": lambda _: 0,
+        "max_memory_allocated": lambda _: 2**30,
     }
     for name, value in replaced.items():
         monkeypatch.setattr(torch.cuda, name, value)
@@ -264,7 +271,9 @@ def simulated(truth: Truth, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(torch.optim.AdamW, "step", _adamw)
     device = Device(NAME, "NVIDIA H100 80GB HBM3", 80e9, truth.cache_bytes, 1, capability=(9, 0))
     with FakeTensorMode(allow_non_fake_inputs=True), gpu:
-        yield Bench(device, CudaTimer(NAME), lambda: False, lambda _fraction, _note: None)
+        timer = CudaTimer(NAME)
+        timer.gpu = gpu  # type: ignore[attr-defined]  # for what else is simulated
+        yield Bench(device, timer, lambda: False, lambda _fraction, _note: None)
 
 
 def _adamw(optimizer: Any) -> None:
