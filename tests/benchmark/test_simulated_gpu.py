@@ -17,11 +17,12 @@ from simulated_gpu import Truth, simulated
 from simulated_machine import simulated_machine
 
 from bench import suite, worker
-from bench.kinds import bandwidth, launch, matmul, training
+from bench.kinds import bandwidth, launch, training
 from bench.kinds.transformer import CPU_SHAPE
 from bench.machine import cuda
 from bench.machine.environment import Device
 from bench.points import Bench
+from bench.products import matmul
 from bench.protocol import Point, Result, breaks_device
 from planner.hardware.catalogue.gpus import Gpu, load_gpus
 from planner.hardware.ceilings.calibration import ceilings_of
