@@ -145,7 +145,7 @@ class Session(Inventory):
         """One answer a request, in order."""
         from planner.engine.estimate.estimate import estimate
 
-        return estimate(requests, self.gpus.find, self.models_of, self.ceilings_cache.chips(basis))
+        return estimate(requests, self.part, self.models_of, self.ceilings_cache.chips(basis))
 
     def study(
         self,
