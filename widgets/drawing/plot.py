@@ -1,4 +1,4 @@
-"""A small chart for a terminal: logarithmic axes, lines in dots smaller than a cell, marks, and ticks that read.
+"""A small chart for a terminal: axes, lines in dots smaller than a cell, marks, and ticks that read.
 
 Braille gives two by four dots a cell; the ASCII level draws one sign a cell. What is drawn later lies on top.
 """
@@ -6,66 +6,26 @@ Braille gives two by four dots a cell; the ASCII level draws one sign a cell. Wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
 
 from textual.content import Content
 
-from planner.units import digits
+from widgets.drawing.axes import Axis
 
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bit of a braille cell by row and column of its dot."""
-STEPS = ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
-"""Ticks within a decade, the closest set that has room."""
 TICK_GAP = 2
 """Blank cells between two labels of the x axis."""
 
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class LogAxis:
-    """From `low` to `high`, both above 0, at even distances for even ratios."""
-
-    low: float
-    high: float
-    text: Callable[[float], str] = digits
-    """Label of a tick."""
-
-    @classmethod
-    def around(cls, values: Sequence[float], text: Callable[[float], str] = digits, margin: float = 0.06) -> LogAxis:
-        """An axis with room for every value; a factor of two each way around a single one."""
-        known = [value for value in values if value > 0 and math.isfinite(value)] or [1.0]
-        low, high = math.log(min(known)), math.log(max(known))
-        air = (high - low) * margin or math.log(2)
-        return cls(math.exp(low - air), math.exp(high + air), text)
-
-    def place(self, value: float) -> float:
-        """0 at `low`, 1 at `high`."""
-        return math.log(value / self.low) / math.log(self.high / self.low)
-
-    def ticks(self, most: int) -> list[float]:
-        """At most `most` round values inside the axis, but one at least where a decade lies inside."""
-        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-        found: list[float] = []
-        for steps in STEPS:
-            found = [
-                value
-                for power in range(first, last + 1)
-                for step in steps
-                if self.low <= (value := step * 10.0**power) <= self.high
-            ]
-            if len(found) <= most:
-                return found
-        return found[:: -(-len(found) // max(1, most))]
-
-
 class Plot:
     """A chart of `width` by `height` cells, its labels included. Styles are those of Textual's markup ('$accent')."""
 
-    def __init__(self, width: int, height: int, x: LogAxis, y: LogAxis, *, ascii_only: bool = False, quiet: str = "$quiet") -> None:
+    def __init__(self, width: int, height: int, x: Axis, y: Axis, *, ascii_only: bool = False, quiet: str = "$quiet") -> None:
         self.x, self.y = x, y
         self._ascii, self._quiet = ascii_only, quiet
         self._y_ticks = y.ticks(max(2, (height - 2) // 3))

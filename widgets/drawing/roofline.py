@@ -10,7 +10,8 @@ from textual.content import Content
 
 from planner.engine.answers.time import Operator, TimeDetail
 from planner.units import digits, si_text
-from widgets.drawing.plot import LogAxis, Plot
+from widgets.drawing.axes import LogAxis
+from widgets.drawing.plot import Plot
 from widgets.drawing.symbols import ASCII, Symbols
 
 BEFORE, BEYOND = 30.0, 6.0

@@ -16,7 +16,8 @@ from textual.widgets import Static
 
 from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS
 from planner.units import UNKNOWN, si_text, usd_text
-from widgets.drawing.plot import LogAxis, Plot
+from widgets.drawing.axes import LogAxis
+from widgets.drawing.plot import Plot
 from widgets.drawing.symbols import ASCII, Symbols
 from widgets.drawing.text import side_by_side
 from widgets.screens.overlay import ScrolledOverlay

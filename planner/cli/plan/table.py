@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
-from planner.cli.terminal.text_table import TextTable, fitted
 from planner.present.cells import Table
 from planner.present.choice.standing import sensitivity, standing
+from planner.present.lines.text_table import TextTable, fitted
 from planner.present.plan import legend, plan_table, reason, reasons
 from planner.text import one_line
 

@@ -14,7 +14,8 @@ from tui_sample import SampleSession, sample_options, settle
 from planner.engine.answers.study import StudyAnswer
 from planner.engine.study.sizes import Study
 from widgets.app import PlannerApp
-from widgets.drawing.plot import LogAxis, Plot
+from widgets.drawing.axes import LogAxis
+from widgets.drawing.plot import Plot
 from widgets.screens.study import StudyScreen
 
 if TYPE_CHECKING:

@@ -1,0 +1,47 @@
+"""Sections of `planner.present` as styled lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from textual.content import Content
+
+from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table
+from planner.present.lines.folding import fact_lines, folded
+from planner.present.lines.text_table import fitted
+
+STYLES = {"": "", "strong": "bold", "faint": "$quiet"}
+
+
+def section_lines(sections: Sequence[Section], width: int) -> Iterator[Content]:
+    """`sections` in lines of at most `width` cells, with a blank line between them."""
+    for number, section in enumerate(sections):
+        if number:
+            yield Content("")
+        if section.title:
+            yield from (Content.styled(line, "bold $accent") for line in folded(section.title, width))
+        for part in section.parts:
+            yield from _part(part, width)
+
+
+def _part(part: Part, width: int) -> Iterable[Content]:
+    match part:
+        case Table():
+            table = fitted(part, width)
+            yield Content.styled(table.head(), "bold $quiet")
+            for item, lines in zip(part.items, table.rows(), strict=True):
+                yield from (Content.styled(line, STYLES[part.style(item)]) for line in lines)
+            if table.left_out:
+                titles = ", ".join(column.title for column in table.left_out)
+                yield from (Content.styled(line, "$quiet") for line in folded(f"A wider screen also shows: {titles}.", width))
+        case Facts(facts):
+            yield from (Content(line) for line in fact_lines(facts, width))
+        case Paragraph(text, style):
+            yield from (Content.styled(line, STYLES[style]) for line in folded(text, width))
+        case Points(items):
+            for item in items:
+                first, *more = folded(item, width - 4)
+                yield Content(f"  {first}")
+                yield from (Content(f"    {line}") for line in more)
+        case Code(text):
+            yield Content.styled(f"    {text}", "$quiet")
