@@ -79,9 +79,10 @@ def first_gpu(task: Task, supply: Supply) -> str | None:
 
 def _notes(workload: Workload) -> Iterator[str]:
     """Notes on keys of the workload that may be misread."""
-    if workload.price_usd_per_gpu_h is not None and not workload.gpus_considered:
+    price = workload.price_usd_per_gpu_h
+    if isinstance(price, float) and not workload.gpus_considered:
         yield (
-            f"price_usd_per_gpu_h = {workload.price_usd_per_gpu_h:g} is the price of this machine's devices alone, as no GPU is named "
+            f"price_usd_per_gpu_h = {price:g} is the price of this machine's devices alone, as no GPU is named "
             "(gpus_considered, --gpu): others are at their offers."
         )
 
