@@ -265,6 +265,7 @@ class Session(Inventory):
                 chip=self.ceilings_cache.chips(basis),
                 spec_chip=self.ceilings_cache.chips("spec"),
                 providers=self.providers,
+                power_limits_w=self.machine.power_limits_w,
             )
         return self._supplies[basis]
 

@@ -126,7 +126,7 @@ def _supported(jobs: list[Job], node_types: Iterable[NodeType], supply: Supply) 
     known: dict[tuple[str, bool, float | None], tuple[int, Chip] | None] = {}
     over: dict[tuple[str, bool, float | None, str], Chip] = {}
     for node in node_types:
-        key = node.gpu.name, node.here, node.owned.power_limit_w if node.owned else None
+        key = node.gpu.name, node.here, node.power_limit_w
         if key not in known:
             known[key] = _first_supported(jobs, node, supply)
             if known[key] is None and node.gpu.name not in {other.gpu.name for other in found.others}:
@@ -144,7 +144,8 @@ def _first_supported(jobs: Sequence[Job], node: NodeType, supply: Supply) -> tup
     for number, job in enumerate(jobs):
         chip = None if unsupported_reason(node.gpu, job) else supply.chip(node.gpu, job.dtype, job.stored)
         if chip is not None:
-            return number, capped(chip, job.workload, node.owned.power_limit_w if node.owned else None)
+            measured = node.here and chip.basis == "measured"  # under the limit that stood then
+            return number, capped(chip, job.workload, None if measured else node.power_limit_w)
     return None
 
 

@@ -42,6 +42,8 @@ class NodeType:
     """Quotes that no other quote of the same GPUs covers, the cheapest first: one of them is paid."""
     others: tuple[Quote, ...] = ()
     """All quotes of nodes of the same GPUs over the same kind of link, the cheapest first."""
+    limit_w: float | None = None
+    """Power limit in force of a GPU of this machine."""
     owned: OwnedNode | None = None
     """Costs of a GPU that is not rented."""
     largest: bool = True
@@ -52,6 +54,11 @@ class NodeType:
         """(GPU, whether it is rented, here, one's own, or to be bought): rows of one place compete."""
         kind = "" if self.owned is None else "bought" if self.owned.bought else "own"
         return self.gpu.name, "here" if self.here else kind
+
+    @property
+    def power_limit_w(self) -> float | None:
+        """The cap that it stands under; None: the vendor's limit."""
+        return self.owned.power_limit_w if self.owned else self.limit_w
 
     @property
     def cluster(self) -> int:
@@ -104,7 +111,8 @@ def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
             count = min(supply.local_counts.get(gpu.name, 1), most)
             price = of_machine.get(gpu.name)
             inside = count if split_name(gpu.name) is None else 1  # slices exchange nothing but over the host
-            found.append(NodeType(gpu, inside, None, count, usual_wire(gpu, inside, ""), here=True, usd_per_gpu_h=price))
+            wire, limit = usual_wire(gpu, inside, ""), supply.power_limits_w.get(gpu.name)
+            found.append(NodeType(gpu, inside, None, count, wire, here=True, usd_per_gpu_h=price, limit_w=limit))
     return [*found, *_owned_types(workload, supply)]
 
 
