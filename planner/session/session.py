@@ -137,7 +137,9 @@ class Session(Inventory):
             self.gpus.find(row.gpu)
         except UserError:  # a part of this machine that the catalogue does not know
             return []
-        price = workload.price_usd_per_gpu_h if workload.gpus_considered else None
+        price = workload.price_usd_per_gpu_h
+        if isinstance(price, float) and not workload.gpus_considered:
+            price = None
         only = msgspec.structs.replace(workload, gpus_considered=[row.gpu], price_usd_per_gpu_h=price)
         return [lever for lever in self.plan(only).levers if "gpus_considered" not in lever.change]
 
@@ -265,6 +267,7 @@ class Session(Inventory):
                 chip=self.ceilings_cache.chips(basis),
                 spec_chip=self.ceilings_cache.chips("spec"),
                 providers=self.providers,
+                power_limits_w=self.machine.power_limits_w,
             )
         return self._supplies[basis]
 

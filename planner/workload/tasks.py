@@ -236,7 +236,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory_fraction: Annotated[float, Meta(ge=0.01, le=1)] | None = None
     expert_imbalance: Annotated[float, Meta(ge=1, le=1e4)] | None = None
     """Tokens of the busiest expert-parallel rank over their mean; absent: 1 in training, else the fourth root of the ranks."""
-    price_usd_per_gpu_h: Moderate | None = None
+    price_usd_per_gpu_h: Moderate | Annotated[dict[Name, Moderate], Meta(max_length=100)] | None = None
+    """Price of one's own, in place of offers: a number for the GPUs considered, or a table of one for each GPU."""
     own: Annotated[list[Own], Meta(max_length=100)] = []
     """Machines of one's own: ranked beside rented ones, at what they cost to keep."""
     owning: Owning | None = None

@@ -23,6 +23,7 @@ from planner.workload.tasks import Workload
 
 if TYPE_CHECKING:
     from planner.engine.money.costs import Costs
+    from planner.present.drawing.chart import Chart
     from planner.session import Session
 
 DEFAULT_GPUS = 12
@@ -77,12 +78,17 @@ def plan(
             "--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory, --time and --money out."
         )
     terms = {name: given.pop(name) for name in NAMES}
+    from planner.engine.search.plan import cut
+    from planner.present.choice.frontier import frontier_chart
     from planner.session.foreseen import log_plan
 
     session, command = invocation.session(), plan_command(invocation, **given)
     session.begin_machine()
     each_gpu = top is None and form is None and len(command.gpus) != 1
-    preset, workload, found = ranked(session, command, top or (None if form else DEFAULT_GPUS), each_gpu=each_gpu)
+    shown = top or (None if form else DEFAULT_GPUS)
+    preset, workload, found = ranked(session, command, None if money else shown, each_gpu=each_gpu and not money)
+    chart = frontier_chart(found) if money and form is None else None
+    found = cut(found, shown, each_gpu=each_gpu)
     if (told := log_plan(session, workload, found)) and form is None:
         say(f"note: {told}")
     if emit:
@@ -101,7 +107,7 @@ def plan(
         found = _detailed(found, workload, details, each=form == "json")
     first = next((row for row in found.rows if row.rank), None)
     costs = session.costs(workload, first, terms_of(session, **terms), basis=command.basis) if money and first else None
-    _write(found, form, command, costs, each_gpu=each_gpu)
+    _write(found, form, command, costs, chart, each_gpu=each_gpu)
     return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
 
 
@@ -137,7 +143,9 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
     return ExitCode.ANSWERED
 
 
-def _write(found: Plan, form: str | None, command: PlanCommand, costs: Costs | None, *, each_gpu: bool) -> None:
+def _write(
+    found: Plan, form: str | None, command: PlanCommand, costs: Costs | None, chart: Chart | None, *, each_gpu: bool
+) -> None:
     """Write the plan to stdout as `form`, its notes to stderr."""
     if form == "json":
         import msgspec
@@ -153,16 +161,17 @@ def _write(found: Plan, form: str | None, command: PlanCommand, costs: Costs | N
 
         sys.stdout.write(markdown_table(plan_table(found)) + "\n")
     else:
-        _print_for_people(found, command, costs, each_gpu=each_gpu)
+        _print_for_people(found, command, costs, chart, each_gpu=each_gpu)
     for note in found.notes:
         say(f"note: {note}")
 
 
-def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None, *, each_gpu: bool) -> None:
+def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None, chart: Chart | None, *, each_gpu: bool) -> None:
     from rich.text import Text
 
     from planner.cli.plan.table import print_plan
     from planner.cli.terminal import sections as listing
+    from planner.present.cells import Section
     from planner.present.levers import levers_section
     from planner.present.memory import memory_section
     from planner.present.money.costs import cost_sections
@@ -181,7 +190,7 @@ def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None, *,
             listing.print_section(time_section(row, row.time_detail), out)
     if costs is not None:
         out.print()
-        listing.print_sections(cost_sections(costs), out)
+        listing.print_sections([*cost_sections(costs), *([Section("", [chart])] if chart else [])], out)
     if found.levers:
         out.print()
         listing.print_section(levers_section(found.levers, command.text_with), out)

@@ -95,9 +95,10 @@ def _chosen(d: Deployments, *, simulated: bool) -> list[Choice]:
 
 def _notes(workload: Workload) -> Iterator[str]:
     """Notes on keys of the workload that may be misread."""
-    if workload.price_usd_per_gpu_h is not None and not workload.gpus_considered:
+    price = workload.price_usd_per_gpu_h
+    if isinstance(price, float) and not workload.gpus_considered:
         yield (
-            f"price_usd_per_gpu_h = {workload.price_usd_per_gpu_h:g} is the price of this machine's devices alone, as no GPU is named "
+            f"price_usd_per_gpu_h = {price:g} is the price of this machine's devices alone, as no GPU is named "
             "(gpus_considered, --gpu): others are at their offers."
         )
 
@@ -147,7 +148,7 @@ def _supported(jobs: list[Job], node_types: Iterable[NodeType], supply: Supply) 
     known: dict[tuple[str, bool, float | None], tuple[int, Chip] | None] = {}
     over: dict[tuple[str, bool, float | None, str], Chip] = {}
     for node in node_types:
-        key = node.gpu.name, node.here, node.owned.power_limit_w if node.owned else None
+        key = node.gpu.name, node.here, node.power_limit_w
         if key not in known:
             known[key] = _first_supported(jobs, node, supply)
             if known[key] is None and node.gpu.name not in {other.gpu.name for other in found.others}:
@@ -165,7 +166,8 @@ def _first_supported(jobs: Sequence[Job], node: NodeType, supply: Supply) -> tup
     for number, job in enumerate(jobs):
         chip = None if unsupported_reason(node.gpu, job) else supply.chip(node.gpu, job.dtype, job.stored)
         if chip is not None:
-            return number, capped(chip, job.workload, node.owned.power_limit_w if node.owned else None)
+            measured = node.here and chip.basis == "measured"  # under the limit that stood then
+            return number, capped(chip, job.workload, None if measured else node.power_limit_w)
     return None
 
 
