@@ -14,8 +14,9 @@ from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.training import StepColumns
+from planner.workload.lengths import drawn_outputs
 from planner.workload.published.spreads import published_spreads
-from planner.workload.tasks import Lengths
+from planner.workload.tasks import varies
 
 NETWORK_SPREAD = math.log(2)
 """Half width for time spent between nodes over a network assumed to be the usual one of the GPU: half or twice as fast. An assumption."""
@@ -87,7 +88,7 @@ def _left(chip: Chip) -> float:
 def _lengths_spread(job: Job) -> float:
     """Half width for lengths that may be means: whole where all requests are sent at once, less the more of them follow one another."""
     w = job.workload
-    if job.task != "serve" or not w.requests or isinstance(w.output_tokens, Lengths):
+    if job.task != "serve" or not w.requests or varies(drawn_outputs(w)):
         return 0.0
     return LENGTHS_SPREAD * min(1.0, job.concurrency / w.requests)
 
