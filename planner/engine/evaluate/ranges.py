@@ -23,6 +23,7 @@ NETWORK_SPREAD = math.log(2)
 MEASURED_SHARE = 0.5
 """Share of a half width that is left when compute and bandwidth were measured on the device itself. An assumption."""
 NETWORK = "network between nodes not measured"
+ENGINE_OPEN, RELEASE_OPEN = "engine not named", "release of the engine not named"
 LENGTHS_SPREAD = math.log(2)
 """Half width for requests all sent at once whose lengths are given as one number: where they are means of conversations, a few long answers
 run almost alone at the end, which takes about as long again (docs/decisions/038-benchmarks-as-they-were-run.md). An assumption."""
@@ -97,8 +98,8 @@ def _facts_of_job(job: Job) -> dict[str, float]:
     """The engine, what is not known of it, and how its load comes."""
     engine, serves = job.workload.engine, job.task == "serve"
     return {
-        job.engine.label if engine or job.train else "engine not named": float(not job.train),
-        "release of the engine not named": float(engine is not None and "@" not in engine and not job.train),
+        job.engine.label if engine else ENGINE_OPEN: float(not engine or not job.train),
+        RELEASE_OPEN: float(engine is not None and "@" not in engine and not job.train),
         "requests at a rate": float(serves and job.request_rate_per_s > 0),
         "as many requests at once as there are": float(serves and (math.isinf(job.concurrency) or bool(job.workload.requests))),
     }

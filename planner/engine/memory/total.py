@@ -148,10 +148,13 @@ def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[s
     several: Floats = np.where(np.where(t.job.train > 0, s.gpus, np.maximum(s.tp * s.pp * s.cp, s.ep)) > 1, 1.0, 0.0)
     mixture: Floats = np.where(t.model.experts > 0, 1.0, 0.0)
     transient = added(parts[name] for name in COMING_AND_GOING) / total
-    return {TRANSIENT: transient, "several GPUs": several, "mixture of experts": mixture}
+    packed: Floats = np.where(t.job.linear_bytes < 2, 1.0, 0.0)
+    return {TRANSIENT: transient, "several GPUs": several, "mixture of experts": mixture, "weights below 16 bit": packed}
 
 
 def _spread(t: Table, parts: Mapping[str, Floats], total: Floats) -> Floats:
-    """Half width of the logarithm of `total`, by published peaks."""
-    kind = "training memory" if t.job.train[0] else "inference memory"
-    return published_spreads().half_width(kind, memory_facts(t, parts, total))
+    """Half width of the logarithm of `total`, by published peaks and this user's own."""
+    kind, own = "inference memory", t.chip.own_inference_memory
+    if t.job.train[0]:
+        kind, own = "training memory", t.chip.own_training_memory
+    return published_spreads().half_width(kind, memory_facts(t, parts, total)) * own
