@@ -43,6 +43,7 @@ def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
         "input_tokens": input_tokens,
         "output_tokens": output_tokens,
         "prefix_tokens": max(0.0, min(workload.prefix_tokens or 0, input_tokens - 1)),
+        "prefixes": float(workload.prefixes or 0),
         "request_rate_per_s": float(workload.request_rate_per_s or 0.0),
         "offload_parameters": float(offloads),
     }
