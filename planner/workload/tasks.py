@@ -206,6 +206,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     output_tokens: Count | Lengths | None = None
     prefix_tokens: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     """Leading input tokens found in the prefix cache."""
+    prefixes: Count | None = None
+    """For a service: distinct prefixes of `prefix_tokens` that all requests share, each kept once on every replica; absent: every sequence
+    takes room for its own."""
     requests: Amount | None = None
     """Requests of a whole batch job: turns requests/s into hours and dollars. A load given in full ends after them, as a benchmark does:
     the ramp at its begin and the drain at its end are part of every figure."""
