@@ -6,9 +6,12 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from types import FrameType
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` itself takes as long as all else here
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import Any
 
 INTERRUPTED = 130
 

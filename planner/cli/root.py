@@ -33,7 +33,7 @@ def app_options(command: Decorated) -> Decorated:
         type=click.Path(path_type=Path, dir_okay=False),
         help="Show recorded telemetry (watch --record).",
     )
-    demo = click.option("--demo", is_flag=True, help="Show the telemetry that is shipped: composed, not measured.")
+    demo = click.option("--demo", is_flag=True, help="Show the shipped recording, which was composed, not measured.")
     return python(theme(ascii_only(replay(demo(command)))))
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from textual.content import Content
 
 from planner.engine.answers.time import Operator, TimeDetail
+from planner.present.drawing.axes import LogAxis
 from planner.units import digits, si_text
-from widgets.drawing.axes import LogAxis
 from widgets.drawing.plot import Plot
 from widgets.drawing.symbols import ASCII, Symbols
 

@@ -41,7 +41,7 @@ GLANCE_S = 10.0
     "--seconds",
     type=Number(1, 86400),
     metavar="S",
-    help="Profile what this machine's GPUs do for so long (asked on a terminal: 10 s where it has any).",
+    help="Profile this machine's GPUs for this long. [default: 10 on a terminal, where there are GPUs]",
 )
 @click.option(
     "--replay", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Profile a recording of `watch` instead."
@@ -54,7 +54,7 @@ GLANCE_S = 10.0
 def guide(
     invocation: Invocation, /, answers: Path | None, seconds: float | None, replay: Path | None, out: Path | None, as_json: bool
 ) -> int:
-    """Lead from what is to run to a decision, in five steps: profile, bottleneck, right size, where, and what to commit to.
+    """Five steps from a workload to a decision: profile, bottleneck, right size, where to run it, and what to commit to.
 
     Asks five questions on a terminal; --answers gives them as JSON (`gpu-planner schema answers`). Exits with 1 when nothing fits.
     """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.cli.terminal.streams import say, write_json
 from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table, text_table
+from planner.present.drawing.chart import Chart
 from planner.present.lines.folding import fact_lines, folded
 from planner.text import one_line
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 UNBOUNDED_WIDTH = 10_000
 """Columns when stdout is no terminal and COLUMNS is not set: nothing is left out."""
+CHART_STYLES = ("cyan", "magenta", "green", "yellow", "blue", "red")
+MOST_CHART_WIDTH = 110
+"""Cells beyond which a chart grows no wider."""
+LINES_AROUND = 6
+"""Lines of a terminal that the title and the legend of a chart take."""
 STYLES = {"": "", "strong": "bold", "faint": "dim"}
 
 
@@ -72,6 +78,35 @@ def _print_part(part: Part, out: Console) -> None:
                 out.print(Text("\n    ".join(folded(f"  {item}", out.width))))
         case Code(text):
             out.print(Text(f"    {one_line(text)}", style="dim"), soft_wrap=True)
+        case Chart():
+            _print_chart(part, out)
+
+
+def _print_chart(chart: Chart, out: Console) -> None:
+    """Draw `chart` where there is a terminal to draw it on; a file or a program gets the sentences beside it."""
+    from rich.text import Text
+
+    if out.width >= UNBOUNDED_WIDTH:
+        return
+    from planner.present.drawing.terminal import Look, chart_runs, rows_for
+
+    width = min(out.width, MOST_CHART_WIDTH)
+    height = rows_for(width, shutil.get_terminal_size().lines - LINES_AROUND)
+    look = Look(CHART_STYLES, quiet="dim", strong="bold", ascii_only=not _takes_braille(out.encoding))
+    out.print(Text(""))
+    out.print(Text(one_line(chart.title), style="bold"))
+    for runs in chart_runs(chart, width, height, look):
+        out.print(Text.assemble(*runs), soft_wrap=True)
+    if chart.note:
+        out.print(Text("\n".join(folded(chart.note, out.width)), style="dim"))
+
+
+def _takes_braille(encoding: str) -> bool:
+    try:
+        "⣿".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()) -> None:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
 from tui_sample import settle
 
-from planner.engine.money.costs import Costs, WayCosts
-from planner.engine.money.ways import Way, break_even_months
 from planner.present.cells import Code, Fact, Facts, Paragraph, Part, Points, Section, text_table
+from planner.present.drawing.axes import LinearAxis
+from planner.present.drawing.chart import Chart, Curve
 from planner.present.guide import AMOUNTS, LIMITS
 from widgets.app import PlannerApp
-from widgets.drawing.axes import LinearAxis
 from widgets.drawing.sections import section_lines
 from widgets.drawing.text_field import Entry
 from widgets.options import AppOptions
-from widgets.screens.decisions.costs import CostScreen, cost_chart
+from widgets.screens.decisions.costs import CostScreen
 from widgets.screens.decisions.fit import FitScreen
 from widgets.screens.decisions.guide import GuideScreen, answers_of, questions_for
 from widgets.screens.decisions.portfolio import PortfolioScreen
@@ -61,7 +59,7 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         await pilot.press("O")
         costs = await answered(app, pilot)
         assert shows(app, CostScreen)
-        assert "Dollars paid by month" in costs
+        assert "What has been paid by when" in costs
         await pilot.press("y")
         await answered(app, pilot)
         await pilot.press("u")
@@ -97,35 +95,18 @@ def test_sections_in_cells() -> None:
         Points(["one", "two"]),
         Facts([Fact("label", "value")]),
         Code("type this"),
+        Chart("Lines", LinearAxis(0, 9), LinearAxis(0, 5), "months", "dollars", [Curve("rent", [(0, 0), (9, 4)])]),
     ]
     sections = [Section("Title", parts), Section("Table", [text_table(("a", "b"), [("x", "y")])])]
     lines = [line.plain for line in section_lines(sections, 40)]
     assert lines[0] == "Title"
     assert max(map(len, lines)) <= 40
-    assert [line for line in lines if line.startswith("  ")] == ["  one", "  two", "  label  value", "    type this"]
+    text, chart = lines[: lines.index("Lines")], lines[lines.index("Lines") :]
+    assert [line for line in text if line.startswith("  ")] == ["  one", "  two", "  label  value", "    type this"]
     assert lines[-2:] == ["a  b", "x  y"]
-
-
-@pytest.mark.parametrize(("high", "most", "expected"), [(36, 6, [0, 6, 12, 18, 24, 30, 36]), (1, 5, [0, 0.2, 0.4, 0.6, 0.8, 1.0])])
-def test_ticks_of_a_linear_axis(high: float, most: int, expected: list[float]) -> None:
-    assert LinearAxis(0, high, unit=3 if high > 1 else 1).ticks(most) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("ascii_only", [False, True])
-def test_the_chart_says_where_another_way_gets_cheaper_and_what_is_above_it(ascii_only: bool) -> None:
-    rent, buy = Way(name="on-demand", used_usd_per_month=100.0), Way(name="bought", entry_usd=1200.0)
-    dear = Way(name="reserved-3y", fixed_usd_per_month=900.0, commitment_months=36)
-    ways = [WayCosts(way=way, usd_after_months={"36": way.cost(36)}) for way in (rent, buy, dear)]
-    ways[1] = WayCosts(way=buy, usd_after_months={"36": 1200.0}, break_even_months=break_even_months(rent, buy))
-    lines = [
-        line.plain
-        for line in cost_chart(Costs(gpu="L4", gpus=1, use=1.0, horizon_months=36, ways=ways), 80, 12, ascii_only=ascii_only)
-    ]
-    assert any("12.0 months" in line for line in lines)
-    assert any("12 mo" in line for line in lines)
-    assert [("above the chart" in line) for line in lines[-3:]] == [False, False, True]
-    assert max(map(cell_len, lines)) <= 80
-    assert ascii_only is all(line.isascii() for line in lines)
+    assert "A rent" in chart
+    plain = [line.plain for line in section_lines(sections, 40, ascii_only=True)]
+    assert all(line.isascii() for line in plain[plain.index("Lines") :])
 
 
 def test_questions_take_over_what_the_form_has() -> None:

@@ -11,6 +11,7 @@ from textual.content import Content
 
 from planner.errors import UserError
 from widgets.drawing.sections import section_lines
+from widgets.drawing.symbols import ASCII
 from widgets.drawing.text import styled_lines
 from widgets.screens.overlay import TextOverlay
 
@@ -103,4 +104,4 @@ class TurningScreen(TextOverlay):
             yield from styled_lines(problem, width, "$text-error")
         if self._sections:
             yield from self.above_sections(width)
-            yield from section_lines(self._sections, width)
+            yield from section_lines(self._sections, width, ascii_only=self._planner.symbols is ASCII)
