@@ -282,7 +282,7 @@ class SampleSession:
         self.gpus: Any = SimpleNamespace(
             all=tuple(SimpleNamespace(name=entry[0], aliases=(entry[0].split()[0],), nvml_names=()) for entry in ROWS)
         )
-        self.offers = tuple(SimpleNamespace(provider=entry[8]) for entry in ROWS)
+        self.offers = tuple(SimpleNamespace(provider=entry[8], region="us") for entry in ROWS)
         self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),), nvml_state="ready")
         self.store = Store.open(folder / "measured")
         self.refreshed = False
