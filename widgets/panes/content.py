@@ -73,7 +73,7 @@ class Panes:
         """Show one reading of this machine; in one line of `line_width` cells as well, unless that is 0."""
         self.machine.show(snapshot)
         if line_width:
-            self.machine_line.update(self.machine.summary(line_width))
+            self.machine_line.update(self.machine.summary(line_width), layout=False)
 
     def show_run(self, run: Run, marks: Marks) -> None:
         """Show how far the benchmark is, and below the histories when its points began and ended."""

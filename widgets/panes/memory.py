@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.content import Content
-from textual.widgets import Static
 
 from planner.present.memory import memory_heading
 from planner.present.plan import TRAINING
 from planner.units import count_text
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.drawing.text import styled_lines
 from widgets.panes.frame import frame_of
+from widgets.panes.lines import Lines
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
@@ -44,7 +44,7 @@ class MemoryView(Vertical, can_focus=True):
     def compose(self) -> ComposeResult:
         """The bar and one line of facts."""
         yield MemoryBar(symbols=self._symbols, id="stack")
-        yield Static(id="facts")
+        yield Lines(id="facts")
 
     async def on_click(self) -> None:
         """The items."""
@@ -58,7 +58,8 @@ class MemoryView(Vertical, can_focus=True):
             return
         frame_of(self).entitle(memory_heading(row), "M itemises" if row.answer.memory_bytes else "")
         bar.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
-        self.query_one("#facts", Static).update(Content.styled(" · ".join(memory_facts(row)), "$quiet"))
+        facts = " · ".join(memory_facts(row))
+        self.query_one(Lines).show(styled_lines(facts, self.size.width or len(facts), "$quiet"))
 
 
 def memory_facts(row: PlanRow) -> list[str]:

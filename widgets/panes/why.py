@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from planner.engine.answers.plan import SOLUTIONS
 from planner.present.choice.ranked_by import LATENCIES as SHOWN_LATENCIES
@@ -20,6 +19,7 @@ from planner.units import SECONDS_PER_HOUR, bytes_text, duration_text, percent_t
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import bar_text, labelled, styled_lines
 from widgets.panes.frame import frame_of
+from widgets.panes.lines import Lines
 
 if TYPE_CHECKING:
     from planner.engine.answers.lever import Lever
@@ -54,7 +54,7 @@ class WhyView(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         """One text."""
-        yield Static(id="why-text")
+        yield Lines(id="why-text")
 
     @property
     def levers(self) -> Sequence[Lever]:
@@ -84,7 +84,7 @@ class WhyView(VerticalScroll, can_focus=False):
         if width <= 0:
             return
         lines = list(self._lines(width)) if self._row is not None and self._plan is not None else []
-        self.query_one("#why-text", Static).update(Content("\n").join(lines))
+        self.query_one(Lines).show(lines, self.size.height)
 
     def _lines(self, width: int) -> Iterator[Content]:
         row, plan = self._row, self._plan

@@ -19,7 +19,7 @@ from widgets.drawing.text_field import Entry
 from widgets.screens.overlay import TextOverlay
 
 PANE_TEXTS = {
-    "workload": "The job without hardware. Where it reads auto, that is chosen for you (the dim value); the form scrolls to what fewer people set. The bottom line says what a field is. Numbers take 4k, 1.5B, 15T; lengths take "
+    "workload": "The job without hardware. Where it reads auto, that is chosen for you (the dim value); groups of fields fold, and say how many of them are set. The bottom line says what a field is. Numbers take 4k, 1.5B, 15T; lengths take "
     "mean/p95. Every keystroke makes a new plan; a field that cannot be read says why and the last plan stays.",
     "ranking": "A row is a GPU at its best count, layout and offer; → opens the others (+5). Solutions first, by the figure whose title "
     "stands out; below them what misses a target, does not fit or is not supported, with the smallest change that would help; a tries "
@@ -32,9 +32,12 @@ PANE_TEXTS = {
     "memory": "The fullest GPU at the moment of its peak. The dotted line is what may be used: an engine that serves takes a part of the GPU (memory_fraction, mostly 90 %), and the workload keeps some of that free (targets.headroom, 10 % unless it says another). Overhead is what "
     "PyTorch's own peak does not count: context, libraries, allocator slack. enter (or M anywhere) itemises it: every byte with its formula, "
     "your numbers put in, and its source.",
-    "machine": "What this machine does now. SM, tensor and bandwidth counters need Hopper or newer; older GPUs give shares of time only, "
-    "which say nothing about how much of the GPU was used. — is a sensor that is not there. R judges what was seen and what to change; a badge "
-    "(DEMO, REPLAY) says that it is not this machine. P lists who uses each GPU; z gives every figure a history. ├─a─┤ below a history is a "
+    "machine": "What this machine does now, from 0 to 100 % of what each part can do; [ and ] make a cell of the histories stand for more or "
+    "less time, up to 10 minutes: averages of a day are kept. Blue says how much, yellow and red how near a limit: memory from 90 and 98 %, "
+    "temperature from 80 and 88 °C, power at its limit; ▼ marks the time in which the clock was held back. SM, tensor and bandwidth "
+    "counters need Hopper or newer; older GPUs give shares of time only, which say nothing about how much of the GPU was used. — is a "
+    "sensor that is not there. R judges what was seen and what to change; a badge (DEMO, REPLAY) says that it is not this machine. P lists "
+    "who uses each GPU, in another order each time; z gives every figure a gauge and a history. ├─a─┤ below a history is a "
     "benchmark point from its beginning to its end; while points are timed, readings come every 5 s.\n"
     "SM active: cycles of the multiprocessors with at least one warp, waiting ones too.\n"
     "occupancy: active warps of the most that could be; large products run best at 20 to 30 %.\n"

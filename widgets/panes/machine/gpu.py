@@ -196,12 +196,12 @@ def _held(device: DeviceSnapshot, history: History, drawing: Drawing, room: int)
     """What holds the clock back now, and when something did."""
     text = held_back_text(device)
     times = history.values("held", drawing.cells(history, room))
-    signs = "".join(drawing.symbols.held if value else drawing.symbols.dot if value is not None else " " for value in times)
+    signs = "".join(drawing.symbols.held if value else drawing.symbols.empty if value is not None else " " for value in times)
     style = "$text-warning" if held_back_by(device) else ""
     label = (f"{HELD:<{ROOMY_LABEL}}", "$quiet")
     beside = len(text) < drawing.left - ROOMY_LABEL
     marked = Content.assemble(
-        *((run, "$text-warning" if run.strip(drawing.symbols.dot + " ") else "$quiet") for run in _runs(signs))
+        *((run, "$text-warning" if run.strip(drawing.symbols.empty + " ") else "$quiet") for run in _runs(signs))
     )
     if beside:
         return [Content.assemble(label, (f"{text:<{drawing.left - ROOMY_LABEL}}", style), marked)]

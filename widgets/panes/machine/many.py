@@ -64,7 +64,7 @@ def strip(devices: Sequence[DeviceSnapshot], drawing: Drawing) -> Iterator[Conte
         for label, name in _figures(devices[0]).items():
             cells = [_cell(name, one[name]) for one in values]
             yield Content.assemble((f"{label:<{STRIP_LABEL}}", "$quiet"), *cells)
-        held = [drawing.symbols.held if held_back_by(one) else drawing.symbols.dot for one in some]
+        held = [drawing.symbols.held if held_back_by(one) else drawing.symbols.empty for one in some]
         yield Content.assemble(
             (f"{'held back':<{STRIP_LABEL}}", "$quiet"), *((f"{sign:>{STRIP_CELL}}", "$text-warning") for sign in held)
         )

@@ -16,6 +16,7 @@ from textual.widgets import Static
 from planner.units import bytes_text, percent_text
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.panes.frame import frame_of
+from widgets.panes.lines import Lines
 from widgets.panes.machine.gpu import (
     LEGEND_LINES,
     ROOMY_LEGEND_LINES,
@@ -75,7 +76,7 @@ class MachineView(VerticalScroll, can_focus=True):
 
     def compose(self) -> ComposeResult:
         """One text."""
-        yield Static("reading …", id="machine-text")
+        yield Lines("reading …", id="machine-text")
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -150,7 +151,7 @@ class MachineView(VerticalScroll, can_focus=True):
 
     def say_off(self) -> None:
         """Say that this start does not watch."""
-        self.query_one("#machine-text", Static).update(Content.styled("Not watched in this start.", "$quiet"))
+        self.query_one(Lines).show([Content.styled("Not watched in this start.", "$quiet")])
 
     def on_resize(self) -> None:
         """Fit the histories to the new width."""
@@ -209,7 +210,7 @@ class MachineView(VerticalScroll, can_focus=True):
             if snapshot.nvml_detail and snapshot.nvml_state != "no driver":
                 lines.append(Content.styled(snapshot.nvml_detail, "$quiet"))
         lines += [*processes, *host(roomy=roomy is not None)]
-        self.query_one("#machine-text", Static).update(Content("\n").join(lines))
+        self.query_one(Lines).show(lines, self.size.height)
         self._entitle()
 
     def _gpus(self, snapshot: Snapshot, drawing: Drawing) -> list[Content]:
