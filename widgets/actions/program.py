@@ -50,6 +50,12 @@ def leave(app: BaseApp) -> None:
     app.push_screen(ConfirmScreen(question, "stop it and quit", "go on"), answered)
 
 
+def suspend(app: BaseApp) -> None:
+    """Stop the program like any other; what comes back with `fg` is drawn whole."""
+    app.app_resume_signal.subscribe(app, lambda _: app.call_later(app.refresh, layout=True))
+    app.action_suspend_process()
+
+
 def show_help(app: BaseApp) -> None:
     """Show the keys and signs, and what is in the active pane."""
     from widgets.screens.help import HelpScreen
@@ -68,6 +74,14 @@ ACTIONS = (
         description="Keys, signs and what the pane shows.",
         run=show_help,
         rank=11,
+    ),
+    Action(
+        id="suspend",
+        keys="ctrl+z",
+        key_text="^z",
+        label="suspend",
+        description="Give the terminal back for a while; fg goes on.",
+        run=suspend,
     ),
     Action(id="quit", keys="q", label="quit", description="Leave; asks only while a benchmark runs.", run=leave, rank=12),
     Action(
