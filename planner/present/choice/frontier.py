@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.present.choice.ranked_by import FigureOf, ends, latency_of
+from planner.present.choice.ranked_by import FigureOf, asked_latency, ends
 from planner.present.choice.sentence import count_and_device
 from planner.present.drawing.axes import axis_around
 from planner.present.drawing.chart import Chart, Curve, Dot, Limit
+from planner.present.plan import TRAINING
 from planner.present.prices import provider_text
 from planner.units import SECONDS_PER_HOUR, digits, short_usd_text, usd_text
 
@@ -105,11 +106,11 @@ def _measures(plan: Plan) -> _Measures | None:
             targets.get("budget_usd"),
             deadline_h * SECONDS_PER_HOUR if deadline_h else None,
         )
-    latency = latency_of(plan.task)
-    if latency is None:
+    if plan.task.get("task") in TRAINING:
         return None
+    latency = asked_latency(plan.task)
     figure, limit_s = latency.figure, latency.limit_s
-    title = f"{latency.title} of a request" if latency.title == "p95" else latency.title
+    title = f"{latency.title} token" if " " in latency.title else f"{latency.title} of a request"
     return _Measures(lambda row: row.usd_per_month, "dollars a month", lambda row: _value(figure(row)), title, None, limit_s)
 
 

@@ -67,8 +67,11 @@ class Latency:
 
 def latency_of(task: Mapping[str, Any]) -> Latency | None:
     """The latency that was asked about, the whole request at the 95th percentile where none was; None for tasks without."""
-    if task.get("task") != "serve":
-        return None
+    return asked_latency(task) if task.get("task") == "serve" else None
+
+
+def asked_latency(task: Mapping[str, Any]) -> Latency:
+    """The latency that was asked about, the whole request at the 95th percentile where none was."""
     targets = task.get("targets", {})
     for percentile in PERCENTILES:
         for name, word in LATENCIES.items():

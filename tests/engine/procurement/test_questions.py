@@ -107,6 +107,33 @@ def test_a_million_tokens_on_a_3090_for_700_usd_used_70_percent_at_12_cents(sess
     assert costs.usd_per_million_tokens_owned == pytest.approx(by_hand, rel=1e-6)
 
 
+def test_seventy_percent_of_three_years_at_5_12_usd_against_12_000_usd(session: Session) -> None:
+    """0.7 · 26,280 h = 18,396 h; at 5.12 $/h 94,187.52 $, against a card of 12,000 $ whose power costs nothing here."""
+    workload = session.workload(
+        {
+            "model": "qwen3-8b",
+            "task": "serve",
+            "concurrency": 16,
+            "input_tokens": 500,
+            "output_tokens": 300,
+            "own": [{"gpu": "A100 80GB SXM", "purchase_usd": 12_000.0}],
+            "owning": {"usd_per_kwh": 0.0},
+            "gpus_considered": ["A100 80GB SXM"],
+        }
+    )
+    plan = session.plan(workload, levers=False)
+    row = next(row for row in plan.rows if row.owned)
+    costs = session.costs(workload, row, Terms(months=36, use=0.7, given_usd_per_h=5.12))
+    assert costs is not None
+    ways = {ways.way.who or ways.way.name: ways for ways in costs.ways}
+    rented, bought = ways["given"], next(ways for ways in costs.ways if ways.way.name == "bought")
+    assert rented.usd_after_months["36"] == pytest.approx(94_187.52)
+    assert bought.usd_after_months["36"] == pytest.approx(12_000.0)
+    assert rented.break_even_months == pytest.approx(12_000 / (5.12 * 0.7 * 730), rel=1e-6)  # 4.59 months
+    assert rented.break_even_use == pytest.approx(12_000 / (5.12 * 26_280))  # 8.9 % of the time
+    assert costs.assumed["left out"].startswith("server, network, rack or colocation, staff")
+
+
 def test_three_years_across_clouds(session: Session) -> None:
     """Each provider's figure is price · instances · 26,280 h · use; a commitment of three years is owed whatever the use."""
     workload = session.workload(

@@ -60,6 +60,7 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         costs = await answered(app, pilot)
         assert shows(app, CostScreen)
         assert "What has been paid by when" in costs
+        assert "Cost against time of " in costs
         await pilot.press("y")
         await answered(app, pilot)
         await pilot.press("u")
@@ -68,10 +69,10 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         assert shows(app, FitScreen)
         one = await answered(app, pilot)
         assert "largest model" in one
-        title = str(app.screen.query_one("#box").border_title)
+        gpus = int(str(app.screen.query_one("#box").border_title).split()[1])
         await pilot.press("plus")
         assert await answered(app, pilot) != one
-        assert str(app.screen.query_one("#box").border_title) != title
+        assert f"What {2 * gpus} ×" in str(app.screen.query_one("#box").border_title)
         await pilot.press("escape", "D")
         assert shows(app, GuideScreen)
         await pilot.press("enter")

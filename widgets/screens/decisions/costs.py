@@ -49,8 +49,9 @@ class CostScreen(TurningScreen):
         self._owned: Owned | None = None
 
     async def sections(self, chosen: Mapping[str, str]) -> Sequence[Section]:
-        """The ways, the providers, and the price of tokens."""
+        """The ways, the providers, the price of tokens, and all solutions by cost and time."""
         from planner.engine.procurement.paying import Terms
+        from planner.present.choice.frontier import frontier_chart
         from planner.present.money.costs import cost_sections
         from planner.present.money.owning import owned
 
@@ -63,7 +64,8 @@ class CostScreen(TurningScreen):
         costs, self._owned = await self._planner.ask_of_plan(asked)
         if costs is None:
             return [Section("", [Paragraph(f"No cost of it is known: {row.why}.")])]
-        return cost_sections(costs)
+        chart = frontier_chart(self._planner.plan) if self._planner.plan is not None else None
+        return [*cost_sections(costs), *([Section("What more money buys in time", [chart])] if chart else [])]
 
     def above_sections(self, _width: int) -> Iterator[Content]:
         """The answer in a sentence."""

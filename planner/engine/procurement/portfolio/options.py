@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.offer_prices import priced_offers
 from planner.engine.evaluate.supply import Supply
@@ -14,7 +16,7 @@ from planner.engine.money.owned_cost import bought_usd, running_usd_per_h
 from planner.engine.procurement.paying import TERMS
 from planner.engine.procurement.portfolio.pool_cost import pool_cost
 from planner.engine.procurement.portfolio.records import FILTERS, Entry, Need, Pool, PortfolioFile, Problem, Source
-from planner.engine.procurement.portfolio.time_classes import TimeClass, rounded_share, time_classes
+from planner.engine.procurement.portfolio.time_classes import TimeClass, hourly_factors, rounded_share, time_classes
 from planner.engine.search.supply.owned_nodes import parts_of
 from planner.engine.search.supply.quotes import admitted
 from planner.hardware.catalogue.gpus import Gpu
@@ -35,11 +37,27 @@ class Asked(NamedTuple):
     entry: Entry
     service: bool
     plan: Plan
+    above: float = 0.0
+    upto: float = 1.0
+    """The part of the load it serves, over the largest load of a day: all of it, or a base, or what comes above the base."""
 
     @property
     def may_stop(self) -> bool:
         """Whether it may be interrupted."""
         return not self.service if self.entry.interruptible is None else self.entry.interruptible
+
+    def part(self, load: float) -> float:
+        """Its part of a `load`."""
+        return max(0.0, min(load, self.upto) - self.above)
+
+    def split(self) -> list[Asked]:
+        """Its base, which is the load of the quietest hour, and what comes above it; itself where it is not to be split, or there is no such hour."""
+        base = min(hourly_factors(self.entry)) if self.service and self.entry.mixed else 0.0
+        if not 0 < base < 1:
+            return [self]
+        names = (f"{self.entry.name}, all day", f"{self.entry.name}, above that")
+        low, high = (msgspec.structs.replace(self.entry, name=name) for name in names)
+        return [self._replace(entry=low, upto=base), self._replace(entry=high, above=base)]
 
 
 class Built(NamedTuple):
@@ -118,7 +136,8 @@ def _need(asked: Asked, row: PlanRow, number: int, classes: Sequence[TimeClass],
     assert layout is not None
     if asked.service:
         each = layout.gpus // max(1, layout.dp)
-        replicas = (max(asked.entry.min_replicas, math.ceil(layout.dp * one.factors[number] - 1e-9)) for one in classes)
+        least = asked.entry.min_replicas if not asked.above else 0
+        replicas = (max(least, math.ceil(layout.dp * asked.part(one.factors[number]) - 1e-9)) for one in classes)
         return Need(tuple(count * each for count in replicas), asked.may_stop)
     if share is None:
         return Need(tuple(layout.gpus for _ in classes), asked.may_stop)

@@ -15,11 +15,30 @@ from planner.engine.procurement.portfolio.pool_cost import Mix, pool_cost
 from planner.engine.procurement.portfolio.records import Need, Placed, Pool, PoolUse, Portfolio, PortfolioFile, Problem
 from planner.units import HOURS_PER_MONTH
 
+LEAST_GAIN = 0.995
+"""Cost of a split over that of the whole from which on it is worth two kinds of GPU."""
 WITHOUT_HIGHS = "HiGHS is not installed (pip install 'gpu-planner[portfolio]'): a local search without proof; nothing is bought."
 
 
 def portfolio_of(asked: Sequence[Asked], file: PortfolioFile, supply: Supply) -> Portfolio:
-    """The cheapest mix for the workloads of `file`; without workloads placed where one of them runs nowhere."""
+    """The cheapest mix for the workloads of `file`; without workloads placed where one of them runs nowhere.
+
+    Services that may be on two kinds of GPU are tried as a base and what comes above it, and stay whole where that saves nothing.
+    """
+    whole = _placed_as(asked, file, supply)
+    parts = [part for one in asked for part in one.split()]
+    if len(parts) == len(asked):
+        return whole
+    split = _placed_as(parts, file, supply)
+    if not split.workloads or (whole.workloads and split.usd_per_month > whole.usd_per_month * LEAST_GAIN):
+        return whole
+    saved = f"; on one kind each: {whole.usd_per_month:,.0f} $ a month" if whole.workloads else ""
+    note = f"services on two kinds of GPU: {split.usd_per_month:,.0f} $ a month{saved}"
+    return msgspec.structs.replace(split, alone_usd_per_month=whole.alone_usd_per_month, notes=[*split.notes, note])
+
+
+def _placed_as(asked: Sequence[Asked], file: PortfolioFile, supply: Supply) -> Portfolio:
+    """The cheapest mix for `asked`, each in one pool."""
     built = build(asked, file, supply)
     problem = built.problem
     stuck = [one.entry.name for number, one in enumerate(asked) if not any(number == key[0] for key in problem.needs)]

@@ -28,6 +28,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     min_replicas: Gpus = 1
     start_minutes: Annotated[float, Meta(ge=0, le=1440)] = 10.0
     """Until a replica serves: it is started so long before it is needed."""
+    mixed: bool = False
+    """A service may be on two kinds of GPU: what the quietest hours need on one, the rest of the day on another."""
     interruptible: bool | None = None
     """Absent: jobs may be taken away for a while, services may not."""
     runs_per_month: Annotated[float, Meta(gt=0, le=1e4)] = 1.0
