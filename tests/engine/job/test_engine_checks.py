@@ -202,11 +202,12 @@ def test_an_engine_asked_for_bars_older_parts(name: str) -> None:
     ("asked", "since"),
     [
         ("vllm@0.15.1rc2", (0, 14)),
+        ("vllm@0.22.1", (0, 20)),
         ("vllm@v0.12.0", (0, 11)),
         ("vllm@0.8.5", (0, 8)),
         ("vllm@0.6.3", ()),
         ("vllm@2025-04", (0, 8)),
-        ("vllm@nightly-5b8c30d62b754b57", (0, 14)),
+        ("vllm@nightly-5b8c30d62b754b57", (0, 28)),
         ("vllm@nightly-dev-20250416-d3bae71e", (0, 8)),
         ("vllm@26.02", (0, 14)),
         ("llama.cpp@b6918", (6325,)),
