@@ -14,12 +14,15 @@ LATENCY_WORDS = {"request": "request time", "ttft": "time to first token", "tpot
 
 
 def target_columns(
-    e: Evaluated, workload: Workload, job_h: Floats, job_usd: Floats, usd_per_h: Floats
+    e: Evaluated, workload: Workload, expected_h: Floats, job_usd: Floats, usd_per_h: Floats
 ) -> list[tuple[str, Floats, float]]:
-    """(name, column, limit) of every target the workload sets and the candidates can be judged by; a deadline by the time with failures."""
+    """(name, column, limit) of every target the workload sets and the candidates can be judged by.
+
+    `expected_h`: hours of the job with its failures.
+    """
     targets, found = workload.targets, list[tuple[str, Floats, float]]()
     if targets.deadline_h is not None:
-        found.append(("deadline_h", _with_failures(e, job_h), targets.deadline_h))
+        found.append(("deadline_h", expected_h, targets.deadline_h))
     if targets.budget_usd is not None:
         found.append(("budget_usd", job_usd if e.step or workload.requests else usd_per_h * HOURS_PER_MONTH, targets.budget_usd))
     if e.serve is not None:
@@ -27,13 +30,13 @@ def target_columns(
     return found
 
 
-def _with_failures(e: Evaluated, job_h: Floats) -> Floats:
-    """`job_h` of training as long as failures, restarts and checkpoints make it."""
-    if e.step is None:
-        return job_h
+def failures(e: Evaluated, workload: Workload) -> Floats:
+    """Time of a job with failures, restarts and checkpoints over its time without; 1 where no deadline is held against it."""
+    if e.step is None or workload.targets.deadline_h is None:
+        return np.ones(1)
     written, layout = np.array([checkpoint_bytes(job) for job in e.candidates.jobs])[e.candidates.job_index], e.table.layout
     factor = lengthened(written, layout.gpus, np.ceil(layout.gpus / layout.gpus_per_node))
-    return job_h * np.where(factor < WORTH_TELLING, 1.0, np.minimum(factor, np.exp(MOST_FAILURES)))
+    return np.where(factor < WORTH_TELLING, 1.0, np.minimum(factor, np.exp(MOST_FAILURES)))
 
 
 def missed(name: str, value: float, limit: float) -> str:
