@@ -99,6 +99,8 @@ def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None,
 
     class Mode(TorchDispatchMode):  # type: ignore[misc]  # torch is not there for every check
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if function is torch.ops.aten._local_scalar_dense.default and args[0].dtype == torch.bool:  # noqa: SLF001  # no other name
+                return True  # checks, and masks that hide nothing: there are no values here
             out = function(*args, **(kwargs or {}))
             trace.operators += 1
             packet = getattr(function, "overloadpacket", None) or function._overloadpacket  # noqa: SLF001  # its name in torch 2.13
@@ -195,6 +197,8 @@ def built(config: dict[str, Any]) -> Any:
     kept = {key: value for key, value in config.items() if key not in {"torch_dtype", "dtype", "auto_map", "quantization_config"}}
     described = transformers.AutoConfig.for_model(**kept)
     described._experts_implementation = "batched_mm"  # noqa: SLF001  # the other ways depend on values
+    if decoder := getattr(described, "decoder_layers", None):  # a decoder without its encoder: caches are made by this number
+        described.num_hidden_layers = decoder
     with torch.device("meta"):
         return transformers.AutoModelForCausalLM.from_config(described, dtype=torch.bfloat16, attn_implementation="eager").eval()
 

@@ -31,10 +31,11 @@ class Invocation:
 
     def session(self) -> Session:
         """Open the planner on the folders of this invocation."""
+        from planner.cli.terminal.streams import say
         from planner.session import Session
 
         self.opened.append(Session.open(config=self.config, state=self.state))
-        self.opened[-1].exact = self.exact
+        self.opened[-1].exact, self.opened[-1].tell = self.exact, say
         return self.opened[-1]
 
     def warnings(self) -> Iterator[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -45,6 +46,9 @@ class Inventory:
         self.exact = False
         """Whether models are described by their own code even where their family is known."""
         self._architectures: dict[str, Architecture] = {}
+        self._refused: dict[str, UserError] = {}
+        self.tell: Callable[[str], None] = lambda _: None
+        """Where it is told what takes long."""
         self._driver: Driver | None = None
 
     @classmethod
@@ -266,8 +270,8 @@ class Inventory:
     def architecture(self, model: str | dict[str, Any], where: str = "") -> Architecture:
         """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`.
 
-        A family that is not known is as its own code was described, where that was done (`gpu-planner models show PATH --exact`),
-        or as the shapes of its tensors say, where a checkpoint lies beside the config.
+        A family that is not known is as the shapes of its tensors say, where a checkpoint lies beside the config, else as its own code is
+        described, where torch and transformers are here: that takes a minute once, and is kept.
         """
         key = model if isinstance(model, str) else json.dumps(model, sort_keys=True, default=str)
         if key not in self._architectures:
@@ -276,7 +280,7 @@ class Inventory:
         return self._architectures[key]
 
     def _architecture(self, config: dict[str, Any], where: str, name: str) -> Architecture:
-        from planner.workload.huggingface.config import known_family, read_architecture
+        from planner.workload.huggingface.config import known_family, one_stack, read_architecture
 
         if known_family(config) and not self.exact:
             found = read_architecture(config, where)
@@ -284,7 +288,7 @@ class Inventory:
                 self.models.check_gguf(name, found)
             return found
         if self.traced(config):
-            return self.described(config)
+            return self._described_once(config)
         if name and (tensors := self.models.tensors(name)):
             from planner.workload.checkpoints.shapes import description_by_shapes
             from planner.workload.huggingface.described import described_architecture
@@ -293,7 +297,21 @@ class Inventory:
                 return described_architecture(description_by_shapes(config, tensors, where))
             except ValueError as error:
                 raise UserError(Problem(where, "model", f"cannot be described by the shapes of its tensors: {error}.")) from None
-        return read_architecture(config, where)
+        from planner.observe.benchmark.description import described_types
+
+        possible = one_stack(config) and config.get("model_type") in described_types()
+        return self._described_once(config) if possible else read_architecture(config, where)
+
+    def _described_once(self, config: dict[str, Any]) -> Architecture:
+        """`described`, which is not tried again where it was refused."""
+        key = json.dumps(config, sort_keys=True, default=str)
+        if key in self._refused:
+            raise self._refused[key]
+        try:
+            return self.described(config)
+        except UserError as refused:
+            self._refused[key] = refused
+            raise
 
     def traced(self, config: dict[str, Any]) -> bool:
         """Whether `config` is planned as its own code was traced: asked for, or done before and of no known family."""
@@ -310,11 +328,15 @@ class Inventory:
     def described(self, config: dict[str, Any], python: Path | None = None) -> Architecture:
         """The architecture of `config` as its own code has it, kept or made now under `python`; raises `UserError`."""
         from planner.observe.benchmark.description import kept_description, make_description
+        from planner.workload.huggingface.config import parts_beside_text
         from planner.workload.huggingface.described import described_architecture
 
-        found = kept_description(config, self.descriptions) or make_description(config, self.descriptions, python)
+        found = kept_description(config, self.descriptions)
+        if found is None:
+            self.tell(f"Tracing the code of {config.get('model_type')} in transformers: this takes up to a few minutes, once.")
+            found = make_description(config, self.descriptions, python)
         try:
-            return described_architecture(found)
+            return replace(described_architecture(found), left_out=parts_beside_text(config))
         except ValueError as error:
             raise UserError(Problem("", "model", f"cannot be described by its own code: {error}.")) from None
 

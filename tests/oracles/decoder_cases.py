@@ -8,10 +8,9 @@ from golden import ORACLES, Golden
 
 GOLDEN = Golden("decoders", ORACLES / "decoder_cases.py")
 
-CROSS = "a decoder that reads an encoder's output; planned are models of one stack"
-OWN = "its code is traced on request: gpu-planner models show PATH --exact"
+CROSS = "a decoder that reads an encoder's output; its code is traced where its config says is_encoder_decoder = false"
+OWN = "its code is traced"
 UNTRACED = "its code needs values that a device without memory does not have"
-LISTENS = "it reads sound or pictures beside text, in a stack of its own"
 WITHOUT_FAMILY: dict[str, str] = {
     **dict.fromkeys(
         (
@@ -20,9 +19,14 @@ WITHOUT_FAMILY: dict[str, str] = {
         ),
         CROSS,
     ),
-    **dict.fromkeys(("axk2", "dots3_note_text", "inkling2_text", "inkling_text", "roc_bert", "zaya"), OWN),
-    **dict.fromkeys(("big_bird", "blt", "cpmant", "hrm_text", "jetmoe", "rembert", "xlm", "xlnet", "xmod"), UNTRACED),
-    **dict.fromkeys(("dots3_note", "git", "mllama", "moshi", "phi4_multimodal"), LISTENS),
+    **dict.fromkeys(
+        (
+            "axk2", "big_bird", "dots3_note", "dots3_note_text", "git", "inkling2_text", "inkling_text", "mllama", "moshi",
+            "phi4_multimodal", "rembert", "roc_bert", "zaya",
+        ),
+        OWN,
+    ),
+    **dict.fromkeys(("blt", "cpmant", "hrm_text", "jetmoe", "xlm", "xlnet", "xmod"), UNTRACED),
 }  # fmt: skip
 """`model_type` of those that no family answers -> why."""
 

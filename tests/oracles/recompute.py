@@ -30,7 +30,7 @@ def parameters() -> Mapping[str, Any]:
 
 def descriptions() -> Mapping[str, Any]:
     """FLOPs and cache bytes of every family, and whole descriptions of some."""
-    return {description_cases.key(name): description_cases.compute(name) for name in description_cases.CASES}
+    return {description_cases.key(name): description_cases.compute(name) for name in description_cases.ASKED}
 
 
 def towers() -> Mapping[str, Any]:

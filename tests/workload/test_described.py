@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from description_cases import CASES, GOLDEN, WHOLE, compute, key, product
+from description_cases import ASKED, CASES, GOLDEN, TRACED, WHOLE, compute, key, product
 
 from planner.engine.performance.operators.matrix_products import pass_products
 from planner.errors import UserError
+from planner.observe.benchmark import description
 from planner.observe.benchmark.description import kept_description, make_description
+from planner.session.inventory import Inventory
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.huggingface.described import described_architecture
@@ -45,7 +47,7 @@ def sums(found: dict[str, Any]) -> dict[str, int]:
 
 def test_golden_values_are_of_the_tracer_as_it_is() -> None:
     assert GOLDEN.made_from == GOLDEN.digests(), "make oracles"
-    assert set(GOLDEN.values) == {key(name) for name in CASES}, "make oracles"
+    assert set(GOLDEN.values) == {key(name) for name in ASKED}, "make oracles"
     assert len(CASES) >= 130
 
 
@@ -69,6 +71,19 @@ def test_a_description_says_what_the_family_says(name: str) -> None:
         assert getattr(traced, measured) == pytest.approx(getattr(family, measured)), measured
     for tokens, count in golden(name)["flops"].items():
         assert flops(traced, int(tokens)) == pytest.approx(count, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_a_decoder_of_no_family_is_planned_as_its_code_is(name: str) -> None:
+    traced, found = described_architecture(golden(name)), golden(name)
+    assert traced.total == sum(product(shape) for _, _, shape in found["tensors"]) + found["corrections"]
+    assert {tokens: flops(traced, int(tokens)) for tokens in found["flops"]} == pytest.approx(found["flops"], rel=1e-3)
+    assert {tokens: cache_bytes(traced, int(tokens)) for tokens in found["flops"]} == sums(found)
+
+
+def test_layers_may_be_narrower_than_the_head_reads() -> None:
+    traced = described_architecture(golden("rembert"))
+    assert (traced.width, traced.embedding_width, traced.vocabulary) == (1152, 1664, 250300)
 
 
 def test_a_description_that_does_not_add_up_is_refused() -> None:
@@ -98,3 +113,47 @@ def test_a_description_is_kept_by_its_config(tmp_path: Path) -> None:
     python.chmod(0o755)
     assert make_description(config, tmp_path, python) == kept_description(config, tmp_path) == found
     assert kept_description(config | {"vocab_size": 1}, tmp_path) is None
+
+
+SMALL = {
+    "model_type": "rembert",
+    "num_hidden_layers": 1,
+    "hidden_size": 64,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "vocab_size": 5000,
+}
+
+
+@pytest.mark.torch
+@pytest.mark.process
+def test_a_model_of_no_family_is_planned_by_its_code_where_the_library_is_here(tmp_path: Path) -> None:
+    told: list[str] = []
+    inventory = Inventory.open(state=tmp_path, config=tmp_path)
+    inventory.tell = told.append
+    found = inventory.architecture(SMALL)
+    assert (found.layers, found.width, found.vocabulary) == (1, 64, 5000)
+    assert kept_description(SMALL, inventory.descriptions)
+    assert Inventory.open(state=tmp_path, config=tmp_path).architecture(SMALL) == found
+    assert len(told) == 1, "what takes long is told, once"
+
+
+def test_an_encoder_with_a_decoder_is_not_planned_as_a_decoder_alone(tmp_path: Path) -> None:
+    inventory = Inventory.open(state=tmp_path, config=tmp_path)
+    for config in ({"model_type": "bart"}, {"model_type": "bart", "is_encoder_decoder": True}):
+        with pytest.raises(UserError, match="encoder with a decoder"):
+            inventory.architecture(config)
+
+
+@pytest.mark.process
+def test_code_that_cannot_be_run_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python, runs = tmp_path / "python", tmp_path / "runs"
+    python.write_text(f'#!/bin/sh\ncat > /dev/null\necho run >> {runs}\necho \'{{"error": "it needs values"}}\'\nexit 3\n')
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    monkeypatch.setattr(description, "described_types", lambda: {"strange"})
+    inventory = Inventory.open(state=tmp_path, config=tmp_path)
+    for _ in range(3):
+        with pytest.raises(UserError, match="it needs values"):
+            inventory.architecture({"model_type": "strange"})
+    assert runs.read_text().split() == ["run"]

@@ -6,8 +6,9 @@ work between checkpoints.
 
 from __future__ import annotations
 
-import math
+import numpy as np
 
+from planner.engine.columns import Floats
 from planner.engine.job.job import Job
 
 GPU_HOURS_BETWEEN_FAILURES = 50_000.0
@@ -18,6 +19,8 @@ RESTART_S = 600.0
 its time, as it is reported to."""
 MOST_FAILURES = 10.0
 """Failures before a piece of work is done beyond which the job does not end."""
+WORTH_TELLING = 1.01
+"""Time over that without failures below which they are left out."""
 NODE_WRITES_BYTES_PER_S = 1e9
 """2 TB/s sustained for some 2,000 nodes (arXiv:2407.21783, 3.3.1)."""
 
@@ -29,16 +32,17 @@ def checkpoint_bytes(job: Job) -> float:
     return trained * (weights + job.master_bytes + job.state_bytes)
 
 
-def lengthened(written_bytes: float, gpus: int, nodes: int) -> float:
+def lengthened(written_bytes: Floats | float, gpus: Floats | float, nodes: Floats | float) -> Floats:
     """Expected time of a job over its time without failures and checkpoints: M·e^(R/M)·(e^((τ+C)/M) - 1)/τ (Daly, 2006, eq. 13).
 
-    τ = sqrt(2·C·M) is near its least (Young, 1974), and no shorter than C.
+    τ = sqrt(2·C·M) is near its least (Young, 1974), and no shorter than C. 1 where nothing is written, infinite where a job does not end.
     """
-    between_s = GPU_HOURS_BETWEEN_FAILURES * 3600 / gpus
-    write_s = written_bytes / (NODE_WRITES_BYTES_PER_S * nodes)
-    work_s = max(math.sqrt(2 * write_s * between_s), write_s)
-    if not work_s:
-        return 1.0
-    if (RESTART_S + work_s + write_s) / between_s > MOST_FAILURES:
-        return math.inf
-    return between_s * math.exp(RESTART_S / between_s) * math.expm1((work_s + write_s) / between_s) / work_s
+    between_s = GPU_HOURS_BETWEEN_FAILURES * 3600 / np.asarray(gpus, dtype=np.float64)
+    write_s = np.asarray(written_bytes) / (NODE_WRITES_BYTES_PER_S * np.asarray(nodes))
+    work_s = np.maximum(np.sqrt(2 * write_s * between_s), write_s)
+    tries = np.minimum((work_s + write_s) / between_s, MOST_FAILURES)
+    factor = (
+        between_s * np.exp(np.minimum(RESTART_S / between_s, MOST_FAILURES)) * np.expm1(tries) / np.where(work_s > 0, work_s, 1.0)
+    )
+    ends = (RESTART_S + work_s + write_s) / between_s <= MOST_FAILURES
+    return np.where(work_s > 0, np.where(ends, factor, np.inf), 1.0)

@@ -87,6 +87,8 @@ class EngineNumbers(Generic[N]):
     small_sequences: N = default(0.0)
     """The same on a small GPU (`prefill_decode.engine_limits`), and most prompt tokens in one pass of its service; 0: as on any other."""
     small_chunk: N = default(0.0)
+    huge_chunk: N = default(0.0)
+    """Most prompt tokens in one pass of a service on a GPU of 160 GiB or more; 0: as on any other."""
     prompts_first: N = default(1.0)
     """Running sequences wait while prompts are computed; else both share an iteration."""
     waiting_prompts: N = default(3.5)

@@ -16,7 +16,7 @@ from planner.engine.search.prefill_pools import with_pools
 from planner.engine.search.supply.bills import Bill, Need, Terms
 from planner.engine.search.supply.node_types import NodeType
 from planner.engine.search.supply.quotes import Quote
-from planner.engine.search.targets import target_columns
+from planner.engine.search.targets import failures, target_columns
 from planner.units import SECONDS_PER_HOUR
 from planner.workload.tasks import Workload
 
@@ -45,6 +45,8 @@ class Deployments:
     """Throughput of the whole deployment."""
     bill: Bill
     """Payment at the quote that suits each row best."""
+    failures: Floats
+    """Time with failures over that without, where a deadline is held against it; of one size or [rows]."""
 
     @property
     def usd_per_h(self) -> Floats:
@@ -55,6 +57,11 @@ class Deployments:
     def job_h(self) -> Floats:
         """Hours of the job; NaN: the workload does not say how much there is to do."""
         return self.bill.job_h
+
+    @cached_property
+    def expected_h(self) -> Floats:
+        """Hours of the job with failures."""
+        return self.job_h * self.failures
 
     @property
     def job_usd(self) -> Floats:
@@ -85,7 +92,7 @@ class Deployments:
     @cached_property
     def probability_meets(self) -> Floats:
         """Probability that the memory is enough and every target is met."""
-        columns = target_columns(self.evaluated, self.workload, self.job_h, self.job_usd, self.usd_per_h)
+        columns = target_columns(self.evaluated, self.workload, self.expected_h, self.job_usd, self.usd_per_h)
         return probability_meets(self.evaluated, columns)
 
     @cached_property
@@ -126,13 +133,13 @@ def deployments_of(e: Evaluated, node_types: Sequence[NodeType], node_index: Row
     per_node = np.array([node.per_node for node in node_types], dtype=np.float64)[node_index]
     nodes = np.ceil(gpus / per_node)
     joined = np.ceil(_exchanging(e, workload) / per_node)
-    tokens_per_s, job_h = _tokens_per_s(e, workload), _job_hours(e, workload)
+    tokens_per_s, job_h, longer = _tokens_per_s(e, workload), _job_hours(e, workload), failures(e, workload)
     bill: Bill | None = None
     for slot in range(max((len(node.quotes) for node in node_types), default=0) or 1):
-        paid = _bill(e, workload, Terms.of(node_types, slot), node_index, Need(gpus, nodes, joined, tokens_per_s, job_h))
+        paid = _bill(e, workload, Terms.of(node_types, slot), node_index, Need(gpus, nodes, joined, tokens_per_s, job_h, longer))
         bill = paid if bill is None else bill.or_better(paid, e.memory.fits)
     assert bill is not None
-    return Deployments(e, node_types, node_index, workload, gpus, nodes, joined, tokens_per_s, bill)
+    return Deployments(e, node_types, node_index, workload, gpus, nodes, joined, tokens_per_s, bill, longer)
 
 
 def _exchanging(e: Evaluated, workload: Workload) -> Floats:
@@ -157,7 +164,7 @@ def _bill(e: Evaluated, workload: Workload, of_nodes: Terms, node_index: Rows, n
     effective = np.where(ends, job_usd / np.where(ends, need.job_h, 1.0), usd_per_h)
     lacking = np.maximum(need.nodes / terms.machines, np.where(need.joined > 1, need.joined / terms.cluster, 0.0))
     overshoot = np.maximum(need.gpus / terms.most, np.where(lacking > 1, UNAVAILABLE * lacking, lacking))
-    for _, column, limit in target_columns(e, workload, job_h, job_usd, usd_per_h):
+    for _, column, limit in target_columns(e, workload, job_h * need.failures, job_usd, usd_per_h):
         unknown = ~np.isfinite(column) & ~terms.here
         overshoot = np.maximum(overshoot, np.where(np.isfinite(column), column / limit, np.where(unknown, UNPRICED, 0.0)))
     overshoot = np.maximum(overshoot, np.nan_to_num(e.memory.host / terms.host))

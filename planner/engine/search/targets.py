@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from planner.engine.columns import Floats
 from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.performance.interruptions import MOST_FAILURES, WORTH_TELLING, checkpoint_bytes, lengthened
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, duration_text, usd_text
 from planner.workload.tasks import Workload
 
@@ -11,17 +14,29 @@ LATENCY_WORDS = {"request": "request time", "ttft": "time to first token", "tpot
 
 
 def target_columns(
-    e: Evaluated, workload: Workload, job_h: Floats, job_usd: Floats, usd_per_h: Floats
+    e: Evaluated, workload: Workload, expected_h: Floats, job_usd: Floats, usd_per_h: Floats
 ) -> list[tuple[str, Floats, float]]:
-    """(name, column, limit) of every target the workload sets and the candidates can be judged by."""
+    """(name, column, limit) of every target the workload sets and the candidates can be judged by.
+
+    `expected_h`: hours of the job with its failures.
+    """
     targets, found = workload.targets, list[tuple[str, Floats, float]]()
     if targets.deadline_h is not None:
-        found.append(("deadline_h", job_h, targets.deadline_h))
+        found.append(("deadline_h", expected_h, targets.deadline_h))
     if targets.budget_usd is not None:
         found.append(("budget_usd", job_usd if e.step or workload.requests else usd_per_h * HOURS_PER_MONTH, targets.budget_usd))
     if e.serve is not None:
         found += [(limit.name, limit.of(e.serve), limit.seconds) for limit in targets.latency_limits()]
     return found
+
+
+def failures(e: Evaluated, workload: Workload) -> Floats:
+    """Time of a job with failures, restarts and checkpoints over its time without; 1 where no deadline is held against it."""
+    if e.step is None or workload.targets.deadline_h is None:
+        return np.ones(1)
+    written, layout = np.array([checkpoint_bytes(job) for job in e.candidates.jobs])[e.candidates.job_index], e.table.layout
+    factor = lengthened(written, layout.gpus, np.ceil(layout.gpus / layout.gpus_per_node))
+    return np.where(factor < WORTH_TELLING, 1.0, np.minimum(factor, np.exp(MOST_FAILURES)))
 
 
 def missed(name: str, value: float, limit: float) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,22 @@ FORMAT = 1
 """Format of `bench.tracing.describe`; a description of another format is made again."""
 LONGEST_S = 600.0
 INSTALL = "pip install 'gpu-planner[models]'"
+_NAMES = re.compile(r"^MODEL_FOR_CAUSAL_LM_MAPPING_NAMES\b(.*?)^\)", re.MULTILINE | re.DOTALL)
+"""The table of transformers that says which model types it builds for generation."""
+
+
+@cache
+def described_types() -> frozenset[str]:
+    """The model types that transformers of the running Python builds for generation; none without it or without torch. Neither is imported."""
+    found = importlib.util.find_spec("transformers")
+    if found is None or found.origin is None or importlib.util.find_spec("torch") is None:
+        return frozenset()
+    try:
+        text = (Path(found.origin).parent / "models" / "auto" / "modeling_auto.py").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return frozenset()
+    table = _NAMES.search(text)
+    return frozenset(re.findall(r'\(\s*"([^"]+)",', table[1])) if table else frozenset()
 
 
 def kept_description(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:

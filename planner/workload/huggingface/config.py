@@ -73,6 +73,11 @@ def known_family(config: Mapping[str, Any]) -> bool:
     return any(isinstance(name, str) and _SAME.get(name, name) in FAMILIES for name in (config.get("model_type"), inner))
 
 
+def one_stack(config: Mapping[str, Any]) -> bool:
+    """Whether `config` is of layers that follow each other, without an encoder beside a decoder."""
+    return not config.get("is_encoder_decoder", config.get("model_type") in _TWO_STACKS)
+
+
 def read_architecture(config: Mapping[str, Any], where: str = "") -> Architecture:
     """The architecture a config describes; raises `UserError` naming every missing, unusable or contradictory key.
 
@@ -97,9 +102,14 @@ def _stored_as(found: Architecture, config: Mapping[str, Any]) -> Architecture:
     return replace(found, stored_as=stored) if stored else found
 
 
+def parts_beside_text(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Keys of the parts of a model that read pictures and sound."""
+    return tuple(name for name in _OTHER_PARTS if config.get(name) is not None)
+
+
 def _with_towers(text: Architecture, config: Mapping[str, Any]) -> Architecture:
     """`text` with the tower that reads pictures; parts that are not known are named as left out."""
-    others = tuple(name for name in _OTHER_PARTS if config.get(name) is not None)
+    others = parts_beside_text(config)
     if not others:
         return text
     from planner.workload.huggingface.vision import read_tower
@@ -132,9 +142,9 @@ def _unknown(name: object, where: str, key: str) -> Problem:
     if name is None:
         return Problem(where, key, f"missing; {supported}")
     if name in _TWO_STACKS:
-        why = f"{shown(name)} is an encoder with a decoder that reads its output; planned are models of one stack"
+        why = f"{shown(name)} is an encoder with a decoder that reads its output; planned are models of one stack (is_encoder_decoder = false: the decoder alone)"
     else:
-        why = f"{shown(name)} is not supported, unless `gpu-planner models show PATH --exact` can trace its code"
+        why = f"{shown(name)} is not supported: transformers of this Python does not build it (`gpu-planner models show PATH --exact` says why)"
     return Problem(where, key, f"{why}; {supported}", nearest_names(str(name), FAMILIES))
 
 

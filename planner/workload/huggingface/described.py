@@ -61,7 +61,9 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
     head = max((one for one in found["products"] if _number(one[0], found["stack"]) is None), key=lambda one: one[3], default=None)
     if head is None or not layers:
         raise ValueError("no output head or no layers were found in its code")
-    _, head_name, width, vocabulary, _ = head
+    _, head_name, token_width, vocabulary, _ = head
+    read = Counter(inputs for layer in layers for _, _, inputs, _, _ in layer.products.elements())
+    width = token_width if token_width in read or not read else read.most_common(1)[0][0]
     shapes = {name: shape for name, _, shape in found["tensors"]}
     kinds = {name: kind for name, kind, _ in found["tensors"]}
     tied = kinds[head_name] == "embedding"
@@ -105,7 +107,6 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
             "router_vector": router - width * number,
             "gated": gated,
         }
-    token_width = width
     beside.append(
         Sublayer(
             part="mlp",
@@ -132,7 +133,7 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
         vocabulary=vocabulary,
         tied=tied,
         embedding_width=token_width if token_width != width else None,
-        per_layer_embedding=embedding - vocabulary * width,
+        per_layer_embedding=embedding - vocabulary * token_width,
         instead=tuple(instead),
         beside=tuple(beside),
         norms=2,

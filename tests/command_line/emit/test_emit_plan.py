@@ -119,7 +119,7 @@ def test_a_service_in_one_machine(shell: Callable[..., list[str]]) -> None:
     (call,) = shell(block(service("sky", ONE), "run"))
     words = words_of(call)
     assert (words["model"], words["--tensor-parallel-size"], words["--pipeline-parallel-size"]) == (HUB, "4", "1")
-    assert (words["--quantization"], words["--kv-cache-dtype"], words["--gpu-memory-utilization"]) == ("fp8", "fp8", "0.900")
+    assert (words["--quantization"], words["--kv-cache-dtype"], words["--gpu-memory-utilization"]) == ("fp8", "fp8", "0.920")
     assert words["--max-model-len"] == "800"
     assert "--nnodes" not in words
     assert "\nservice:" not in service("sky", ONE)

@@ -6,10 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from engine_sample import ask, ask_all, memory, plan, solutions
+from engine_sample import ask, ask_all, candidate, chip, memory, plan, solutions
 
 from planner.engine.job.engines import ENGINES, find_engine
 from planner.engine.job.engines.stand_ins import STAND_INS
+from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens, most_sequences
 from planner.errors import UserError
 
 Q = {"model": "qwen3-8b", "gpu": "H100-SXM-80GB"}
@@ -202,11 +203,12 @@ def test_an_engine_asked_for_bars_older_parts(name: str) -> None:
     ("asked", "since"),
     [
         ("vllm@0.15.1rc2", (0, 14)),
+        ("vllm@0.22.1", (0, 20)),
         ("vllm@v0.12.0", (0, 11)),
         ("vllm@0.8.5", (0, 8)),
         ("vllm@0.6.3", ()),
         ("vllm@2025-04", (0, 8)),
-        ("vllm@nightly-5b8c30d62b754b57", (0, 14)),
+        ("vllm@nightly-5b8c30d62b754b57", (0, 28)),
         ("vllm@nightly-dev-20250416-d3bae71e", (0, 8)),
         ("vllm@26.02", (0, 14)),
         ("llama.cpp@b6918", (6325,)),
@@ -238,3 +240,25 @@ def test_a_name_that_stands_for_another_engine_says_so(name: str) -> None:
     assert answer.assumed["engine_runs"] == engine.runs
     assert engine.runs.startswith(f"{one.label} ")
     assert one.turns_on.items() <= answer.assumed.items()
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpu", "tokens", "sequences", "share"),
+    [
+        ("vllm@0.19.0", "B200 SXM", 8192, 1024, 0.9),
+        ("vllm@0.20.0", "B200 SXM", 8192, 1024, 0.92),
+        ("vllm", "B200 SXM", 16384, 1024, 0.92),
+        ("vllm", "MI300X", 16384, 1024, 0.92),
+        ("vllm", "H100 SXM5 80GB", 8192, 1024, 0.92),
+        ("vllm", "A100 80GB SXM", 2048, 256, 0.92),
+        ("vllm", "GB10 (DGX Spark)", 2048, 256, 0.92),
+        ("vllm", "L40S", 2048, 256, 0.92),
+    ],
+)
+def test_limits_of_vllm_are_those_of_its_release_and_part(engine: str, gpu: str, tokens: int, sequences: int, share: float) -> None:
+    """`EngineArgs.get_batch_defaults` and `CacheConfig` of the releases, as they are on PyPI."""
+    found = candidate(chip(gpu), model="llama-3.2-1b", task="serve", engine=engine, concurrency=8, input_tokens=64, output_tokens=8)
+    table = found.table()
+    assert float(chunk_tokens(table)[0]) == tokens
+    assert float(most_sequences(table)[0]) == sequences
+    assert found.jobs[0].memory_fraction == share

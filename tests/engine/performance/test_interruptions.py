@@ -52,3 +52,17 @@ def test_a_plan_says_how_long_a_large_job_is_expected_to_take() -> None:
     assert large.expected_job_h is not None
     assert 1.05 < large.expected_job_h.value / large.job_h.value < 1.12
     assert plan("llama-3.1-8b-lora", max_gpus=1).rows[0].expected_job_h is None
+
+
+def test_a_deadline_is_kept_with_failures_or_not_at_all() -> None:
+    """What would end in time only if nothing failed misses the deadline; the hours beside it say so."""
+    asked = {"gpus_considered": ["H100 SXM5 80GB"]}
+    row = plan("llama-3.1-405b-pretrain", **asked).rows[0]
+    assert row.job_h is not None
+    assert row.expected_job_h is not None
+    between = (row.job_h.value + row.expected_job_h.value) / 2
+    for hours, kept in ((between, False), (row.expected_job_h.value * 1.001, True)):
+        best = plan("llama-3.1-405b-pretrain", **asked, targets={"deadline_h": hours}).rows
+        same = [one for one in best if one.answer.layout == row.answer.layout]
+        assert all((one.verdict == "misses-target") is not kept for one in same)
+        assert all(one.expected_job_h is None or one.expected_job_h.value <= hours for one in best if one.rank)

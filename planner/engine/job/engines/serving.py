@@ -170,6 +170,25 @@ _V1_GRAPHS = replace(
     launches_per_layer=0.0,
     source="as 0.8; from 0.11 on whole steps of decoding are CUDA graphs (FULL_AND_PIECEWISE, vllm-project/vllm#25444)",
 )
+_V1_ASYNC = replace(
+    _V1_GRAPHS,
+    since=(0, 14),
+    released="2026-01",
+    release="0.14 to 0.19",
+    host_sequence_s=3.5e-6,
+    front_end_s=6e-3,
+    late_steps=1.0,
+    source="as V1; from 0.14 on a step is scheduled beside the one before (async scheduling by default): host time of a sequence by the published "
+    "loops of a release of 2026 (3 µs); a token is handed over while the next step runs",
+)
+_V1_POOL = replace(
+    _V1_ASYNC,
+    since=(0, 20),
+    released="2026-04",
+    release="0.20 to 0.27",
+    pool_fraction=0.92,
+    source="as 0.14; gpu_memory_utilization 0.92 by default (vllm/config/cache.py of 0.20.0; 0.9 in 0.19.0)",
+)
 _MMQ = replace(
     _BY_NAME["llama.cpp"],
     since=(3200,),
@@ -181,16 +200,16 @@ _MMQ = replace(
 LATER = (
     _V1,
     _V1_GRAPHS,
+    _V1_ASYNC,
+    _V1_POOL,
     replace(
-        _V1_GRAPHS,
-        since=(0, 14),
-        released="2026-01",
-        release="0.14 and later",
-        host_sequence_s=3.5e-6,
-        front_end_s=6e-3,
-        late_steps=1.0,
-        source="as V1; from 0.14 on a step is scheduled beside the one before (async scheduling by default): host time of a sequence by the published "
-        "loops of a release of 2026 (3 µs); a token is handed over while the next step runs",
+        _V1_POOL,
+        since=(0, 28),
+        released="2026-08",
+        release="0.28 and later",
+        huge_chunk=16384,
+        source="as 0.20; 16,384 prompt tokens in one pass on GPUs of 160 GiB or more (vllm/engine/arg_utils.py of 0.28.0 and 0.33.0, "
+        "vllm-project/vllm#51726)",
     ),
     replace(
         _BY_NAME["tensorrt-llm"],

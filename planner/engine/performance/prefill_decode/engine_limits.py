@@ -7,8 +7,10 @@ import numpy as np
 from planner.engine.columns import Flags, Floats, Table
 from planner.units import GIB
 
-LARGE_BYTES, LARGE_CAPABILITY = 70 * GIB, 9.0
-"""GPUs with this much memory that are newer than A100 are large to vLLM (`EngineArgs`: device_memory >= 70 GiB and not "a100"), as of 0.11."""
+LARGE_BYTES, LARGE_CAPABILITY, HUGE_BYTES = 70 * GIB, 9.0, 160 * GIB
+"""GPUs with this much memory that are newer than A100 are large to vLLM (`EngineArgs.get_batch_defaults`: device_memory >= 70 GiB and not "a100",
+0.9 to 0.33), but for GB10 (0.33), and huge from 160 GiB on (0.28)."""
+GB10_CAPABILITY = 12.1
 
 
 def most_sequences(t: Table) -> Floats:
@@ -20,11 +22,14 @@ def most_sequences(t: Table) -> Floats:
 
 def chunk_tokens(t: Table) -> Floats:
     """Most prompt tokens in one pass of a service; 0: whole prompts. Shape [rows]."""
-    usual = np.where(_is_small(t) & (t.engine.small_chunk > 0) & (t.job.serves > 0), t.engine.small_chunk, t.engine.prefill_chunk)
+    serves = t.job.serves > 0
+    usual = np.where(_is_small(t) & (t.engine.small_chunk > 0) & serves, t.engine.small_chunk, t.engine.prefill_chunk)
+    usual = np.where((t.chip.capacity_bytes >= HUGE_BYTES) & (t.engine.huge_chunk > 0) & serves, t.engine.huge_chunk, usual)
     chunk: Floats = np.where(t.job.max_num_batched_tokens > 0, t.job.max_num_batched_tokens, usual)
     return chunk
 
 
 def _is_small(t: Table) -> Flags:
-    small: Flags = (t.chip.capacity_bytes < LARGE_BYTES) | (t.chip.compute_capability < LARGE_CAPABILITY)
+    capability = t.chip.compute_capability
+    small: Flags = (t.chip.capacity_bytes < LARGE_BYTES) | (capability < LARGE_CAPABILITY) | (capability == GB10_CAPABILITY)
     return small

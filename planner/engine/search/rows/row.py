@@ -14,7 +14,7 @@ from planner.engine.explain.answer import answer_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
-from planner.engine.performance.interruptions import checkpoint_bytes, lengthened
+from planner.engine.performance.interruptions import WORTH_TELLING, checkpoint_bytes, lengthened
 from planner.engine.performance.operators.chip import Chip, FindChip
 from planner.engine.performance.operators.power import capped
 from planner.engine.search.deployment import Deployments
@@ -27,8 +27,6 @@ from planner.engine.search.supply.quotes import Quote
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
 from planner.workload.tasks import Workload
 
-WORTH_TELLING = 1.01
-"""Time with failures over time without from which on it is told."""
 MOST_PROVIDERS = 3
 """Rows of one candidate that differ only in who rents it out."""
 
@@ -101,6 +99,9 @@ def at_price(row: PlanRow, usd_per_h: float, quote: Quote | None, choice: Choice
     """`row` at a price of the whole deployment, which is that of `quote` where there is one."""
     price = Figure.exact(usd_per_h)
     job_h, job_usd = job_figures(choice, quote, row.job_h, usd_per_h)
+    expected = row.expected_job_h
+    if expected and row.job_h:
+        expected = expected.scaled(job_h.value / row.job_h.value) if job_h else None
     return msgspec.structs.replace(
         row,
         why=with_order(choice, quote, row.why) if row.verdict in SOLUTIONS else row.why,
@@ -108,6 +109,7 @@ def at_price(row: PlanRow, usd_per_h: float, quote: Quote | None, choice: Choice
         usd_per_h=price,
         usd_per_month=price.scaled(HOURS_PER_MONTH),
         job_h=job_h,
+        expected_job_h=expected,
         job_usd=job_usd,
         terms=terms_of(choice, quote, row.job_h) if quote else [],
     )
@@ -142,8 +144,8 @@ def _over_budget(workload: Workload, row: PlanRow) -> bool:
 
 
 def _late(workload: Workload, row: PlanRow) -> bool:
-    deadline_h = workload.targets.deadline_h
-    return deadline_h is not None and row.job_h is not None and row.job_h.value > deadline_h
+    deadline_h, hours = workload.targets.deadline_h, row.expected_job_h or row.job_h
+    return deadline_h is not None and hours is not None and hours.value > deadline_h
 
 
 def unsupported_row(node: NodeType, job: Job) -> PlanRow:
@@ -173,7 +175,7 @@ def _expected_hours(hours: Figure | None, job: Job, answer: Answer) -> Figure | 
     """`hours` of training with what failures add; None where that is less than `WORTH_TELLING`, or no work gets done between them."""
     if hours is None or not job.train or answer.layout is None:
         return None
-    factor = lengthened(checkpoint_bytes(job), answer.layout.gpus, answer.layout.nodes)
+    factor = float(lengthened(checkpoint_bytes(job), answer.layout.gpus, answer.layout.nodes))
     return hours.scaled(factor) if WORTH_TELLING <= factor < np.inf else None
 
 

@@ -24,6 +24,8 @@ class Need:
     tokens_per_s: Floats
     job_h: Floats
     """Without interruptions; NaN: the workload does not say how much there is to do."""
+    failures: Floats
+    """Time with failures over that without, where a deadline is held against it."""
 
 
 @dataclass(frozen=True)
