@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -290,6 +291,27 @@ def test_what_a_part_or_its_torch_has_not_is_refused_with_the_reason(monkeypatch
     monkeypatch.delattr(torch, "_grouped_mm")
     with pytest.raises(UnsupportedError, match="torch refuses grouped products here"):
         grouped.measure_grouped(here, a_point("grouped"), "fp32", 2, 2, 16, 16)
+
+
+def test_a_gpu_of_amd_is_measured_in_its_own_types_behind_its_own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.machine import environment
+
+    def properties(architecture: str) -> object:
+        return SimpleNamespace(gcnArchName=architecture, L2_cache_size=4 * 2**20)
+
+    assert environment.amd_architecture("cuda:0") == ""  # this torch is NVIDIA's or none's
+    monkeypatch.setattr(torch.version, "hip", "7.2.53211", raising=False)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties("gfx942:sramecc+:xnack-"))
+    assert matmul.eight_bit(environment.amd_architecture("cuda:0")) is torch.float8_e4m3fnuz
+    assert environment.last_cache_bytes("cuda:0") == 256 * 2**20
+    assert environment.software_parts(CPU)["hip"] == "7.2"
+    amd = dataclasses.replace(bench_here(), device=dataclasses.replace(H100, capability=None))
+    monkeypatch.setattr(matmul, "refuse_unsupported", lambda *_: None)
+    with pytest.raises(UnsupportedError, match="AMD's units add up in fp32 alone"):
+        matmul.measure_gemm(amd, a_point("gemm"), "fp8", 64, 64, 64, fast=True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties("gfx1201"))
+    assert matmul.eight_bit(environment.amd_architecture("cuda:0")) is torch.float8_e4m3fn
+    assert environment.last_cache_bytes("cuda:0") == 4 * 2**20
 
 
 def test_data_that_fits_the_cache_twice_is_warm() -> None:
