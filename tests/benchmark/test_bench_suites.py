@@ -293,6 +293,22 @@ def test_what_a_part_or_its_torch_has_not_is_refused_with_the_reason(monkeypatch
         grouped.measure_grouped(here, a_point("grouped"), "fp32", 2, 2, 16, 16)
 
 
+def test_a_torch_without_pages_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.nn.attention import varlen
+
+    from bench.kinds import attention
+
+    def older(query: object, key: object, value: object, *rest: object, enable_gqa: bool = False) -> None:
+        """As before 2.12."""
+
+    here = dataclasses.replace(bench_here(), device=H100)
+    monkeypatch.setattr(varlen, "varlen_attn", older)
+    monkeypatch.setattr(attention, "refuse_unsupported", lambda *_: None)
+    with FakeTensorMode(), pytest.raises(UnsupportedError, match="torch refuses a paged cache here: .*block_table"):
+        attention.measure_paged_attention(here, a_point("attention-paged"), "bf16", 2, 4, 2, 32, 512)
+
+
 def test_a_gpu_of_amd_is_measured_in_its_own_types_behind_its_own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     from bench.machine import environment
 
