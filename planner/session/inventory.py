@@ -160,10 +160,12 @@ class Inventory:
     def store(self) -> Store:
         """Measurements made here; results of a worker that outlived its planner are recovered first."""
         from planner.hardware.measurements.store import Store
-        from planner.observe.benchmark.journal import recover_journals
 
         store = Store.open(self.state)
-        recover_journals(self.state, store, self.canonical_name)
+        if (self.state / "runs").is_dir():
+            from planner.observe.benchmark.journal import recover_journals
+
+            recover_journals(self.state, store, self.canonical_name)
         return store
 
     @cached_property

@@ -26,7 +26,7 @@ SERVE = "serve"
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 DEFAULT_AT_ONCE = (1.0, 8.0, 32.0)
 LEAST_REQUESTS, ROUNDS = 8, 4
-"""Requests of a load where none are asked for: so many, and so many for each client, or second of a rate, of a closed loop."""
+"""Requests of a load by default: at least the first number, and the second for each client of a closed loop."""
 RATE_S = 30.0
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -34,25 +34,33 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 def serve_options(command: Decorated) -> Decorated:
     """Add the options of the suite serve."""
     options = (
-        click.option("--url", metavar="URL", help="Of serve: the server's address up to and with /v1."),
+        click.option("--url", metavar="URL", help="serve: address of the server, up to and including /v1."),
         click.option(
-            "--at-once", metavar="N,N…", help="Of serve: clients that each send again once they are answered. [default: 1,8,32]"
+            "--at-once", metavar="N,N…", help="serve: number of clients that each send again when answered. [default: 1,8,32]"
+        ),
+        click.option("--rates", metavar="R,R…", help="serve: random arrivals in requests a second; besides --at-once or instead."),
+        click.option(
+            "--input-tokens",
+            type=click.IntRange(1, 10**6),
+            default=512,
+            show_default=True,
+            metavar="N",
+            help="serve: tokens of a prompt.",
         ),
         click.option(
-            "--rates", metavar="R,R…", help="Of serve: requests a second, by chance, whatever is answered; besides or instead."
+            "--output-tokens",
+            type=click.IntRange(2, 10**6),
+            default=128,
+            show_default=True,
+            metavar="N",
+            help="serve: tokens of an answer.",
+        ),
+        click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="serve: requests of each load."),
+        click.option(
+            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="serve: a setting of the server, as gpu=H100; repeatable."
         ),
         click.option(
-            "--input-tokens", type=click.IntRange(1, 10**6), default=512, show_default=True, metavar="N", help="Of serve."
-        ),
-        click.option(
-            "--output-tokens", type=click.IntRange(2, 10**6), default=128, show_default=True, metavar="N", help="Of serve."
-        ),
-        click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="Of serve: of each load."),
-        click.option(
-            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Of serve: what runs there, as gpu=H100; repeatable."
-        ),
-        click.option(
-            "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Of serve: keep what was seen there too."
+            "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="serve: write the result to FILE too."
         ),
     )
     for option in reversed(options):
