@@ -96,6 +96,9 @@ class AmdDevice:
     def mig_profiles(self) -> None:
         """No GPU of AMD is cut into slices of NVIDIA's kind."""
 
+    def power_limit_w(self) -> None:
+        """Releases of the library differ in its unit, so that it is not read."""
+
     def probe_gpm(self) -> CapabilityState:
         """Hardware counters are NVIDIA's."""
         return "not supported"
