@@ -99,7 +99,7 @@ def test_clocks_are_read_while_the_device_works() -> None:
             return Reading(float(len(happened)), {}, {})
 
     here = bench_here()
-    here.timer, here.meter = timer, Noted()  # type: ignore[assignment]  # what is used of a timer
+    here.timer, here.meter = timer, Noted()
     here.time(lambda: None, 0.01, whole=False)
     assert happened == ["read", "work queued", "read"]
 
