@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from bench_sample import H100, bench_here  # noqa: E402  # it imports torch
+from bench_sample import H100, a_point, bench_here  # noqa: E402  # it imports torch
 
 from bench.kinds import training  # noqa: E402  # as above
 from bench.kinds.transformer import SMOKE_SHAPE  # noqa: E402  # as above
@@ -102,6 +102,21 @@ def test_clocks_are_read_while_the_device_works() -> None:
     here.timer, here.meter = timer, Noted()
     here.time(lambda: None, 0.01, whole=False)
     assert happened == ["read", "work queued", "read"]
+
+
+def test_a_way_of_flushing_ends_with_its_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A point that runs out of memory leaves the next one its cold cache."""
+    from bench.kinds import bandwidth
+    from bench.points import Bench
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    here = bench_here()
+    monkeypatch.setattr(Bench, "time", fails)
+    with pytest.raises(torch.OutOfMemoryError):
+        bandwidth.measure_gemv(here, a_point("gemv"), "fp32", 64, 64, "write")
+    assert here.timer.flushing == "read"
 
 
 def test_a_model_is_made_where_it_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
