@@ -30,6 +30,8 @@ NAME = "cpu:0"
 MOST_BYTES = 512e9
 """No GPU has more; a tensor beyond it does not fit."""
 FILLED = ("uniform_", "normal_", "random_", "index_copy_")
+PAGED = "torch_attn::_varlen_attn"
+"""Attention over a cache in pages."""
 FREE = (
     "view",
     "transpose",
@@ -104,7 +106,7 @@ class SimulatedGpu(TorchDispatchMode):  # type: ignore[misc]  # torch is not fol
         out = args[0] if name in FILLED else func(*args, **given)
         if any(leaf.untyped_storage().nbytes() > MOST_BYTES for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)):
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        if name in FREE or "::" in name:
+        if name in FREE or ("::" in name and name != PAGED):
             return out
         inputs = args[1:] if name == "copy_" else args
         read = [leaf for leaf in tree_leaves((inputs, {**given, "out": None})) if isinstance(leaf, torch.Tensor)]
