@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.kinds import (
     attention,
@@ -215,6 +215,7 @@ def together(device: Device, op: str, ranks: int) -> Job:
     """A collective among `ranks` GPUs, or processes."""
     sizes = collective.CPU_SIZES if device.is_cpu else collective.gpu_sizes(device.memory_bytes)
     point = _point(f"collective/{op}/{ranks}", "collective", f"{op.replace('_', '-')} of {ranks}", device, 15.0, expected_s=5.0)
+    point = replace(point, grace_s=JOIN_S)
     return Job(point, lambda bench: collective.measure_collective(bench, point, op, ranks, sizes))
 
 

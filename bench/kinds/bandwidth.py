@@ -71,12 +71,15 @@ def measure_gemv(bench: Bench, point: Point, dtype: str, rows: int, columns: int
     kind, place = FLOAT_TYPES[dtype], bench.device.torch_name
     weights = [torch.full((rows, columns), 0.5, dtype=kind, device=place) for _ in range(copies)]
     token = torch.randn(1, columns, device=place).to(kind)
+    call = Rotating([functools.partial(F.linear, token, one) for one in weights])
     bench.timer.flushing = flush
-    timed = bench.time(Rotating([functools.partial(F.linear, token, one) for one in weights]), point.cap_s)
+    try:
+        timed = bench.time(call, point.cap_s)
+    finally:
+        bench.timer.flushing = "read"  # also for the points after one that failed
     parameters = {"rows": rows, "columns": columns, "bytes": one_bytes, "cache": cache_state(bench, one_bytes * copies)}
     if not bench.device.is_cpu:
         parameters["flush"] = flush
-    bench.timer.flushing = "read"
     return rate_result(point, timed, float(one_bytes), "B/s", dtype, parameters, bytes=float(one_bytes), flop=2.0 * rows * columns)
 
 

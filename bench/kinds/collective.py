@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import protocol
-from bench.kinds.ranks import Group
+from bench.kinds.ranks import JOIN_S, Group
 from bench.machine import adapters
 from bench.points import Bench, UnsupportedError, rounded
 from bench.protocol import Point, Result, utc_now
@@ -98,7 +98,8 @@ def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float
     arguments = ["ranks", "--op", op, "--device", "cpu" if bench.device.is_cpu else "cuda", "--sizes", *map(str, sizes)]
     meeting = tempfile.mkdtemp(prefix="gpu-planner-ranks-")  # readable by this user alone
     arguments += ["--store", f"{meeting}/store"]
-    started = []
+    started: list[subprocess.Popen[str]] = []
+    patience_s = JOIN_S + 3 * cap_s
     try:
         for rank in range(ranks):
             environment = {
@@ -109,25 +110,30 @@ def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float
                 **({"OMP_NUM_THREADS": "1"} if bench.device.is_cpu else {}),
             }
             command = [sys.executable, "-u", str(Path(protocol.__file__).parent), *arguments]
-            started.append(
-                subprocess.Popen(
-                    command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            with _words_of(meeting, rank).open(
+                "w"
+            ) as words_of_rank:  # a pipe that nobody reads would hold up a rank that says much
+                started.append(
+                    subprocess.Popen(
+                        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words_of_rank, text=True
+                    )
                 )
-            )
         begin = time.perf_counter()
         while any(one.poll() is None for one in started):
             elapsed = time.perf_counter() - begin
             bench.progress(min(1.0, elapsed / cap_s), "")
             if bench.stopping():
                 raise Stopped
-            failed = next((one for one in started if one.poll()), None)
-            if failed is not None or elapsed > 3 * cap_s:
-                raise UnsupportedError(_last_words(failed) if failed else f"the {ranks} ranks did not end within {3 * cap_s:.0f} s")
+            failed = next((rank for rank, one in enumerate(started) if one.poll()), None)
+            if failed is not None:
+                raise UnsupportedError(_last_words(meeting, failed, started[failed].returncode))
+            if elapsed > patience_s:
+                raise UnsupportedError(f"the {ranks} ranks did not end within {patience_s:.0f} s")
             time.sleep(LOOK_S)
         words = started[0].stdout.read() if started[0].stdout else ""
-        failed = next((one for one in started if one.returncode), None)
+        failed = next((rank for rank, one in enumerate(started) if one.returncode), None)
         if failed is not None or not words:
-            raise UnsupportedError(_last_words(failed or started[0]))
+            raise UnsupportedError(_last_words(meeting, failed or 0, started[failed or 0].returncode))
         found: dict[str, Any] = json.loads(words)
         return found
     finally:
@@ -138,7 +144,12 @@ def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float
         shutil.rmtree(meeting, ignore_errors=True)
 
 
-def _last_words(one: subprocess.Popen[str]) -> str:
-    text = one.stderr.read() if one.stderr else ""
+def _words_of(meeting: str, rank: int) -> Path:
+    """File of what a rank writes to its standard error."""
+    return Path(meeting) / f"rank-{rank}.txt"
+
+
+def _last_words(meeting: str, rank: int, status: int | None) -> str:
+    text = _words_of(meeting, rank).read_text(errors="replace")
     lines = [line for line in text.splitlines() if line.strip()]
-    return f"torch.distributed refuses it here: {lines[-1][:200] if lines else f'exit status {one.returncode}'}"
+    return f"torch.distributed refuses it here: {lines[-1][:200] if lines else f'exit status {status}'}"

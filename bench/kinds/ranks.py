@@ -21,8 +21,10 @@ WARM, TIMED = 5, 20
 TIMEOUT_S = 60
 QUEUED_BYTES, MOST_QUEUED = 2**24, 20
 """Bytes and calls that are queued between two events."""
+GRAPHED_BYTES = 2**20
+"""Largest message whose calls are replayed from a graph: links carry it faster than the host launches the next call."""
 JOIN_S = 120.0
-"""Time that ranks of other nodes may take to load torch, and an order to arrive."""
+"""Time that ranks may take to load torch and to meet, and an order to arrive."""
 FEWER_ABOVE_S = 0.05
 """A call this long is repeated a quarter as often."""
 
@@ -144,11 +146,12 @@ def _seconds(torch: Any, dist: Any, op: str, size: int, place: str) -> list[floa
     call = _call(torch, dist, op, size // 4, place)
     for _ in range(WARM):
         call()
+    queue, calls = _queue(torch, call, size) if place == "cuda" else (call, 1)
     taken: list[float] = []
     most = TIMED
     while len(taken) < most:
         dist.barrier()
-        taken.append(_queued_s(torch, call, size) if place == "cuda" else _waited_s(call))
+        taken.append(_queued_s(torch, queue) / calls if place == "cuda" else _waited_s(call))
         slowest = torch.tensor(taken[-1:], dtype=torch.float64, device=place)
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
         taken[-1] = float(slowest.item())
@@ -163,17 +166,40 @@ def _waited_s(call: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
-def _queued_s(torch: Any, call: Callable[[], Any], size: int) -> float:
-    """Seconds of one of several calls queued back to back: the host's part of a call, which a model hides, is not in it."""
-    repeats = max(1, min(MOST_QUEUED, QUEUED_BYTES // size))
+def _queue(torch: Any, call: Callable[[], Any], size: int) -> tuple[Callable[[], Any], int]:
+    """(what runs several calls back to back, their number): from a graph where the message is small and torch can record one."""
+    calls = max(1, min(MOST_QUEUED, QUEUED_BYTES // size))
+
+    def several() -> None:
+        for _ in range(calls):
+            call()
+
+    if size > GRAPHED_BYTES:
+        return several, calls
+    try:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            call()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # NCCL's watchdog asks for events meanwhile
+            several()
+    except RuntimeError:
+        torch.cuda.synchronize()
+        return several, calls
+    return graph.replay, calls
+
+
+def _queued_s(torch: Any, queue: Callable[[], Any]) -> float:
+    """Seconds of `queue` on the device, run twice so that the host is ahead: its part of a call, which a model hides, is not in it."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    call()
+    queue()
     start.record()
-    for _ in range(repeats):
-        call()
+    queue()
     end.record()
     torch.cuda.synchronize()
-    return float(start.elapsed_time(end)) / 1e3 / repeats
+    return float(start.elapsed_time(end)) / 1e3
 
 
 def _call(torch: Any, dist: Any, op: str, count: int, place: str) -> Callable[[], Any]:

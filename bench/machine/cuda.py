@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 
+from bench.machine.environment import last_cache_bytes
+
 FLUSH_BYTES = 256 * 2**20
-"""Bytes read between two samples to replace what the L2 cache holds; twice its size where that is more. Reading, since lines that
+"""Bytes read between two samples to replace what the last cache holds; twice its size where that is more. Reading, since lines that
 were written have to be stored first, at the cost of the call that follows (11-22 % of a vector product's bandwidth)."""
 LEAST_FLUSH_BYTES = 16 * 2**20
 """A GPU without room for this much has none for any point."""
@@ -36,9 +38,9 @@ class CudaTimer:
 
     def __init__(self, device: str) -> None:
         """Take the memory that flushes the cache. Raises torch's error where not even a little is free."""
-        l2_bytes = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or 0)
+        cache_bytes = int(last_cache_bytes(device))
         self._device = device
-        self._flush = _room(max(FLUSH_BYTES, 2 * l2_bytes), device)
+        self._flush = _room(max(FLUSH_BYTES, 2 * cache_bytes), device)
         self._graph: Any = None
         self._repeats = 1
         self._cold = True

@@ -55,6 +55,23 @@ class Device:
         return self.torch_name == "cpu"
 
 
+INFINITY_CACHE_BYTES = 256 * 2**20
+"""Cache between the L2 and the memory of MI300 and MI350 (AMD's CDNA 3 and CDNA 4 white papers); torch reports the L2 alone."""
+
+
+def amd_architecture(torch_name: str) -> str:
+    """'gfx942' of a GPU of AMD; empty for another, or a CPU."""
+    if torch_name == "cpu" or getattr(torch.version, "hip", None) is None:
+        return ""
+    return str(getattr(torch.cuda.get_device_properties(torch_name), "gcnArchName", ""))
+
+
+def last_cache_bytes(torch_name: str) -> float:
+    """Size of the last cache before a GPU's memory; 0 where it is not known."""
+    l2_bytes = float(getattr(torch.cuda.get_device_properties(torch_name), "L2_cache_size", 0) or 0)
+    return max(l2_bytes, float(INFINITY_CACHE_BYTES)) if amd_architecture(torch_name).startswith(("gfx94", "gfx95")) else l2_bytes
+
+
 def find_device(wanted: str) -> Device:
     """The device called 'cpu', 'cuda:N' or 'auto' (the first GPU, else the CPU). Raises `NoDeviceError`."""
     if wanted == "auto":
@@ -87,7 +104,7 @@ def find_device(wanted: str) -> Device:
         name,
         facts.name,
         float(facts.total_memory),
-        float(getattr(facts, "L2_cache_size", 0) or 0),
+        last_cache_bytes(name),
         1,
         capability=(facts.major, facts.minor),
     )
@@ -131,6 +148,7 @@ def software_parts(device: Device) -> dict[str, Any]:
         "torch": _minor(torch.__version__),
         "cuda": _minor(torch.version.cuda or "") or None,
         "threads": device.threads if device.is_cpu else None,
+        **({"hip": _minor(torch.version.hip)} if getattr(torch.version, "hip", None) else {}),
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from bench.machine.environment import Device
+from bench.machine.environment import Device, amd_architecture
 from bench.points import Bench, UnsupportedError, rate_result
 from bench.protocol import Point, Result, breaks_device
 
@@ -36,6 +36,8 @@ TRIED = 128
 def measure_gemm(bench: Bench, point: Point, dtype: str, m: int, n: int, k: int, *, fast: bool = False) -> Result:
     """FLOP/s (for int8: operations/s) of one product; `fast`: fp8 that accumulates below fp32, as inference does. Raises `UnsupportedError`, `TooSlowError`."""
     refuse_unsupported(bench.device, dtype)
+    if fast and amd_architecture(bench.device.torch_name):
+        raise UnsupportedError("AMD's units add up in fp32 alone")
     flop = 2.0 * m * n * k
     bench.refuse_if_slow(flop, dtype, point.cap_s)
     moved = float(input_bytes(dtype) * (m * k + k * n) + output_bytes(dtype) * m * n)
@@ -108,8 +110,9 @@ def product(device: str, dtype: str, m: int, n: int, k: int, *, fast: bool = Fal
         right = torch.randint(-128, 128, (n, k), dtype=torch.int8, device=device).t()
         return lambda: torch._int_mm(left, right)  # noqa: SLF001  # torch has no public integer product
     if dtype == "fp8":
-        left = torch.randn(m, k, device=device).to(torch.float8_e4m3fn)
-        right = torch.randn(n, k, device=device).to(torch.float8_e4m3fn).t()
+        kind = eight_bit(amd_architecture(device))
+        left = torch.randn(m, k, device=device).to(kind)
+        right = torch.randn(n, k, device=device).to(kind).t()
         one = torch.ones((), device=device)
         return lambda: torch._scaled_mm(  # noqa: SLF001  # public only since 2.10
             left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast
@@ -118,10 +121,18 @@ def product(device: str, dtype: str, m: int, n: int, k: int, *, fast: bool = Fal
         return _fp4_product(device, m, n, k)
     if dtype == "mxfp8":
         return _mxfp8_product(device, m, n, k)
-    kind = FLOAT_TYPES[dtype]
-    left = torch.randn(m, k, device=device, dtype=kind)
-    right = torch.randn(n, k, device=device, dtype=kind).t()
-    return Product(left, right, torch.randn(m, n, device=device, dtype=kind))
+    wide = FLOAT_TYPES[dtype]
+    left = torch.randn(m, k, device=device, dtype=wide)
+    right = torch.randn(n, k, device=device, dtype=wide).t()
+    return Product(left, right, torch.randn(m, n, device=device, dtype=wide))
+
+
+def eight_bit(architecture: str) -> Any:
+    """E4M3 as the units multiply it: of AMD's gfx942 (MI300) the kind without infinities and negative zero, later and others' OCP's.
+
+    Source: data types of hipBLASLt, read 2026-11-23. Tried on no GPU of AMD.
+    """
+    return torch.float8_e4m3fnuz if architecture.startswith("gfx94") else torch.float8_e4m3fn
 
 
 def _fp4_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:

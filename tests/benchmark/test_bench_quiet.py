@@ -14,9 +14,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 from measuring_sample import MeasuredSession, needs_torch, opened
@@ -24,10 +26,14 @@ from repository import RunPlanner
 from tui_sample import sample_options
 
 from bench.machine.cpu import visible_cores
+from bench.protocol import Point
 from widgets.app import PlannerApp
 
 TICK_S, LATE_S = 0.05, 0.06
 AGREES = 0.10
+BESIDE = 0.20
+BLOCK = 1 << 14
+QUIET_ROUNDS, MOST_ROUNDS = 3, 12
 pytestmark = needs_torch
 
 
@@ -87,7 +93,7 @@ class Ticked:
 
 async def ticked(folder: Path) -> Ticked:
     """The quick suite beside the screen."""
-    from typing import Any, cast
+    from typing import cast
 
     options = sample_options(folder, open_session=lambda: cast("Any", MeasuredSession(folder)), suite="quick")
     app = PlannerApp(options)
@@ -140,6 +146,58 @@ def test_two_quiet_runs_agree(planner_process: RunPlanner) -> None:
     if not agree(found):  # a machine that is shared with others may change its pace between two runs
         found = apart(planner_process)
     assert agree(found), found
+
+
+def numpy_triad_s(arrays: list[Any], threads: ThreadPoolExecutor, parts: int) -> float:
+    """Seconds of a = b + 3·c by NumPy, in blocks that stay in a core's own cache, each thread over its part."""
+    import numpy as np
+
+    target, first, second = arrays
+    size = len(target) // parts
+
+    def part(begin: int) -> None:
+        product = np.empty(BLOCK, dtype=target.dtype)
+        for place in range(begin, begin + size, BLOCK):
+            end = min(place + BLOCK, begin + size)
+            np.multiply(second[place:end], 3.0, out=product[: end - place])
+            np.add(first[place:end], product[: end - place], out=target[place:end])
+
+    began = time.perf_counter()
+    list(threads.map(part, range(0, size * parts, size)))
+    return time.perf_counter() - began
+
+
+@pytest.mark.alone
+def test_the_bandwidth_is_that_of_a_triad_of_numpy_beside_it(torch_here: None) -> None:
+    """In turns, so that what others do to the machine meanwhile is done to both."""
+    import numpy as np
+    import torch
+
+    from bench.kinds import bandwidth
+    from bench.machine.environment import find_device
+    from bench.points import Bench, timer_for
+
+    device = find_device("cpu")
+    total = bandwidth.working_set_bytes(device)
+    here = Bench(device, timer_for(device), lambda: False, lambda _fraction, _note: None)
+    point = Point(id="triad/memory", kind="triad", label="triad", device="cpu", expected_s=0.5, cap_s=0.4)
+    arrays = [np.ones(total // 12, dtype=np.float32) for _ in range(3)]
+    found: list[tuple[float, str]] = []
+    with ThreadPoolExecutor(device.threads) as threads:
+        numpy_triad_s(arrays, threads, device.threads)
+        while len(found) < MOST_ROUNDS and sum(status in {"ok", "noisy"} for _, status in found) < QUIET_ROUNDS:
+            before = [numpy_triad_s(arrays, threads, device.threads) for _ in range(5)]
+            ours = bandwidth.measure_triad(here, point, total)
+            after = [numpy_triad_s(arrays, threads, device.threads) for _ in range(5)]
+            assert ours.value is not None
+            assert ours.bytes is not None
+            found.append((ours.value / (ours.bytes / median(before + after)), ours.status))
+    told = ", ".join(f"{ratio:.2f} {status}" for ratio, status in found)
+    print(f"{torch.get_num_threads()} threads, {total / 2**20:.0f} MiB, torch's over NumPy's: {told}")  # noqa: T201  # seen with -s
+    quiet = [ratio for ratio, status in found if status in {"ok", "noisy"}]
+    if len(quiet) < QUIET_ROUNDS:
+        pytest.skip(f"not a quiet machine: {told}")
+    assert median(quiet) == pytest.approx(1.0, abs=BESIDE), told
 
 
 @pytest.mark.usefixtures("hogs")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +14,20 @@ from planner.hardware.measurements.measurement import UNITS
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
+from bench_sample import CPU, H100, a_point, bench_here  # noqa: E402  # it imports torch
+
 from bench import study, suite  # noqa: E402  # they import torch
-from bench.kinds import collective, networks, variants  # noqa: E402  # they import torch
+from bench.kinds import networks, variants  # noqa: E402  # they import torch
 from bench.kinds.transformer import QWEN3_06B, QWEN3_8B, SMOKE_SHAPE  # noqa: E402  # they import torch
 from bench.machine.environment import Device  # noqa: E402  # they import torch
 from bench.points import Bench, UnsupportedError  # noqa: E402  # they import torch
 from bench.products import grouped, matmul  # noqa: E402  # they import torch
-from bench.protocol import Point, Result  # noqa: E402  # they import torch
+from bench.protocol import Result  # noqa: E402  # they import torch
 from bench.rounds import Rounds, combined  # noqa: E402  # they import torch
-from bench.timing import CpuTimer, median  # noqa: E402  # they import torch
+from bench.timing import median  # noqa: E402  # they import torch
 
 BENCH = Path(protocol.__file__).parent
-CPU = Device("cpu", "A CPU", 24 * 2.0**30, 32 * 2.0**20, 2, ("avx512_bf16",))
-H100 = Device("cuda:0", "NVIDIA H100 80GB HBM3", 80e9, 50 * 2.0**20, 1, capability=(9, 0))
 L4 = Device("cuda:0", "NVIDIA L4", 12e9, 48 * 2.0**20, 1, capability=(8, 9))
-
-
-def bench_here() -> Bench:
-    device = dataclasses.replace(CPU, threads=torch.get_num_threads())
-    return Bench(device, CpuTimer(), lambda: False, lambda _fraction, _note: None, resident_bytes=2e8)
-
-
-def a_point(kind: str, cap_s: float = 0.3) -> Point:
-    return Point(id=f"{kind}/test", kind=kind, label=kind, device="cpu", expected_s=1.0, cap_s=cap_s)
 
 
 @pytest.mark.parametrize("device", [CPU, H100, L4], ids=lambda device: device.name)
@@ -255,43 +243,6 @@ def test_an_operator_is_a_share_of_the_sample_it_is_launched_in(monkeypatch: pyt
     assert operator.samples_s == pytest.approx((0.2 / 200, 0.4 / 200))
 
 
-@pytest.mark.parametrize("tokens", [1, 5])
-def test_products_of_experts_are_those_of_each_alone(tokens: int) -> None:
-    rows, weights, ends = grouped.grouped_operands("cpu", "fp32", 3, tokens, 16, 32)
-    together = torch._grouped_mm(rows, weights, offs=ends)
-    apart = torch.cat([part @ weight for part, weight in zip(rows.split(tokens), weights, strict=True)])
-    torch.testing.assert_close(together, apart)
-    here = grouped.measure_grouped(bench_here(), a_point("grouped"), "fp32", 3, tokens, 16, 32)
-    assert (here.flop, here.bytes) == (2 * 3 * tokens * 16 * 32, 4 * 3 * (tokens * 32 + 32 * 16 + tokens * 16))
-
-
-def test_an_mxfp8_product_is_what_torch_accepts_on_a_gpu() -> None:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode():
-        assert matmul.product("cuda", "mxfp8", 200, 48, 96)().shape == (200, 48)
-    assert matmul.scale_count("mxfp8", 200, 96) == 2 * 128 * 4  # by hand: two tiles of 128 rows, 3 blocks of 32 padded to 4
-    assert matmul.input_bytes("mxfp8") == 1.03125
-
-
-def test_what_a_part_or_its_torch_has_not_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bench.kinds import attention
-
-    here = bench_here()
-    with pytest.raises(UnsupportedError, match="no units that skip zeros"):
-        grouped.measure_sparse(here, a_point("gemm-sparse"), "bf16", 64, 64, 64)
-    with pytest.raises(UnsupportedError, match="no paged attention on a CPU"):
-        attention.measure_paged_attention(here, a_point("attention-paged"), "bf16", 1, 4, 2, 32, 256)
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    with pytest.raises(UnsupportedError, match=r"2:4 sparse products need compute capability 8\.0"):
-        grouped.refuse_unsparse(dataclasses.replace(H100, capability=(7, 5)))
-    with pytest.raises(UnsupportedError, match=r"mxfp8 needs compute capability 10\.0"):
-        matmul.refuse_unsupported(H100, "mxfp8")
-    monkeypatch.delattr(torch, "_grouped_mm")
-    with pytest.raises(UnsupportedError, match="torch refuses grouped products here"):
-        grouped.measure_grouped(here, a_point("grouped"), "fp32", 2, 2, 16, 16)
-
-
 def test_data_that_fits_the_cache_twice_is_warm() -> None:
     from bench.kinds.bandwidth import cache_state
 
@@ -332,29 +283,6 @@ def test_each_kind_of_point_measures_here() -> None:
     )
     with pytest.raises(UnsupportedError):
         overheads.measure_slack(here, a_point("memory"), 1, 8)
-
-
-@pytest.mark.process
-def test_ranks_that_cannot_start_say_why() -> None:
-    here = dataclasses.replace(bench_here(), device=dataclasses.replace(H100, torch_name="cuda:0"))
-    with pytest.raises(UnsupportedError, match=r"refuses it here: \S+"):
-        collective.measure_collective(here, a_point("collective", 20.0), "all_reduce", 2, (4096,))
-
-
-@pytest.mark.process
-def test_torchrun_can_start_the_ranks(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(BENCH)]
-    done = subprocess.run(
-        [*command, "ranks", "--op", "all_reduce", "--device", "cpu", "--sizes", "4096"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    assert json.loads(line)["ranks"] == 2
 
 
 @pytest.mark.process

@@ -22,7 +22,7 @@ from bench.kinds.transformer import CPU_SHAPE
 from bench.machine import cuda
 from bench.machine.environment import Device
 from bench.points import Bench
-from bench.products import matmul
+from bench.products import grouped, matmul
 from bench.protocol import Point, Result, breaks_device
 from planner.hardware.catalogue.gpus import Gpu, load_gpus
 from planner.hardware.ceilings.calibration import ceilings_of
@@ -104,6 +104,23 @@ def test_the_truth_comes_out_within_five_per_cent(monkeypatch: pytest.MonkeyPatc
     assert found.weight_bandwidth("bf16").value == pytest.approx(truth.bandwidth_bytes_per_s, rel=0.05)
     assert found.kernel_latency_s.value == pytest.approx(truth.product_s, rel=0.05)
     assert found.knee == pytest.approx(truth.knee, rel=0.1)
+
+
+def test_the_rate_of_experts_comes_out_within_five_per_cent(
+    monkeypatch: pytest.MonkeyPatch, gpu: Gpu, records: CeilingRecords
+) -> None:
+    truth = Truth(grouped=0.7)
+
+    def experts(bench: Bench) -> list[Result]:
+        shape = suite.GPU_EXPERTS
+        return [
+            grouped.measure_grouped(bench, point(f"grouped/{tokens}"), "bf16", shape[0], tokens, *shape[1:])
+            for tokens in suite.EXPERT_TOKENS
+        ]
+
+    found = measured(truth, monkeypatch, gpu, records, products, streams, experts)
+    assert found.grouped_rate is not None
+    assert found.grouped_rate.value == pytest.approx(truth.grouped, rel=0.05)
 
 
 def test_only_a_flush_that_reads_shows_the_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,3 +96,15 @@ def test_memory_that_is_no_tensor_is_bytes_and_a_share(prior: Ceilings) -> None:
     assert kept_nothing.allocator_slack is not None
     assert kept_nothing.allocator_slack.value == 1e-3
     assert figures_of([point("memory", 50e6, "memory/slack")], prior, on_cpu=False).allocator_slack is None
+
+
+@pytest.mark.parametrize("status", ["shared", "throttled", "unstable"])
+def test_disturbed_steps_and_bytes_are_not_used(prior: Ceilings, status: str) -> None:
+    """A step of 243 ms beside a neighbour took 440, and every plan for the part with it."""
+    points = [
+        point("memory", 500e6, "memory/context", status=status),
+        point("memory", 50e6, "memory/slack", parameters={"allocated_bytes": 1e9}, status=status),
+        point("train", 50e12, "train/x", dtype="bf16", flop=1e13, status=status),
+    ]
+    found = figures_of(points, prior, on_cpu=False)
+    assert (found.context_bytes, found.allocator_slack, found.train_points) == (None, None, ())

@@ -30,6 +30,8 @@ NAME = "cpu:0"
 MOST_BYTES = 512e9
 """No GPU has more; a tensor beyond it does not fit."""
 FILLED = ("uniform_", "normal_", "random_", "index_copy_")
+PAGED = "torch_attn::_varlen_attn"
+"""Attention over a cache in pages."""
 FREE = (
     "view",
     "transpose",
@@ -73,6 +75,8 @@ class Truth:
     """Host time of an operator."""
     autocast_host_s: float = 10.4e-6
     """The same under autocast."""
+    grouped: float = 1.0
+    """Rate of products of experts over that of single ones."""
     link_bytes_per_s: float = 52e9
     """Copies to and from the host."""
     noise: float = 0.003
@@ -102,26 +106,34 @@ class SimulatedGpu(TorchDispatchMode):  # type: ignore[misc]  # torch is not fol
         out = args[0] if name in FILLED else func(*args, **given)
         if any(leaf.untyped_storage().nbytes() > MOST_BYTES for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)):
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        if name in FREE or "::" in name:
+        if name in FREE or ("::" in name and name != PAGED):
             return out
         inputs = args[1:] if name == "copy_" else args
         read = [leaf for leaf in tree_leaves((inputs, {**given, "out": None})) if isinstance(leaf, torch.Tensor)]
         written = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
         if name == "copy_" and read and read[0].device != written[0].device:
-            self._submit([], [], 0.0, 1.0, _storage(written[0])[1] / self.truth.link_bytes_per_s)
+            self._submit([], [], 0.0, 1.0, 1.0, _storage(written[0])[1] / self.truth.link_bytes_per_s)
         elif written and all(one.device == torch.device("cpu") for one in written):
             return out  # the host's own memory
         else:
             flop = flop_of(name, read, given, args)
             rate = self.truth.flop_per_s[_kind(name, read, given, args)] if flop else 1.0
-            self._submit([_storage(one) for one in read], [_storage(one) for one in written], flop, rate)
+            grouped = self.truth.grouped if name == "_grouped_mm" else 1.0
+            self._submit([_storage(one) for one in read], [_storage(one) for one in written], flop, rate, grouped)
         return out
 
     def _submit(
-        self, read: list[tuple[int, float]], written: list[tuple[int, float]], flop: float, rate: float, seconds: float = 0.0
+        self,
+        read: list[tuple[int, float]],
+        written: list[tuple[int, float]],
+        flop: float,
+        rate: float,
+        grouped: float,
+        seconds: float = 0.0,
     ) -> None:
         def run() -> None:
-            took_s = (seconds or self._work_s(read, written, flop, rate * self.truth.held_down)) / (1 - self.truth.neighbour)
+            work_s = seconds or self._work_s(read, written, flop, rate * self.truth.held_down) / grouped
+            took_s = work_s / (1 - self.truth.neighbour)
             self.busy["sm_active"] += took_s
             self.device_s += took_s
 
@@ -190,7 +202,7 @@ def _kind(name: str, read: list[torch.Tensor], given: dict[str, Any], args: tupl
     """Units that do the arithmetic of an operator."""
     if name == "_scaled_mm":
         return "fp8-fast" if given.get("use_fast_accum", args[7:] == (True,)) else "fp8"
-    kind = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.int8: "int8"}.get(read[-1].dtype, "fp32")
+    kind = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.int8: "int8"}.get(read[0].dtype, "fp32")
     return "tf32" if kind == "fp32" and torch.backends.cuda.matmul.fp32_precision == "tf32" else kind
 
 

@@ -69,6 +69,11 @@ class ChipNumbers(Generic[N]):
     fabric_latency_many: N = default(FABRIC_LATENCY)
     compute_capability: N = default(0.0)
     """NVIDIA's; infinite for other vendors' parts."""
+    grouped_rate: N = default(1.0)
+    """Rate of torch's grouped products of experts over that of single products, as measured."""
+    exchange_rate: N = default(1.0)
+    """Rate of an all-to-all inside a node over that of an all-reduce's ring, as measured."""
+    exchange_latency: N = default(1.0)
     power_w: N
     """Limit it ships with."""
     power_limit_w: N = default(math.inf)

@@ -58,6 +58,8 @@ class EngineNumbers(Generic[N]):
     """Logits are made of every token of the prompt, not of the last one alone."""
     unpacks: N = default(0.0)
     """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
+    torch_experts: N = default(0.0)
+    """Routed experts are torch's own grouped products, whose measured rate holds for them."""
     fp32_between: N = default(0.0)
     """Activations are FP32 between products, whose inputs and outputs are converted."""
     computes_on_host: N = default(0.0)

@@ -11,6 +11,7 @@ from planner.hardware.ceilings.evidence import basis_of
 from planner.hardware.ceilings.measured import MeasuredFigures, figures_of
 from planner.hardware.ceilings.measured_attention import attention_of, cache_rate_of
 from planner.hardware.ceilings.measured_collectives import collectives_of, node_collectives_of, with_measured_collectives
+from planner.hardware.ceilings.measured_experts import grouped_rate_of
 from planner.hardware.ceilings.unmeasured import overlaid, scaled, unmeasured_ceilings
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def ceilings_of(
 
 
 def _with_parts(gpu: Gpu, found: Ceilings, own: Sequence[Measurement]) -> Ceilings:
-    """`found` with the collectives that were measured, and on a CPU the attention.
+    """`found` with the collectives and the grouped products that were measured, and on a CPU the attention.
 
     On a GPU, serving engines use attention kernels of their own, so torch's are not representative; a CPU has only torch's.
     """
@@ -54,6 +55,7 @@ def _with_parts(gpu: Gpu, found: Ceilings, own: Sequence[Measurement]) -> Ceilin
         found,
         collectives=with_measured_collectives(found.collectives, collectives_of(own, gpu)),
         node_collectives=node_collectives_of(own, gpu),
+        grouped_rate=grouped_rate_of(own, found),
     )
     if gpu.kind != "cpu":
         return found

@@ -140,6 +140,8 @@ class Ceilings:
     """Device memory of a process with torch before its first tensor; None: not measured, the serving engine's record gives it."""
     allocator_slack: Ceiling | None = None
     """Share that the caching allocator keeps above what is allocated in a training step; None: not measured."""
+    grouped_rate: Ceiling | None = None
+    """Rate of torch's grouped products of experts over that of single products; None: not measured, or no better a prediction than 1."""
     node_collectives: tuple[NodeCollective, ...] = ()
     """Over several nodes, by measurement alone; without one, `planner.hardware.catalogue.interconnects` gives the assumed network."""
 

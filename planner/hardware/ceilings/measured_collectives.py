@@ -6,6 +6,7 @@ A collective over messages of several sizes gives both of its figures: t^q = lat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
@@ -31,6 +32,7 @@ def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective,
     Points over several nodes are left out: they show their network, not the link inside a node.
     """
     link, rate = usual_link(gpu)
+    timings = [one for one in _timings(points) if one.nodes == 1]
     found = {
         (one.op, one.ranks): Collective(
             link=link,
@@ -39,8 +41,8 @@ def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective,
             latency_s=ceiling_from(one.point, one.latency_s, LATENCY_SPREAD),
             efficiency=ceiling_from(one.point, one.bytes_per_s / rate, EFFICIENCY_SPREAD),
         )
-        for one in _timings(points)
-        if one.nodes == 1
+        for one in timings
+        if one.op != "alltoall" or _is_its_own(one, timings)
     }
     return tuple(found.values())
 
@@ -73,6 +75,24 @@ def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCo
             adapters_bytes_per_s=fabric_of(gpu, fabric, per_node)[1] * per_node,
         )
     return tuple(found.values())
+
+
+def _is_its_own(exchange: _Timing, timings: Sequence[_Timing]) -> bool:
+    """Whether an all-to-all's figures predict its messages between the ends better than those of an all-reduce of as many ranks.
+
+    Also where nothing lies between, or no all-reduce was measured; neither end is looked at, since the figures are fitted to them.
+    """
+    ring = next((one for one in timings if one.op == "all_reduce" and one.ranks == exchange.ranks), None)
+    between = exchange.point.parameters["series"][1:-1]
+    if ring is None or not between:
+        return True
+
+    def error(one: _Timing) -> float:
+        q, factor = COLLECTIVE_KNEE, (exchange.ranks - 1) / exchange.ranks
+        told = (((one.latency_s**q + (factor * size / one.bytes_per_s) ** q) ** (1 / q), seconds) for size, seconds in between)
+        return sum(abs(math.log(predicted / seconds)) for predicted, seconds in told)
+
+    return error(exchange) <= error(ring)
 
 
 class _Timing(NamedTuple):

@@ -1,4 +1,4 @@
-"""The NVIDIA driver, asked through a process of its own: a call that never returns holds up nothing here.
+"""The driver of the GPUs, asked through a process of its own: a call that never returns holds up nothing here.
 
 No process is started where the driver's library is not installed.
 """
@@ -6,6 +6,7 @@ No process is started where the driver's library is not installed.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import select
 import signal
@@ -37,6 +38,15 @@ TOTAL_S = 20.0
 CLOSE_S = 0.5
 
 
+AMD_MODULE = Path("/sys/module/amdgpu")
+"""There while the kernel's driver of AMD is loaded."""
+
+
+def amd_found() -> bool:
+    """Whether AMD's driver is loaded and its `amdsmi` installed; nothing of it is imported."""
+    return AMD_MODULE.exists() and importlib.util.find_spec("amdsmi") is not None
+
+
 class DriverError(Exception):
     """No answer; `state` and `detail` say why, and the process is gone or being ended."""
 
@@ -64,7 +74,7 @@ class Driver:
     def start(cls, silence_s: float = SILENCE_S) -> Self:
         """Start the process, without waiting for the driver; raises `DriverError` where there is none to ask."""
         cls._stuck[:] = [one for one in cls._stuck if one.poll() is None]
-        if not library_found():
+        if not library_found() and not amd_found():
             raise DriverError("no driver")
         if cls._stuck:
             raise DriverError("not answering", f"{NVML_DETAILS['not answering']}: process {cls._stuck[0].pid} still waits for it")

@@ -1,4 +1,4 @@
-"""The process that talks to NVIDIA's driver in this program's place: it answers one `Question` a line until its input ends.
+"""The process that talks to NVIDIA's driver, or to AMD's, in this program's place: it answers one `Question` a line until its input ends.
 
 An empty line is a sign of life between two GPUs. Where a call lasts too long the kernel's timer ends the process, even when the program
 that asked is gone.
@@ -13,13 +13,16 @@ from collections.abc import Callable
 
 import msgspec
 
+from planner.observe.driver.amd import AmdDevice, AmdSession
 from planner.observe.driver.cuda_order import cuda_ordinals
 from planner.observe.driver.device import NvmlDevice
 from planner.observe.driver.messages import GpuFacts, Question, Reply
-from planner.observe.driver.nvml import NVML_DETAILS, NvmlError, describe_failure
+from planner.observe.driver.nvml import NvmlError, describe_failure, library_found
 from planner.observe.driver.processes import ProcessTable
 from planner.observe.driver.session import DriverSession
 from planner.observe.snapshot import DeviceSnapshot
+
+Session = DriverSession | AmdSession
 
 
 def main(limit_s: float) -> None:
@@ -32,9 +35,9 @@ def main(limit_s: float) -> None:
 
     tell()
     try:
-        with DriverSession.open() as session:
+        with (DriverSession if library_found() else AmdSession).open() as session:
             table = ProcessTable()
-            tell(msgspec.json.encode(Reply("ready", NVML_DETAILS["ready"])))
+            tell(msgspec.json.encode(Reply("ready", session.ready)))
             signal.setitimer(signal.ITIMER_REAL, 0)
             for line in sys.stdin.buffer:
                 question = msgspec.json.decode(line, type=Question)
@@ -49,15 +52,17 @@ def main(limit_s: float) -> None:
         return  # nobody reads the answer any more
 
 
-def _ordinals(session: DriverSession) -> dict[str, int]:
+def _ordinals(session: Session) -> dict[str, int]:
+    if isinstance(session, AmdSession):
+        return {}  # HIP's order is its own
     known = [(device.identity.uuid, device.identity.name) for device in session.devices if device.identity is not None]
     return cuda_ordinals(known, os.environ)
 
 
-def _reading(session: DriverSession, question: Question, table: ProcessTable, alive: Callable[[], None]) -> Reply:
+def _reading(session: Session, question: Question, table: ProcessTable, alive: Callable[[], None]) -> Reply:
     """Every GPU as it is now."""
 
-    def snapshot(device: NvmlDevice) -> DeviceSnapshot:
+    def snapshot(device: NvmlDevice | AmdDevice) -> DeviceSnapshot:
         if question.processes != "as before":
             device.read_processes(table if question.processes == "list" else None)
         taken = device.snapshot(slow=question.slow, cuda_ordinal=ordinals.get(device.identity.uuid) if device.identity else None)
@@ -65,13 +70,13 @@ def _reading(session: DriverSession, question: Question, table: ProcessTable, al
         return taken
 
     ordinals = _ordinals(session)
-    return Reply("ready", NVML_DETAILS["ready"], devices=tuple(snapshot(device) for device in session.devices))
+    return Reply("ready", session.ready, devices=tuple(snapshot(device) for device in session.devices))
 
 
-def _facts(session: DriverSession, alive: Callable[[], None]) -> Reply:
+def _facts(session: Session, alive: Callable[[], None]) -> Reply:
     """Every GPU that answers, and the versions of the driver."""
 
-    def facts(device: NvmlDevice) -> GpuFacts | None:
+    def facts(device: NvmlDevice | AmdDevice) -> GpuFacts | None:
         identity = device.identity
         alive()
         if identity is None:
@@ -91,6 +96,4 @@ def _facts(session: DriverSession, alive: Callable[[], None]) -> Reply:
 
     ordinals = _ordinals(session)
     found = tuple(one for one in map(facts, session.devices) if one is not None)
-    return Reply(
-        "ready", NVML_DETAILS["ready"], facts=found, driver_version=session.driver_version, cuda_version=session.cuda_version
-    )
+    return Reply("ready", session.ready, facts=found, driver_version=session.driver_version, cuda_version=session.cuda_version)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from planner.observe.driver.device import NvmlDevice
-from planner.observe.driver.nvml import Nvml
+from planner.observe.driver.nvml import NVML_DETAILS, Nvml
 
 
 class DriverSession(Nvml):
     """NVML and its GPUs; a context manager. Made by `DriverSession.open()`."""
 
+    ready = NVML_DETAILS["ready"]
     _devices: tuple[NvmlDevice, ...] | None = None
 
     @property

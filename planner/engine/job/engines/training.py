@@ -24,6 +24,7 @@ FIRST = (
         label="PyTorch",
         compiles_loss=True,
         trains=True,
+        torch_experts=True,
         launches_per_layer=64,
         python_launches=2.6,
         kernels_per_layer=64,

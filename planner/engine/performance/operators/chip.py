@@ -89,6 +89,8 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         train_factor=ceilings.train_factor.value,
         train_spread=ceilings.train_factor.spread,
         **_collectives(ceilings),  # type: ignore[arg-type]  # names of rates alone
+        grouped_rate=ceilings.grouped_rate.value if ceilings.grouped_rate else 1.0,
+        **_exchange(gpu, ceilings),  # type: ignore[arg-type]  # names of ratios alone
         compute_capability=float(gpu.compute_capability or 0) if gpu.vendor == "NVIDIA" else math.inf,
         power_w=gpu.tdp_w or float("nan"),
         is_cpu=float(gpu.kind == "cpu"),
@@ -152,6 +154,22 @@ def _inside_s(chip: Chip, ranks: int) -> float:
     link, _ = link_of(chip.gpu)
     low, high = getattr(chip, f"{link}_latency_2"), getattr(chip, f"{link}_latency_8")
     return float(low * (high / low) ** (math.log2(ranks / 2) / 2))
+
+
+def _exchange(gpu: Gpu, ceilings: Ceilings) -> dict[str, float]:
+    """Rate and latency of the largest all-to-all measured inside a node, over those of an all-reduce of as many GPUs."""
+    link, _ = link_of(gpu)
+    measured = [
+        one for one in ceilings.collectives if one.op == "alltoall" and one.link == link and one.latency_s.basis == "measured"
+    ]
+    largest = max(measured, key=lambda one: one.gpus, default=None)
+    ring = ceilings.collective("all_reduce", largest.gpus, largest.link) if largest else None
+    if largest is None or ring is None:
+        return {}
+    return {
+        "exchange_rate": largest.efficiency.value / ring.efficiency.value,
+        "exchange_latency": largest.latency_s.value / ring.latency_s.value,
+    }
 
 
 def _collectives(ceilings: Ceilings) -> dict[str, float]:

@@ -20,11 +20,11 @@ RING_EXPOSED = 0.1
 """Share of a ring's traffic that no attention hides: its first and its last step. An assumption."""
 
 
-def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Floats) -> Floats:
+def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Floats, slower: Floats | float = 1.0) -> Floats:
     """Seconds of moving `volume_bytes` per rank over a ring of `ranks`, `per_node` of which share a node.
 
     t = (latency^0.62 + (volume/bandwidth)^0.62)^(1/0.62). Latency and efficiency are known for 2 and 8 ranks and follow a power
-    of n between and beyond. Beyond a node: see `network_rates`.
+    of n between and beyond. Beyond a node: see `network_rates`. `slower`: latency over that of an all-reduce.
     """
     c, s = t.chip, t.layout
     power = np.log2(np.maximum(ranks, 2.0) / 2) / 2  # 0 for 2 ranks, 1 for 8
@@ -33,10 +33,10 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
     few = np.where(s.nvlink > 0, c.nvlink_efficiency_2, c.pcie_efficiency_2)
     many = np.where(s.nvlink > 0, c.nvlink_efficiency_8, c.pcie_efficiency_8)
     inside = s.link_bytes_per_s * few * (many / few) ** np.minimum(power, 1.0)
-    outside, slower = network_rates(t, ranks, per_node, inside)
+    outside, farther = network_rates(t, ranks, per_node, inside)
     crosses = ranks > per_node
     bandwidth = np.where(crosses, outside, inside)
-    latency = low * (high / low) ** power * np.where(crosses, slower, 1.0)
+    latency = low * (high / low) ** power * np.where(crosses, farther, 1.0) * slower
     transfer = volume_bytes / np.where(bandwidth > 0, bandwidth, np.inf)
     return np.where(ranks > 1, soft_maximum(latency, transfer, COLLECTIVE_KNEE), 0.0)
 
@@ -87,7 +87,8 @@ def expert_exchange_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     """Seconds in which one layer's tokens are sent to their experts and back: (over links, over links and every GPU's own adapter at once)."""
     s, (near, far) = t.layout, routed_bytes(t, rows)
     ranks = np.where(s.expert_streams > 1, s.ep, 1.0)
-    inside = 2 * collective_s(t, ranks, near / 2, per_node=ranks)
+    c = t.chip
+    inside = 2 * collective_s(t, ranks, near / 2 / c.exchange_rate, per_node=ranks, slower=c.exchange_latency)
     return inside, np.maximum(inside, far / np.where(far > 0, peer_bytes_per_s(t, ranks > s.gpus_per_node), 1.0))
 
 

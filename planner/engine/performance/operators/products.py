@@ -39,6 +39,8 @@ class ProductGroup:
     """Bytes of a stored weight."""
     apart_bytes: Floats | float = 0.0
     """Bytes that are moved before and after the products."""
+    rate: Floats | float = 1.0
+    """Rate over that of single products of the device."""
 
 
 def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
@@ -51,7 +53,9 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     return {
         "attention": ProductGroup(m.mixing_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
         "mlp": ProductGroup(m.mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
-        "experts": ProductGroup(weights, per_expert, np.zeros(1), read, apart),
+        "experts": ProductGroup(
+            weights, per_expert, np.zeros(1), read, apart, np.where(t.engine.torch_experts > 0, t.chip.grouped_rate, 1.0)
+        ),
         "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.linear_bytes),
     }
 
@@ -75,10 +79,12 @@ def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
     in_int8 = (j.weight_bits_packed > 0) & (int8_flop_per_s > 0)
     reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
     reached = np.where(in_int8, int8_flop_per_s, reached)
-    flop_s = 2 * group.rows * group.weights / reached
+    flop_s = 2 * group.rows * group.weights / (reached * group.rate)
     share = np.where(c.is_hbm > 0, t.engine.hbm_share, 1.0)
     read = np.where(group.stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
-    bytes_s = group.weights * group.stored / (read * share) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    bytes_s = (
+        group.weights * group.stored / (read * share * group.rate) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    )
     around = group.moved * np.where(in_int8, ROUNDING_BYTES, CONVERSION_BYTES) * t.engine.fp32_between + group.apart_bytes
     unpacked = t.engine.unpacks * ~in_int8 * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
     around = around + group.weights * unpacked * np.clip(group.rows / FUSED_UNPACK_ROWS - 1, 0.0, 1.0)

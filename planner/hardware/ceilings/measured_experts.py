@@ -1,0 +1,56 @@
+"""Rate of torch's grouped products over that of single ones, from the measured points of one device."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from planner.hardware.ceilings.ceilings import Ceiling
+from planner.hardware.ceilings.evidence import NORMAL_90, basis_of, source_of, spread_of
+from planner.hardware.ceilings.products import products_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from planner.hardware.ceilings.ceilings import Ceilings
+    from planner.hardware.measurements.measurement import Measurement
+
+FEWEST_POINTS = 4
+"""Fewer numbers of tokens for each expert cannot be fitted and checked."""
+
+
+def grouped_rate_of(points: Iterable[Measurement], known: Ceilings) -> Ceiling | None:
+    """Mean of measured ÷ predicted rate, by the formula of `known` for single products.
+
+    None with too few undisturbed points, and where the mean of every other point does not predict those between better than 1 does.
+    """
+    found = sorted(
+        (
+            one
+            for one in points
+            if one.kind == "grouped" and one.reliable and one.value and one.flop and one.dtype in known.compute_flop_per_s
+        ),
+        key=lambda one: (one.dtype or "", one.flop or 0.0),
+    )
+    if len(found) < FEWEST_POINTS:
+        return None
+    logs = [_error(one, known) for one in found]
+    fitted, between = logs[::2], logs[1::2]
+    mean = sum(fitted) / len(fitted)
+    if _size([one - mean for one in between]) >= _size(between):
+        return None
+    mean = sum(logs) / len(logs)
+    deviation = math.sqrt(sum((one - mean) ** 2 for one in logs) / len(logs))
+    spread = math.hypot(max(map(spread_of, found)), NORMAL_90 * deviation)
+    return Ceiling(math.exp(mean), spread, basis_of(found), source_of(found, f"{len(found)} grouped products"))
+
+
+def _error(point: Measurement, known: Ceilings) -> float:
+    """ln(measured ÷ predicted rate)."""
+    (product,) = products_of([point])
+    rate = known.compute_flop_per_s[point.dtype or ""].value
+    return product.error(rate, known.kernel_latency_s.value, known.bandwidth_bytes_per_s.value, known.knee)
+
+
+def _size(errors: Sequence[float]) -> float:
+    return sum(map(abs, errors)) / len(errors)
