@@ -43,7 +43,7 @@ GRACE_S = 15.0
 @click.option(
     "--replay", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Judge a recording instead of this machine."
 )
-@click.option("--demo", is_flag=True, help="Judge the recording that is shipped: composed, not measured.")
+@click.option("--demo", is_flag=True, help="Judge the shipped recording, which was composed, not measured.")
 @click.option(
     "--source",
     "exporters",
@@ -52,7 +52,7 @@ GRACE_S = 15.0
     help="Watch an exporter: dcgm-exporter's, or one in the format of watch --prometheus; repeatable.",
 )
 @click.option(
-    "--prometheus", "servers", multiple=True, metavar="URL", help="Ask a Prometheus server what it has kept of a fleet; repeatable."
+    "--prometheus", "servers", multiple=True, metavar="URL", help="Ask a Prometheus server for the history of a fleet; repeatable."
 )
 @click.option("--each", is_flag=True, help="Of several sources: a section for every GPU too, also of a large fleet.")
 @click.option("--match", default="", metavar="LABELS", help='With --prometheus: label matchers, as \'cluster="a",job=~"dcgm.*"\'.')
@@ -89,7 +89,7 @@ def rightsize(
     config: Path | None,
     state: Path | None,
 ) -> int:
-    """Judge what GPUs do, and advise: batch, slice, quantise, move, give back, or stay.
+    """Judge how GPUs are used and advise: larger batches, slices, 8-bit weights, another GPU, fewer GPUs, or no change.
 
     Exit code 1: there is no GPU to judge.
     """

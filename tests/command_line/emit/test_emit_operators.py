@@ -16,9 +16,10 @@ from job_sample import documents, shell_of, understood
 from repository import RunPlanner
 from test_emit_plan import ACROSS, HUB, MANY, ONE, TRAINING, first, service
 
+from planner.cli.emit import Form
 from planner.cli.emit.measuring import Job
 from planner.cli.emit.measuring import written as measuring
-from planner.cli.emit.running import Form, written
+from planner.cli.emit.running import written
 from planner.errors import UserError
 
 TRAIN = {"gpus": 16, "nodes": 2, "gpus_per_node": 8, "tp": 1, "pp": 1, "dp": 16}
