@@ -88,3 +88,16 @@ def test_the_development_environment_is_pinned_by_hash() -> None:
         assert all(one.specifier.contains(version) for version in versions), one
     assert "torch" not in {name for name, _ in pinned}
     assert "/" not in text
+
+
+def test_the_conda_recipe_says_what_the_project_says() -> None:
+    import yaml
+
+    recipe = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
+    project = tomli.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (name, script), *_ = project["scripts"].items()
+    assert recipe["package"] == {"name": project["name"], "version": planner.__version__}
+    assert recipe["build"]["python"]["entry_points"] == [f"{name} = {script}"]
+    wanted = {f"python{project['requires-python']}", *project["dependencies"]}
+    assert {one.replace(" ", "", 1) for one in recipe["requirements"]["run"]} == wanted
+    assert (recipe["about"]["license"], recipe["about"]["license_file"]) == (project["license"], project["license-files"])

@@ -1,10 +1,10 @@
-"""Puts `aiconfigurator` beside the planner: both predict the same published services, and both errors are printed.
+"""Puts `aiconfigurator`, or its successor `aisimulate`, beside the planner: both predict the same published services.
 
     scripts/calibration/second_opinion.py FOLDER [--python FILE] [--answers FILE] [--out FILE]
 
 FOLDER holds published measurements (docs/evidence/validation.md); what becomes of a row as a request is the planner's own reading, and
-second_opinion_questions.py puts it in aiconfigurator's words. `--python`: the interpreter it is installed in (`make
-second-opinion` makes one apart; nothing of the planner depends on it). `--answers`: its answers, a JSON object a line; questions
+second_opinion_questions.py puts it in aiconfigurator's words. `--python`: the interpreter either is installed in (`make
+second-opinion` makes one apart with aiconfigurator; nothing of the planner depends on it). `--answers`: its answers, a JSON object a line; questions
 that are answered there are not asked again, and new answers are added. `--out`: also write the tables as a page.
 
 Exit code 0: something was compared; 1: nothing was, or aiconfigurator is needed and not there.
@@ -40,6 +40,8 @@ TEMPLATE = Path(__file__).parent / "pages" / "second-opinion.md"
 TASKS = frozenset({"serve", "generate", "prefill"})
 TIMES = ("ttft_s", "prefill_s", "tpot_s", "decode_tokens_per_s", "request_s", "output_tokens_per_s", "requests_per_s")
 """Quantities that both predict."""
+NAMES = ("aiconfigurator", "aisimulate")
+"""What may be asked: the second is the first's successor."""
 PAIR = ("both", "ours: median", "p90", "signed", "theirs: median", "p90", "signed")
 NARRATED_EVERY = 50
 FEW = 14
@@ -170,16 +172,18 @@ def listed(counts: Counter[str], of: str) -> str:
 
 def page(found: Opinions, versions: Mapping[str, str], folder: str) -> str:
     """The page that is committed."""
+    name = next((one for one in NAMES if one in versions), NAMES[0])
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         date=dt.datetime.now(dt.UTC).date().isoformat(),
         version=planner.__version__,
+        name=name,
         theirs=", ".join(f"{name} {number}" for name, number in versions.items()) or "unknown versions",
         folder=folder,
         both=f"{len(found.ours):,}",
         all=f"{len(found.ours) + sum(found.unanswered.values()):,}",
         by_kind=by_kind(found),
         by_source=by_source(found),
-        unanswered=listed(found.unanswered, "why a value is not compared (it: aiconfigurator)"),
+        unanswered=listed(found.unanswered, f"why a value is not compared (it: {name})"),
         tables=listed(found.tables, "engine measured, and the timings that stood for it"),
     )
 

@@ -1,4 +1,4 @@
-"""Asks `aiconfigurator`, in the environment it is installed in: questions in, answers out, a JSON object a line.
+"""Asks `aiconfigurator`, or its successor `aisimulate`, in the environment it is installed in: a JSON object a line in and out.
 
     .venv-second-opinion/bin/python scripts/calibration/second_opinion_ask.py < questions > answers
 
@@ -9,30 +9,34 @@ timings were used, or with `error`. The first line names the versions. Knows not
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
 import tempfile
-from importlib.metadata import version
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("aiconfigurator", "aiconfigurator-core")
+PACKAGES = ("aiconfigurator", "aiconfigurator-core", "aisimulate")
+INTERFACES = ("aiconfigurator.cli.api", "aisimulate.legacy_cli.api")
+"""Modules with `cli_estimate`; the first that is installed answers."""
 OUT_OF_MEMORY = "it says the run does not fit"
 
 
 def answered(question: dict[str, Any], folder: Path) -> dict[str, Any]:
     """One answer; `folder`: for the config files it wants."""
-    from aiconfigurator.cli.api import cli_estimate
-
+    interface = next(name for name in INTERFACES if find_spec(name.partition(".")[0]))
     replicas, mode = question["replicas"], question["mode"]
     named = {name: value for name, value in question.items() if name not in {"key", "replicas", "config"}}
     model = folder / question["key"]
     model.mkdir(exist_ok=True)
     (model / "config.json").write_text(json.dumps(question["config"]))
     try:
-        found = cli_estimate(str(model), **named)
+        found = import_module(interface).cli_estimate(str(model), **named)
     except Exception as error:  # noqa: BLE001  # whatever it cannot do is its answer, and the other questions go on
         return {"error": reason(error)}
     if (found.kv_cache_warning or "").startswith("OOM"):
@@ -62,11 +66,20 @@ def reason(error: Exception) -> str:
     return said[:110]
 
 
+def versions() -> dict[str, str]:
+    """Releases of the packages that are installed."""
+    found = {}
+    for package in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
 def main() -> None:
     """Answer every line of stdin; whatever else is printed goes to stderr."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     out, sys.stdout = sys.stdout, sys.stderr
-    print(json.dumps({"versions": {package: version(package) for package in PACKAGES}}), file=out, flush=True)
+    print(json.dumps({"versions": versions()}), file=out, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for line in sys.stdin:
             question = json.loads(line)

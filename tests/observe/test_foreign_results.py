@@ -69,6 +69,12 @@ def test_vllm_serve_of_a_server_whose_speed_is_known() -> None:
     assert one.seen["ttft_s"] == pytest.approx(0.050, abs=0.03)  # its client shared two busy processors
 
 
+def test_vllm_throughput_sends_everything_at_once() -> None:
+    one = only("vllm_throughput.json")
+    assert one.settings == {"task": "serve", "engine": "vllm", "model": "known-speed", "concurrency": 24, "requests": 24}
+    assert one.seen == pytest.approx({"requests_per_s": 24 / 37.659592131})
+
+
 def test_a_rate_that_was_kept_up_with_is_a_rate_and_one_that_was_not_is_a_closed_loop() -> None:
     one = only("sglang.jsonl")
     assert one.settings["request_rate_per_s"] == 5.0

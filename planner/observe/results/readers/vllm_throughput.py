@@ -1,7 +1,7 @@
-"""`vllm bench throughput --output-json`: elapsed time, requests, tokens and rates, no settings.
+"""`vllm bench throughput --output-json`: elapsed time, requests, tokens and rates, of late the model, no other setting.
 
-Keys as vllm/benchmarks/throughput.py writes them (vLLM 0.11): `elapsed_time`, `num_requests`, `total_num_tokens`,
-`requests_per_second`, `tokens_per_second`. The rate of tokens counts prompts and outputs together, so only requests/s are compared.
+Keys as vllm/benchmarks/throughput.py writes them (vLLM 0.11 to 0.33): `elapsed_time`, `num_requests`, `total_num_tokens`,
+`requests_per_second`, `tokens_per_second`, later `model_id`. The rate of tokens counts prompts and outputs together, so only requests/s are compared.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.observe.results.contents import Contents
-from planner.observe.results.result import Reader, Result, known, number, stated, whole
+from planner.observe.results.result import Reader, Result, format_of, known, number, stated, whole
 
 
 def _read(contents: Contents) -> list[Result]:
@@ -17,11 +17,13 @@ def _read(contents: Contents) -> list[Result]:
 
 
 def _result(one: dict[str, Any]) -> Result:
-    requests = whole(number(one, "num_requests"))
+    requests, model = whole(number(one, "num_requests")), str(one.get("model_id") or "")
     return Result(
         tool="vllm bench throughput",
         name=f"{requests or '?'} requests at once",
-        settings={"task": "serve", "engine": "vllm"} | stated(concurrency=requests, requests=requests),
+        settings={"task": "serve", "engine": "vllm"}
+        | stated(model=model, concurrency=requests, requests=requests)
+        | format_of(model),
         seen=known(requests_per_s=number(one, "requests_per_second")),
         notes=("tokens_per_second counts prompts and outputs together and is not compared",),
     )
