@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 LOST = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
 """Errors of flushing a folder that mean data may be lost; other errors say that the file system has no such flush."""
+
+READER_WAIT_S = 3.0
+"""Time that a pipe has to find its reader."""
 
 
 class NotKeptError(UserError):
@@ -65,19 +69,36 @@ def write_whole(path: Path, text: str | bytes, check: Callable[[Path], object] |
 
 
 def write_out(path: Path, text: str | bytes) -> None:
-    """Write a file that the user named, in a folder there is; it may be a device or a pipe. Raises `NotKeptError`."""
+    """Write a file that the user named, in a folder there is; it may be a device or a pipe that is read. Raises `NotKeptError`."""
     try:
         path.parent.stat()  # a folder that is mistyped is not made
         if not path.exists() or stat.S_ISREG(path.stat().st_mode):
             write_whole(path, text).require()
             return
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
+        descriptor = _opened_special(path)
         try:
             write_all(descriptor, _encoded(text))
         finally:
             os.close(descriptor)
     except OSError as error:
         refused(path, error).require()
+
+
+def _opened_special(path: Path) -> int:
+    """A descriptor of a device or pipe to write to. Raises `OSError`, for a pipe once nobody has begun to read it for some seconds."""
+    until_s = time.monotonic() + READER_WAIT_S
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO or not stat.S_ISFIFO(path.stat().st_mode):
+                raise
+            if time.monotonic() >= until_s:
+                raise OSError(errno.ENXIO, "nobody reads this pipe") from None
+            time.sleep(0.05)
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor
 
 
 def check_regular(status: os.stat_result) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import itertools
 import types
 from collections.abc import Iterator, Mapping
@@ -47,7 +48,7 @@ def faults(kind: type[msgspec.Struct], given: object, where: str, key: str = "")
 
 
 def _faults_of_table(kind: type[msgspec.Struct], given: Mapping[str, Any], where: str, key: str) -> Iterator[Problem]:
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    fields = _fields(kind)
     for name in given:
         if name not in fields:
             near = nearest_names(str(name), fields)
@@ -58,6 +59,12 @@ def _faults_of_table(kind: type[msgspec.Struct], given: Mapping[str, Any], where
             yield from _faults_of_value(field.type, given[name], where, _join(key, name))
         elif field.required:
             yield Problem(where, _join(key, name), f"missing; {_accepted(field.type)} is required.")
+
+
+@functools.cache
+def _fields(kind: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
+    """Fields by the name they have outside; kept, since finding them resolves every annotation anew."""
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
 def _faults_of_value(kind: Any, value: object, where: str, key: str) -> Iterator[Problem]:
@@ -88,6 +95,7 @@ def _faults_within(kind: Any, value: object, where: str, key: str) -> Iterator[P
                 yield from _faults_of_value(of[1], item, where, _join(key, str(name)))
 
 
+@functools.cache
 def alternatives(kind: Any, bounds: msgspec.Meta | None = None) -> tuple[tuple[Any, msgspec.Meta | None], ...]:
     """The members of a union without None, each with its bounds."""
     if get_origin(kind) is Annotated:

@@ -6,9 +6,12 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from types import FrameType
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` itself takes as long as all else here
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import Any
 
 INTERRUPTED = 130
 
@@ -23,6 +26,15 @@ def prepare() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # as long as the process
     end_at_interrupt()
+
+
+def can_draw() -> bool:
+    """Whether a full-screen program can draw: a terminal both ways that moves its cursor, or a driver that stands in for one.
+
+    A server of Textual programs (`textual serve`) names that driver in TEXTUAL_DRIVER, and reads what is drawn from a pipe.
+    """
+    terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    return terminal or bool(os.environ.get("TEXTUAL_DRIVER"))
 
 
 def end_at_interrupt() -> None:

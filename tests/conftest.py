@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from inspect import iscoroutinefunction
 from itertools import count
@@ -122,10 +123,16 @@ def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 @pytest.fixture(autouse=True)
-def _still_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A blinking cursor would make two screenshots of one screen differ. Tests without Textual do not pay for it."""
+def _unhurried_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No blinking cursor, by which two screenshots of one screen would differ; notes stay while a busy machine catches up.
+
+    Tests without Textual do not pay for it.
+    """
     if "textual" in sys.modules:
+        from textual.notifications import Notification
         from textual.widgets import Input, TextArea
+
+        monkeypatch.setattr(Notification, "time_left", property(lambda note: note.raised_at + 60 * note.timeout - time.time()))
 
         monkeypatch.setattr(Input, "cursor_blink", False)
         monkeypatch.setattr(TextArea, "cursor_blink", False)

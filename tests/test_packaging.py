@@ -62,7 +62,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert f"Version: {planner.__version__}\n" in metadata
     assert "Requires-Python: >=3.11\n" in metadata
     (entries,) = (name for name in wheel.namelist() if name.endswith("/entry_points.txt"))
-    assert "gpu-planner = widgets.launch:main" in wheel.read(entries).decode()
+    assert "gpu-planner = widgets.entry:main" in wheel.read(entries).decode()
     assert {"LICENSE", "NOTICE"} == {name.rpartition("/licenses/")[2] for name in wheel.namelist() if "/licenses/" in name}
     assert {"planner/py.typed", "planner/__init__.pyi"} <= set(wheel.namelist())
 

@@ -10,13 +10,14 @@ theme = "nord"
 
 from __future__ import annotations
 
-import tomllib
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from planner.errors import Problems, nearest_names
+from planner.errors import Problems, UserError, nearest_names
+from planner.reading import read_toml
 from widgets.drawing.theme import NAMES
 
 FILE = "config.toml"
@@ -42,12 +43,12 @@ def read(config: Path | None, actions: Collection[str]) -> tuple[Settings, Probl
         config = config_folder()
     path = config / FILE
     problems = Problems(str(path))
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return Settings(), problems
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
-        problems.add("", f"cannot be read: {wrong}.")
+    try:
+        document = read_toml(path)
+    except UserError as wrong:
+        problems.found += wrong.problems
         return Settings(), problems
     keys = _table(document, "keys", problems)
     app = _table(document, "app", problems)

@@ -7,7 +7,8 @@
 - The thread that writes ends with the first error, after which the program waits for it for ever: a terminal that hung up.
 - `dismiss` of a screen that is dismissed already takes the next one off, or fails where there is none (as in #2575, #4884): keys and
   clicks typed ahead of a palette that closes. The palette then runs its command twice.
-- A screen that was opened as the program is left is mounted without its widgets, and what looks for them fails.
+- A screen that was opened as the program is left is mounted without its widgets, and what looks for them fails; so does the search of a
+  palette that was closed by a click while a key for it was on its way.
 - A page up or down in a list that has not been laid out, or whose lines are gone, fails on a line that is not there.
 - SIGCONT without a SIGTSTP before it takes the terminal a second time, and what is given back at the end is its raw mode.
 - A fault exits with 1 and shows the local variables of every frame.
@@ -22,6 +23,7 @@ import re
 import selectors
 import signal
 import sys
+import traceback
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -42,8 +44,12 @@ from textual.worker import WorkerFailed
 TICK_S = 0.1
 """Interval at which the parser checks whether an escape was a key of its own."""
 MOST_BYTES = 4096
-UNASKED = re.compile(r"\x1b[]_^X][^\x07\x1b]*(?:\x07|\x1b\\)")
-"""Whole control strings OSC, APC, PM and SOS of ECMA-48, which no key sends; Textual asks for none."""
+UNASKED = re.compile(r"\x1b[]_^XP][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""Whole control strings OSC, APC, PM, SOS and DCS of ECMA-48, which no key sends; Textual asks for none."""
+BEGUN = re.compile(r"\x1b[]_^XP][^\x07\x1b]*\x1b?\Z")
+"""The beginning of one at the end of what was read: the rest is on its way, or it was a key with Alt."""
+REST_S = 0.3
+"""Time that the rest has."""
 CRASHED = 70
 """Exit code after a fault of the program itself (EX_SOFTWARE of sysexits.h)."""
 GONE = (WorkerFailed, NoMatches, ScreenStackError)
@@ -72,11 +78,19 @@ class MendedApp(App[None]):
         return True
 
     def _handle_exception(self, error: Exception) -> None:
-        if self._exit and isinstance(error, GONE):
+        if isinstance(error, GONE) and (self._exit or self._of_closed_screen(error)):
             return
         self.fault = self.fault or error
         super()._handle_exception(error)
         self._return_code = CRASHED
+
+    def _of_closed_screen(self, error: Exception) -> bool:
+        """Whether it was raised by a screen that is not open any more."""
+        raised = error.error if isinstance(error, WorkerFailed) else error
+        if not isinstance(raised, GONE):
+            return False
+        nodes = (frame.f_locals.get("self") for frame, _ in traceback.walk_tb(raised.__traceback__))
+        return any(isinstance(node, Screen) and node not in self.screen_stack for node in nodes)
 
     def _fatal_error(self) -> None:
         self._close_messages_no_wait()
@@ -115,20 +129,23 @@ class PromptDriver(LinuxDriver):
         """Hand on keys, the mouse and the terminal's answers until `disable_input`, or until the terminal hangs up."""
         parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        begun = ""
         assert self._pipe is not None
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             selector.register(self._pipe[0], selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                ready = {key.fd for key, _ in selector.select(TICK_S)}
-                text = ""
+                ready = {key.fd for key, _ in selector.select(REST_S if begun else TICK_S)}
+                text, begun = begun, ""
                 if self.fileno in ready:
                     given = self._given()
                     if given == b"":
                         assert isinstance(self._app, MendedApp)
                         self._app.leave_from_thread(HUNG_UP)
                         return
-                    text = UNASKED.sub("", decode(given))
+                    text = UNASKED.sub("", text + decode(given))
+                    if (last := BEGUN.search(text)) and len(last[0]) <= MOST_BYTES:
+                        text, begun = text[: last.start()], last[0]
                 try:
                     for event in (*(parser.feed(text) if text else ()), *parser.tick()):
                         self.process_message(event)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
+
+MOST = 1e18
+"""No reading is beyond it, in bytes, joules, hertz or any other unit here."""
+Reading = Annotated[float, Meta(ge=-MOST, le=MOST)]
+Number = Annotated[int, Meta(ge=-(10**12), le=10**12)]
+Total = Annotated[int, Meta(ge=0, le=10**18)]
+"""A count of faults since some time."""
 
 CapabilityState = Literal["ok", "not supported", "no permission", "function missing", "stale", "lost", "error"]
 """State of one counter of one device after it was read."""
@@ -28,12 +36,12 @@ class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     cpu_name: str
     """Empty: not known (an exporter describes GPUs only)."""
-    cpu_cores: int | None
+    cpu_cores: Number | None
     """Logical CPUs the system runs."""
-    cpu_busy_fraction: float | None = None
+    cpu_busy_fraction: Reading | None = None
     """Busy share of all logical CPUs since the previous snapshot."""
-    memory_total_bytes: float | None = None
-    memory_used_bytes: float | None = None
+    memory_total_bytes: Reading | None = None
+    memory_used_bytes: Reading | None = None
     """Total less what the kernel could give to a new program."""
     reasons: dict[str, str] = {}
 
@@ -44,116 +52,116 @@ class MigSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     uuid: str | None
     profile: str
     """'1g.10gb', from the name the driver gives it."""
-    gpu_instance: int | None = None
-    compute_instance: int | None = None
-    sm_count: int | None = None
-    memory_total_bytes: float | None = None
-    memory_reserved_bytes: float | None = None
-    memory_used_bytes: float | None = None
-    memory_free_bytes: float | None = None
-    sm_active_fraction: float | None = None
-    sm_occupancy_fraction: float | None = None
-    tensor_active_fraction: float | None = None
-    dram_bandwidth_fraction: float | None = None
-    graphics_active_fraction: float | None = None
+    gpu_instance: Number | None = None
+    compute_instance: Number | None = None
+    sm_count: Number | None = None
+    memory_total_bytes: Reading | None = None
+    memory_reserved_bytes: Reading | None = None
+    memory_used_bytes: Reading | None = None
+    memory_free_bytes: Reading | None = None
+    sm_active_fraction: Reading | None = None
+    sm_occupancy_fraction: Reading | None = None
+    tensor_active_fraction: Reading | None = None
+    dram_bandwidth_fraction: Reading | None = None
+    graphics_active_fraction: Reading | None = None
     reasons: dict[str, str] = {}
 
 
 class ProcessSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One process on a GPU."""
 
-    pid: int
+    pid: Number
     """Process number as the driver counts: of the host, in a container too."""
     kind: ProcessKind
-    memory_bytes: float | None = None
+    memory_bytes: Reading | None = None
     """GPU memory it uses."""
     name: str | None = None
     command: str | None = None
     user: str | None = None
-    gpu_instance: int | None = None
+    gpu_instance: Number | None = None
     """The slice it runs on."""
-    compute_instance: int | None = None
+    compute_instance: Number | None = None
     reasons: dict[str, str] = {}
 
 
 class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One GPU. Fractions are 0-1; counters of the slow tier are as old as `slow_age_s`."""
 
-    index: int
+    index: Number
     """NVML's, in PCI order; not CUDA's."""
     uuid: str | None = None
     name: str | None = None
-    cuda_ordinal: int | None = None
+    cuda_ordinal: Number | None = None
     """N of 'cuda:N' under this process's environment; None: hidden, or not knowable."""
     state: str
     """'ok', or why the whole device does not answer: 'lost', 'no permission', …"""
 
-    graphics_active_fraction: float | None = None
-    sm_active_fraction: float | None = None
+    graphics_active_fraction: Reading | None = None
+    sm_active_fraction: Reading | None = None
     """Share of the multiprocessors' cycles with at least one warp."""
-    sm_occupancy_fraction: float | None = None
+    sm_occupancy_fraction: Reading | None = None
     """Active warps of the most that could be."""
-    tensor_active_fraction: float | None = None
-    dram_bandwidth_fraction: float | None = None
+    tensor_active_fraction: Reading | None = None
+    dram_bandwidth_fraction: Reading | None = None
     """Share of the theoretical memory bandwidth."""
-    integer_active_fraction: float | None = None
-    fp64_active_fraction: float | None = None
-    fp32_active_fraction: float | None = None
-    fp16_active_fraction: float | None = None
-    pcie_tx_bytes_per_s: float | None = None
-    pcie_rx_bytes_per_s: float | None = None
-    nvlink_rx_bytes_per_s: float | None = None
-    nvlink_tx_bytes_per_s: float | None = None
-    counter_window_s: float | None = None
+    integer_active_fraction: Reading | None = None
+    fp64_active_fraction: Reading | None = None
+    fp32_active_fraction: Reading | None = None
+    fp16_active_fraction: Reading | None = None
+    pcie_tx_bytes_per_s: Reading | None = None
+    pcie_rx_bytes_per_s: Reading | None = None
+    nvlink_rx_bytes_per_s: Reading | None = None
+    nvlink_tx_bytes_per_s: Reading | None = None
+    counter_window_s: Reading | None = None
     """Time the averages above reach back."""
 
-    kernel_resident_fraction: float | None = None
+    kernel_resident_fraction: Reading | None = None
     """Share of time with a kernel running (nvidia-smi's GPU-Util); says nothing about how much of the GPU it used."""
-    memory_active_fraction: float | None = None
+    memory_active_fraction: Reading | None = None
     """Share of time the memory was read or written; neither bandwidth nor capacity."""
-    memory_total_bytes: float | None = None
-    memory_reserved_bytes: float | None = None
+    memory_total_bytes: Reading | None = None
+    memory_reserved_bytes: Reading | None = None
     """Memory the driver keeps for itself."""
-    memory_used_bytes: float | None = None
-    memory_free_bytes: float | None = None
-    power_w: float | None = None
+    memory_used_bytes: Reading | None = None
+    memory_free_bytes: Reading | None = None
+    power_w: Reading | None = None
     """Instantaneous."""
-    power_average_w: float | None = None
+    power_average_w: Reading | None = None
     """Over the last second."""
-    power_limit_w: float | None = None
-    energy_j: float | None = None
+    power_limit_w: Reading | None = None
+    energy_j: Reading | None = None
     """Since the driver was loaded."""
-    sm_clock_hz: float | None = None
-    max_sm_clock_hz: float | None = None
-    memory_clock_hz: float | None = None
-    temperature_c: float | None = None
-    memory_temperature_c: float | None = None
+    sm_clock_hz: Reading | None = None
+    max_sm_clock_hz: Reading | None = None
+    memory_clock_hz: Reading | None = None
+    temperature_c: Reading | None = None
+    memory_temperature_c: Reading | None = None
     event_reasons: tuple[str, ...] | None = None
     """Why the clock is not at its highest right now."""
-    throttled_s: dict[str, float] | None = None
+    throttled_s: dict[str, Reading] | None = None
     """Reason -> time held back since the driver was loaded."""
-    throttled_fraction: dict[str, float] | None = None
+    throttled_fraction: dict[str, Reading] | None = None
     """Reason -> share of the last slow interval held back."""
-    pcie_generation: int | None = None
+    pcie_generation: Number | None = None
     """Current; falls when idle."""
-    pcie_width: int | None = None
-    pcie_max_generation: int | None = None
-    pcie_max_width: int | None = None
+    pcie_width: Number | None = None
+    pcie_max_generation: Number | None = None
+    pcie_max_width: Number | None = None
     persistence_mode: bool | None = None
-    ecc_corrected_volatile: int | None = None
+    ecc_corrected_volatile: Total | None = None
     """Errors of memory and caches, since the driver was loaded."""
-    ecc_uncorrected_volatile: int | None = None
-    ecc_corrected_aggregate: int | None = None
+    ecc_uncorrected_volatile: Total | None = None
+    ecc_corrected_aggregate: Total | None = None
     """In the GPU's life."""
-    ecc_uncorrected_aggregate: int | None = None
-    remapped_rows_correctable: int | None = None
+    ecc_uncorrected_aggregate: Total | None = None
+    remapped_rows_correctable: Total | None = None
     """Rows of memory replaced by spare ones, from Ampere on."""
-    remapped_rows_uncorrectable: int | None = None
+    remapped_rows_uncorrectable: Total | None = None
     row_remap_pending: bool | None = None
     row_remap_failed: bool | None = None
-    retired_pages_single_bit: int | None = None
+    retired_pages_single_bit: Total | None = None
     """Pages taken out of use, before Ampere."""
-    retired_pages_double_bit: int | None = None
+    retired_pages_double_bit: Total | None = None
     page_retirement_pending: bool | None = None
     health_warnings: tuple[str, ...] = ()
     """Faults of the memory: 'row remap pending', … (`planner.observe.health`)."""
@@ -161,7 +169,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Who uses it, the largest memory first; None unless processes are listed."""
     mig_enabled: bool | None = None
     mig: tuple[MigSnapshot, ...] = ()
-    slow_age_s: float | None = None
+    slow_age_s: Reading | None = None
     reasons: dict[str, str] = {}
     """Field -> why it is None."""
 
@@ -182,11 +190,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     taken_at: str
     """UTC, ISO 8601, when the tick began."""
-    taken_at_s: float
+    taken_at_s: Reading
     """The same on the monotonic clock."""
-    collect_s: float
+    collect_s: Reading
     """Time that reading took."""
-    interval_s: float
+    interval_s: Reading
     """From one reading to the next as it is now, the longer one while a benchmark measures; 0 for a single reading."""
     nvml_state: str
     """'ready', or why there are no GPUs ('no driver', …)."""

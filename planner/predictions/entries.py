@@ -5,21 +5,25 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 LAYOUT = 1
 """Version of the lines; raised when a field is added or changes its meaning, so that earlier versions leave the file alone."""
 Origin = Literal["plan", "benchmark", "import", "job"]
 
 
+Quantity = Annotated[float, Meta(ge=0, le=1e30)]
+
+
 class Range(msgspec.Struct, frozen=True, array_like=True):
     """A predicted figure in SI units, with its range of nine in ten."""
 
-    value: float
-    low: float
-    high: float
+    value: Quantity
+    low: Quantity
+    high: Quantity
 
     @property
     def half_width(self) -> float:
@@ -57,7 +61,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     figure: str
-    value: float
+    value: Annotated[float, Meta(ge=1e-30, le=1e30)]
     at: str
     source: str = ""
 
@@ -110,7 +114,7 @@ def decoded(text: bytes) -> tuple[list[Line], int]:
         except (msgspec.MsgspecError, ValueError, RecursionError):
             damaged += 1
             continue
-        if line.seen is not None and not 0 < line.seen.value < math.inf:
+        if line.predicted is not None and not isinstance(line.predicted.request.get("gpus", 1), int):
             damaged += 1
         else:
             found.append(line)

@@ -63,7 +63,7 @@ class PredictionLog:
                     kind=said.kinds.get(figure, figure),
                     origin=said.origin,
                     gpu=str(said.request.get("gpu", "")),
-                    gpus=int(said.request.get("gpus") or 1),
+                    gpus=said.request.get("gpus") or 1,
                     model=model if isinstance(model, str) else "",
                     predicted=said.figures[figure],
                     seen=seen.value,

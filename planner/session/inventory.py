@@ -213,6 +213,18 @@ class Inventory:
         except UserError:
             return None
 
+    def part(self, name: str) -> Gpu:
+        """The part of the catalogue of that name, or this machine's processor by its name or "cpu"; raises `UserError`."""
+        try:
+            return self.gpus.find(name)
+        except UserError:
+            from planner.observe.cpu import read_cpu
+
+            cpu = read_cpu()
+            if name not in {"cpu", cpu.name}:
+                raise
+            return cpu
+
     @cached_property
     def ceilings_cache(self) -> CeilingsCache:
         """Ceilings of devices as far as they are known now."""

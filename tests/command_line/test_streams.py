@@ -61,6 +61,18 @@ sys.exit(main(argv=["plan", "--top", "1"]))
         assert (module, done.returncode, done.stderr.strip()) == (module, 128 + signal.SIGINT, "interrupted")
 
 
+def test_ctrl_c_at_the_first_line_of_the_console_script_leaves_no_traceback() -> None:
+    code = """
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import widgets.entry
+os.kill(os.getpid(), signal.SIGINT)
+print("went on")
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "interrupted\n")
+
+
 @pytest.mark.pty
 def test_a_watch_ended_by_a_signal_shows_the_cursor_again(tmp_path: Path) -> None:
     environment = {**os.environ, "TERM": "xterm-256color", "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}

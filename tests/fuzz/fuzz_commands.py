@@ -9,6 +9,7 @@ import random
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -101,14 +102,15 @@ class Commands:
         }
         self._commands = list(_commands(root, (), None))
         self.found: list[str] = []
+        self.tried = Counter[str]()
 
-    def round(self) -> int:
-        """Run the next command line; one."""
+    def round(self) -> None:
+        """Run the next command line."""
         self.judge(self._line())
-        return 1
 
     def judge(self, words: list[str]) -> None:
         """Run it, and note how it ends where it should not end so."""
+        self.tried["commands"] += 1
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors="surrogateescape", write_through=True) for _ in range(2))
         began_s = time.process_time()
         with pytest.MonkeyPatch.context() as patch, Path(os.devnull).open(encoding="utf-8") as empty:

@@ -6,6 +6,7 @@ import json
 import random
 import time
 import traceback
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ class Documents:
         self.session = Session.open(state=folder, config=folder)
         self.values = Values(self.rng, self.session)
         self.found: list[str] = []
+        self.tried = Counter[str]()
         self._base = self.session.presets.load("llama-3.1-70b-chat-service").workload
         self._file = folder / "fuzzed.toml"
         (folder / "hostile").mkdir()
@@ -54,14 +56,14 @@ class Documents:
             self._judge(path, lambda path=path: self._read(Path(path)))
             self._judge(path, lambda path=path: self.session.models.config(path))
 
-    def round(self) -> int:
-        """Read the next documents; how many there were."""
+    def round(self) -> None:
+        """Read the next documents."""
         for number in range(TOGETHER):
             self.judge(self._preset() if number % 3 == 0 else self._setting())
-        return TOGETHER
 
     def judge(self, text: str) -> None:
         """Read `text` as a preset where it has lines, else as `--set`."""
+        self.tried["presets" if "\n" in text else "settings"] += 1
         if "\n" in text:
             self._file.write_bytes(text.encode("utf-8", "surrogatepass"))
             self._judge(text, lambda: self._read(self._file))

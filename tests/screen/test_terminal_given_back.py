@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from screen_copies import Copies, Copy
+from textual.events import Key
+from textual.message import Message
+
+from widgets.textual_quirks import MOST_BYTES, PromptDriver
 
 pytestmark = [pytest.mark.process, pytest.mark.pty]
 PAINTED, ENTERED = b"Cheapest that meets", b"\x1b[?1049h"
@@ -94,12 +99,48 @@ TYPED: dict[str, bytes] = {
     "a click far outside": b"\x1b[<0;9999;9999M\x1b[<0;9999;9999mq",
     "a number of 5,000 digits": b"\x1b[" + b"9" * 5000 + b";1Rq\x1b\x1bq",
     "an answer that nobody asked for": b"\x1b]11;rgb:ffff/ffff\x07|q",
+    "Alt and a bracket": b"\x1b]|q",
     "a large paste": b"\x1b[200~" + b"x" * 100_000 + b"\x1b[201~q",
     "a palette clicked twice": b"\x10|\x1b[<0;60;9M\x1b[<0;60;9m\x1b[<0;60;9M\x1b[<0;60;9m|\x1b\x1b|q|q",
     "a palette left twice": b"\x10|\x1b[<0;3;38M\x1b[<0;3;38m\x1b[<0;3;38M\x1b[<0;3;38m|q|q",
     "a palette entered twice": b"\x10|\x1b[B|\r\r|\x1b|\x1b|q|q",
     "a page in an empty list": b"\x10zzzz\x1b[6~|\x1b[6~\x1b[5~|\x1b|q|q",
 }
+
+
+@pytest.mark.parametrize(
+    ("read", "keys"),
+    [
+        ((b"\x1b]11;rgb:ff", b"ff/ffff\x07", b"x"), ["x"]),
+        ((b"\x1b]11;rgb:ff", b"ff/ffff\x1b", b"\\x"), ["x"]),
+        ((b"\x1bP>|term", b"inal\x1b\\", b"xy"), ["x", "y"]),
+        ((b"x", b"\x1b]" + b"q" * MOST_BYTES, b"y"), ["x", "circumflex_accent", "right_square_bracket", *["q"] * MOST_BYTES, "y"]),
+    ],
+)
+def test_an_answer_that_comes_in_parts_is_no_keys(read: tuple[bytes, ...], keys: list[str]) -> None:
+    parts, found = list(read), list[str]()
+
+    class Parts(PromptDriver):
+        def __init__(self) -> None:
+            self.exit_event, self._debug, self._pipe = threading.Event(), False, os.pipe()
+            self.fileno, self.writing = os.pipe()
+            os.write(self.writing, b"ready")
+
+        def _given(self) -> bytes:
+            if len(parts) == 1:
+                self.exit_event.set()
+            return parts.pop(0)
+
+        def process_message(self, message: Message) -> None:
+            found.append(message.key if isinstance(message, Key) else repr(message))
+
+    driver = Parts()
+    driver.run_input_thread()
+    for end in (driver.fileno, driver.writing, *(driver._pipe or ())):
+        os.close(end)
+    assert found == keys
+
+
 STILL_RUNNING = 143
 """Ended by the test: q was a letter in the field that a second click went into, or was typed before a palette had closed."""
 

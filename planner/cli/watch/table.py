@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.cli.terminal.text_table import TextTable, fitted
+import msgspec
+
 from planner.observe.snapshot import Snapshot
+from planner.present.lines.text_table import TextTable, fitted
 from planner.present.machine.telemetry import device_table, health_lines, host_line, missing_notes, process_table
 from planner.text import one_line
 from planner.units import UNKNOWN
@@ -14,10 +16,16 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+MOST_SHOWN = 256
+"""GPUs that have a line; one machine has a few."""
+
+
 def telemetry_text(snapshot: Snapshot, width: int, stale_for_s: float | None = None) -> Text:
     """Lines for a terminal `width` columns wide; `stale_for_s`: seconds since the last reading, where it is overdue."""
     from rich.text import Text
 
+    if (more := len(snapshot.devices) - MOST_SHOWN) > 0:
+        snapshot = msgspec.structs.replace(snapshot, devices=snapshot.devices[:MOST_SHOWN])
     devices, processes = fitted(device_table(snapshot), width), process_table(snapshot)
     lines: list[Text] = []
     if snapshot.badge is not None:
@@ -27,6 +35,7 @@ def telemetry_text(snapshot: Snapshot, width: int, stale_for_s: float | None = N
         lines.append(Text(f"No reading for {stale_for_s:.0f} s: {silent} does not answer", style="bold"))
     if snapshot.devices:
         lines += _lines(devices)
+        lines += [Text(f"… and {more:,} more GPUs; --json and --prometheus print all")] if more > 0 else []
     else:
         lines.append(Text("The NVIDIA driver reports no GPU" if snapshot.nvml_state == "ready" else one_line(snapshot.nvml_detail)))
     if snapshot.host.cpu_name:

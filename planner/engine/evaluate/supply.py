@@ -33,6 +33,9 @@ class Supply:
     providers: Mapping[str, Provider] = field(default_factory=dict)
     """Providers by name."""
 
+    power_limits_w: Mapping[str, float] = field(default_factory=dict)
+    """Limits in force of this machine's GPUs, by name, where they are below the vendor's."""
+
     def gpu_of(self, row: PlanRow) -> Gpu:
         """The part that `row` is about: this machine's own where the row is of this machine."""
         here = next((device for device in self.machine if row.here and device.name == row.gpu), None)

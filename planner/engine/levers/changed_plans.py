@@ -42,7 +42,10 @@ class ChangedPlans:
         name = _name(keys)
         if name not in self._tasks:
             workload = self.task.workload
-            if keys.get("gpus_considered") and not workload.gpus_considered:  # or a price would become that of the GPUs named now
+            price_of_named = isinstance(workload.price_usd_per_gpu_h, float)
+            if (
+                price_of_named and keys.get("gpus_considered") and not workload.gpus_considered
+            ):  # it is not that of the GPUs named now
                 keys = keys | {"price_usd_per_gpu_h": None}
             self._tasks[name] = Task(changed(workload, keys), self.task.models)
         return self._tasks[name]

@@ -95,21 +95,28 @@ def _chosen(d: Deployments, *, simulated: bool) -> list[Choice]:
 
 def _notes(workload: Workload) -> Iterator[str]:
     """Notes on keys of the workload that may be misread."""
-    if workload.price_usd_per_gpu_h is not None and not workload.gpus_considered:
+    price = workload.price_usd_per_gpu_h
+    if isinstance(price, float) and not workload.gpus_considered:
         yield (
-            f"price_usd_per_gpu_h = {workload.price_usd_per_gpu_h:g} is the price of this machine's devices alone, as no GPU is named "
+            f"price_usd_per_gpu_h = {price:g} is the price of this machine's devices alone, as no GPU is named "
             "(gpus_considered, --gpu): others are at their offers."
         )
 
 
-def cut(plan: Plan, top: int | None) -> Plan:
-    """`plan` with its first `top` rows (None: all), those of this machine, and the first of each part of one's own."""
-    first: dict[str, int] = {}
+def cut(plan: Plan, top: int | None, *, each_gpu: bool = False) -> Plan:
+    """`plan` with its first `top` rows (None: all), those of this machine, and the first of each part of one's own.
+
+    `each_gpu`: of the rows of one GPU the first counts alone, so that these are the `top` best GPUs.
+    """
+    first_of: dict[str, int] = {}
+    first_owned: dict[str, int] = {}
     for place, row in enumerate(plan.rows):
+        first_of.setdefault(row.gpu, place)
         if row.owned is not None and not row.owned.bought:
-            first.setdefault(row.gpu, place)
-    kept = set(first.values())
-    rows = [row for place, row in enumerate(plan.rows) if top is None or place < top or row.here or place in kept]
+            first_owned.setdefault(row.gpu, place)
+    counting = [place for place, row in enumerate(plan.rows) if not each_gpu or first_of[row.gpu] == place]
+    kept = {*counting[:top], *first_owned.values()}
+    rows = [row for place, row in enumerate(plan.rows) if place in kept or row.here]
     dates = [row.offer.as_of for row in rows if row.offer and row.offer.as_of.count("-") == 2]
     counts = msgspec.structs.replace(plan.counts, shown=len(rows))
     return msgspec.structs.replace(plan, rows=rows, counts=counts, prices_as_of=min(dates, default=None))
@@ -141,7 +148,7 @@ def _supported(jobs: list[Job], node_types: Iterable[NodeType], supply: Supply) 
     known: dict[tuple[str, bool, float | None], tuple[int, Chip] | None] = {}
     over: dict[tuple[str, bool, float | None, str], Chip] = {}
     for node in node_types:
-        key = node.gpu.name, node.here, node.owned.power_limit_w if node.owned else None
+        key = node.gpu.name, node.here, node.power_limit_w
         if key not in known:
             known[key] = _first_supported(jobs, node, supply)
             if known[key] is None and node.gpu.name not in {other.gpu.name for other in found.others}:
@@ -159,7 +166,8 @@ def _first_supported(jobs: Sequence[Job], node: NodeType, supply: Supply) -> tup
     for number, job in enumerate(jobs):
         chip = None if unsupported_reason(node.gpu, job) else supply.chip(node.gpu, job.dtype, job.stored)
         if chip is not None:
-            return number, capped(chip, job.workload, node.owned.power_limit_w if node.owned else None)
+            measured = node.here and chip.basis == "measured"  # under the limit that stood then
+            return number, capped(chip, job.workload, None if measured else node.power_limit_w)
     return None
 
 

@@ -43,10 +43,10 @@ def read_rows(text: str, unusable: list[str]) -> Iterator[Row]:
     Raises `UnusablePrices` where the text is no such table.
     """
     reader = csv.DictReader(io.StringIO(text))
-    lacking = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-    if lacking:
-        raise UnusablePrices(f"is no table of prices: it has no column {', '.join(lacking)}")
     try:
+        lacking = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+        if lacking:
+            raise UnusablePrices(f"is no table of prices: it has no column {', '.join(lacking)}")
         for number, line in enumerate(reader):
             if number == MOST_ROWS:
                 raise UnusablePrices(f"has more than {MOST_ROWS:,} lines, the most that are read")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from planner.durable import NotKeptError, WriteResult, refused, write_whole
+from planner.errors import UserError
 from planner.hardware.prices.offers import Offer, offers_of_file
+from planner.reading import open_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +25,9 @@ MARK = "# Written by gpu-planner offers refresh"
 def is_refreshed(path: Path) -> bool:
     """Whether the file was written by `write_offers` and still has its mark."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.readline().startswith(MARK)
-    except OSError:
+        with open_file(path) as file:
+            return file.readline(len(MARK)) == MARK.encode()
+    except (UserError, OSError):
         return False
 
 

@@ -43,6 +43,8 @@ class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Nodes of one cluster that anyone can order; None: not published."""
     most_nodes_by_agreement: Gpus | None = None
     """Nodes of the largest cluster that the provider says it has rented out."""
+    by_agreement_alone: bool = False
+    """Whether not even one can be ordered without a contract."""
     local_disk_bytes: Positive | None = None
     as_of: str
     source: str

@@ -13,6 +13,7 @@ from typing import Any
 from bench import protocol
 from planner.durable import write_whole
 from planner.errors import Problem, UserError
+from planner.reading import read_json
 
 FORMAT = 1
 """Format of `bench.tracing.describe`; a description of another format is made again."""
@@ -23,10 +24,10 @@ INSTALL = "pip install 'gpu-planner[models]'"
 def kept_description(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
     """The description of `config` in `folder`; None where none is kept."""
     try:
-        found = json.loads(_file(config, folder).read_bytes())
-    except (OSError, ValueError):
+        found = read_json(_file(config, folder))
+    except UserError:
         return None
-    return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+    return found if found.get("format") == FORMAT else None
 
 
 def make_description(config: Mapping[str, Any], folder: Path, python: Path | None = None) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,8 @@ def _recover(path: Path, text: bytes, store: Store, canonical: Callable[[str], s
         except DAMAGE as fault:
             problems.append(str(fault))
     if progress.open_point is not None:
-        found.append(recorder.read(lost_result(progress.open_point, CUT_OFF, for_memory=False)))
+        with contextlib.suppress(msgspec.ValidationError):  # of a run that its other lines say nothing usable of
+            found.append(recorder.read(lost_result(progress.open_point, CUT_OFF, for_memory=False)))
     run = recorder.run_in("failed")
     if run is None and text.strip():
         problems.append("it does not say what was measured")

@@ -32,6 +32,11 @@ class Contents:
         return self.text.splitlines()
 
     @cached_property
+    def whole_lines(self) -> list[str]:
+        """The lines that end: the last may have lost digits where a file was cut off."""
+        return self.lines if self.text.endswith(("\n", "\r")) else self.lines[:-1]
+
+    @cached_property
     def is_json(self) -> bool:
         """Whether the text begins as a JSON object or list does."""
         return self.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["}
@@ -49,14 +54,14 @@ class Contents:
     def _decoded(self) -> Any:
         try:
             return json.loads(self.text)
-        except json.JSONDecodeError as error:
-            if error.msg != "Extra data":
+        except ValueError as error:  # a number of thousands of digits is one too
+            if getattr(error, "msg", "") != "Extra data":
                 raise UserError(Problem(self.where, "", f"is not whole JSON, or was cut off: {error}.")) from None
         found = []
         for number, line in enumerate(self.lines, 1):
             try:
                 found += [json.loads(line)] if line.strip() else []
-            except json.JSONDecodeError as error:
+            except ValueError as error:
                 raise UserError(Problem(f"{self.where}:{number}", "", f"is not whole JSON, or was cut off: {error}.")) from None
         return found
 

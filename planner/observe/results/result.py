@@ -13,6 +13,9 @@ from planner.observe.results.contents import Contents
 from planner.workload.published.names import WEIGHTS_IN_NAMES
 from planner.workload.published.values import Quantity
 
+MOST = 1e18
+"""No time, rate or size that was measured is larger, in SI."""
+
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One configuration that was run, and what was seen."""
@@ -29,6 +32,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """Remarks on what the file counts differently."""
 
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for a value that nothing can have been seen to have."""
+        for name, value in self.seen.items():
+            if not 0 < value <= MOST:
+                raise ValueError(f"{name} is {value:g}")
+
 
 class CollectiveTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Times of one collective over messages of several sizes, which calibrate the links of a part."""
@@ -38,6 +47,12 @@ class CollectiveTimes(msgspec.Struct, frozen=True, kw_only=True):
     """'gpu', 'op', 'ranks', 'nodes', 'fabric', as far as the file states them."""
     series: tuple[tuple[int, float], ...]
     """(bytes, seconds) by size; bytes of the whole message as nccl-tests counts them."""
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for a message or a time that there cannot be."""
+        for size, seconds in self.series:
+            if not (0 < size <= MOST and 0 < seconds <= MOST):
+                raise ValueError(f"{size:,} bytes took {seconds:g} s")
 
 
 Read = Sequence[Result | CollectiveTimes]

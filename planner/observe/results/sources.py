@@ -85,8 +85,8 @@ def _of_dataset(given: str) -> Iterator[Source]:
         return
     listed = _of_address(f"{HUB}/api/datasets/{identity}/tree/{revision}/{quote(path)}?recursive=true", given)
     try:
-        names = sorted(one["path"] for one in json.loads(listed.data) if one.get("type") == "file")
-    except (ValueError, KeyError, TypeError, AttributeError):
+        names = sorted(str(one["path"]) for one in json.loads(listed.data) if one.get("type") == "file")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise UserError(Problem(given, "", "is listed in a form that is not known.")) from None
     wanted = [name for name in names if Path(name).suffix.lower() in ENDINGS]
     if not wanted or len(wanted) > MOST_FILES:

@@ -6,7 +6,6 @@ A counter that the exporter does not give is absent with that reason; it is neve
 from __future__ import annotations
 
 import datetime as dt
-import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, cast
 from planner.errors import Problem, UserError
 from planner.observe.driver.counters import GPM_FIELDS, event_reason_names
 from planner.observe.health import health_warnings, typed
+from planner.observe.snapshot import MOST as MOST_READING
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.exposition import DEVICE_METRICS, PREFIX, Sample, read_samples
 from planner.units import MEGA, MIB
@@ -141,16 +141,18 @@ def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
 
 def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
     """The GPUs that appear in the samples, by index, then by name."""
-    labels: dict[Place, dict[str, str]] = {}
+    labels: dict[Place, Mapping[str, str]] = {}
     values: dict[Place, dict[str, float]] = {}
     reasons: dict[Place, int | list[str]] = {}
     for sample in samples:
         place = place_of(sample.labels)
-        if place is None or not math.isfinite(sample.value):
+        if place is None or not is_reading(sample.value):
             continue
         meaning = meaning_of(sample.name)
         if meaning is not None:
-            values.setdefault(place, {})[meaning.field] = sample.value * meaning.scale
+            if not is_reading(value := sample.value * meaning.scale):
+                continue
+            values.setdefault(place, {})[meaning.field] = value
         elif sample.name.removeprefix("DCGM_FI_") in DCGM_REASONS:
             reasons[place] = int(sample.value)
         elif sample.name == f"{PREFIX}clock_held_back":
@@ -159,12 +161,23 @@ def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
                 named.append(sample.labels.get("reason", ""))
         elif sample.name != f"{PREFIX}up":
             continue
-        labels.setdefault(place, {}).update(sample.labels)
+        before = labels.setdefault(place, sample.labels)
+        if before is not sample.labels:
+            labels[place] = {**before, **sample.labels}
     parts: dict[str, list[Place]] = {}
     for place in labels:
         parts.setdefault(place.gpu, []).extend([place] if place.part else [])
-    gpus = sorted(parts, key=lambda gpu: (number_of(gpu) is None, number_of(gpu) or 0, gpu))
-    return tuple(_device(position, gpu, sorted(parts[gpu]), labels, values, reasons) for position, gpu in enumerate(gpus))
+    numbers = {gpu: number_of(gpu) for gpu in parts}
+    found = []
+    for position, gpu in enumerate(sorted(parts, key=lambda gpu: (10**MOST_DIGITS if numbers[gpu] is None else numbers[gpu], gpu))):
+        index = position if (number := numbers[gpu]) is None else number
+        found.append(_device(index, gpu, sorted(parts[gpu]), labels, values, reasons))
+    return tuple(found)
+
+
+def is_reading(value: float) -> bool:
+    """Whether a counter can have this value, in SI units: not NaN, infinite or negative, nor a sentinel such as 2^63 for 'no value'."""
+    return 0 <= value <= MOST_READING
 
 
 SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
@@ -182,8 +195,12 @@ def meaning_of(name: str) -> Meaning | None:
 def place_of(labels: Mapping[str, str]) -> Place | None:
     """The GPU that the labels name by index or, without one, by UUID; None without either."""
     gpu = labels.get("gpu") or labels.get("UUID") or labels.get("uuid")
-    part = next((label for name in SLICE_LABELS if (label := labels.get(name))), "")
-    return Place(gpu, part) if gpu else None
+    if not gpu:
+        return None
+    for name in SLICE_LABELS:
+        if part := labels.get(name):
+            return Place(gpu, part)
+    return Place(gpu, "")
 
 
 def number_of(label: str) -> int | None:
@@ -192,7 +209,7 @@ def number_of(label: str) -> int | None:
 
 
 def _device(
-    position: int,
+    index: int,
     gpu: str,
     parts: Sequence[Place],
     labels: Mapping[Place, Mapping[str, str]],
@@ -206,7 +223,7 @@ def _device(
     any_labels = labels.get(whole) or labels[parts[0]]
     slices = tuple(_slice(place, labels[place], values.get(place, {})) for place in parts)
     return DeviceSnapshot(
-        index=position if (number := number_of(gpu)) is None else number,
+        index=index,
         uuid=any_labels.get("UUID") or any_labels.get("uuid") or None,
         name=any_labels.get("modelName") or any_labels.get("name") or None,
         state="ok",

@@ -78,11 +78,12 @@ class Sample(NamedTuple):
 def prometheus_text(snapshot: Snapshot) -> str:
     """`snapshot` in the text format, one metric after the other."""
     lines: list[str] = []
-    slices = [(device, part) for device in snapshot.devices for part in device.mig]
+    labelled = [(device, device_labels(device)) for device in snapshot.devices]
+    slices = [(part, slice_labels(device, part)) for device in snapshot.devices for part in device.mig]
     for field, name, words in DEVICE_METRICS:
-        found = [(device_labels(device), getattr(device, field)) for device in snapshot.devices]
+        found = [(labels, value) for device, labels in labelled if (value := getattr(device, field)) is not None]
         if field in MigSnapshot.__struct_fields__:
-            found += [(slice_labels(device, part), getattr(part, field)) for device, part in slices]
+            found += [(labels, value) for part, labels in slices if (value := getattr(part, field)) is not None]
         lines += _metric(name, "counter" if name.endswith("_total") else "gauge", words, found)
     reasons = [
         ({**device_labels(device), "reason": reason}, 1.0) for device in snapshot.devices for reason in device.event_reasons or ()
@@ -98,7 +99,7 @@ def prometheus_text(snapshot: Snapshot) -> str:
         ({**device_labels(device), "warning": warning}, 1.0) for device in snapshot.devices for warning in device.health_warnings
     ]
     lines += _metric("health_warning", "gauge", "What is wrong with the memory of the GPU", warnings)
-    up = [(device_labels(device), float(device.state == "ok")) for device in snapshot.devices]
+    up = [(labels, float(device.state == "ok")) for device, labels in labelled]
     lines += _metric("up", "gauge", "Whether the GPU answers", up)
     lines += _metric("host_cpu_busy_ratio", "gauge", "Processors in use", [({}, snapshot.host.cpu_busy_fraction)])
     return "".join(f"{line}\n" for line in lines)

@@ -7,14 +7,17 @@ readings and divided by the share of the time in use, since they are next to 0 i
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 from urllib.parse import urlencode
+
+import msgspec
 
 from planner.engine.advice.diagnosis import IDLE
 from planner.errors import Problem, UserError
@@ -53,6 +56,36 @@ REASON_BITS = {name: bit for bit, name in EVENT_REASONS.items() if bit in {0x4, 
 LEAST_REASON = min(REASON_BITS.values())
 MOST_HOSTS = 200
 """Hosts that a query names; it asks all of them where more are held back."""
+
+
+T = TypeVar("T")
+Reading = tuple[dict[str, str], float]
+"""Labels and value."""
+ANSWER_FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+class _Answer(msgspec.Struct):
+    """An answer of the HTTP interface (prometheus.io/docs/prometheus/latest/querying/api, read 2026-11-22)."""
+
+    status: str
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    error: str = ""
+
+
+class _Vector(msgspec.Struct):
+    """Data of an instant query."""
+
+    result: list[msgspec.Raw]
+
+
+class _Series(msgspec.Struct):
+    """One series of it: labels, and a moment with the value as text."""
+
+    metric: dict[str, str]
+    value: tuple[float, str]
+
+
+_DECODER = msgspec.json.Decoder(_Series)
 
 
 @dataclass(slots=True)
@@ -119,7 +152,7 @@ class _Window:
         """Metrics of GPUs that the server has in the window."""
         selector = f'{{__name__=~"DCGM_FI_.+|{PREFIX}.+"' + (f",{self.match}" if self.match else "") + "}"
         given = {"match[]": selector, "start": f"{self.end_s - self.seconds:.3f}", "end": f"{self.end_s:.3f}"}
-        return sorted(str(name) for name in self._data(f"label/__name__/values?{urlencode(given)}"))
+        return sorted(self._data(f"label/__name__/values?{urlencode(given)}", list[str]))
 
     def _queries(self, names: Iterable[str]) -> Iterator[tuple[tuple[str, str], str]]:
         """((what, metric), query) of everything that is asked."""
@@ -146,18 +179,17 @@ class _Window:
             elif name == f"{PREFIX}throttled_seconds_total":
                 yield ("held", name), f"avg by ({self.labels}, reason) (rate({self._select(name)}{window})) > 0"
 
-    def _reason_queries(self, answers: Mapping[tuple[str, str], list[dict[str, Any]]]) -> Iterator[tuple[tuple[str, str], str]]:
+    def _reason_queries(self, answers: Mapping[tuple[str, str], list[Reading]]) -> Iterator[tuple[tuple[str, str], str]]:
         """Queries for what held clocks back, of the hosts where something did at any time."""
         _, _, few = self._windows()
         for (what, name), series in answers.items():
-            found = list(_read(series)) if what == "reasons" else []
-            if not found:
+            if what != "reasons" or not series:
                 continue
-            label = next((one for one in HOST_LABELS if all(labels.get(one) for labels, _ in found)), "")
-            hosts = sorted({labels[label] for labels, _ in found}) if label else []
+            label = next((one for one in HOST_LABELS if all(labels.get(one) for labels, _ in series)), "")
+            hosts = sorted({labels[label] for labels, _ in series}) if label else []
             narrowed = f"{label}=~{json.dumps('|'.join(map(re.escape, hosts)))}" if 0 < len(hosts) <= MOST_HOSTS else ""
             selected = self._select(name, narrowed)
-            highest = max(value for _, value in found)
+            highest = max(value for _, value in series)
             for reason, bit in REASON_BITS.items():
                 if bit <= highest:
                     share = f"avg_over_time((floor({selected} / {bit}) % 2){few})"
@@ -177,40 +209,32 @@ class _Window:
         meaning = meaning_of(name)
         return meaning.scale if meaning else 1.0
 
-    def _ask(self, query: str) -> list[dict[str, Any]]:
+    def _ask(self, query: str) -> list[Reading]:
         given = urlencode({"query": query, "time": f"{self.end_s:.3f}"})
-        found = self._data(f"query?{given}")
-        result = found.get("result") if isinstance(found, dict) else None
-        if not isinstance(result, list):
-            raise self._unlike()
-        return result
+        return list(_readings(self._data(f"query?{given}", _Vector).result))
 
-    def _data(self, path: str) -> Any:
+    def _data(self, path: str, kind: type[T]) -> T:
         text = fetched(f"{self.server}/api/v1/{path}", "--prometheus", QUERY_TIMEOUT_S)
         self.cost.queries += 1
         self.cost.bytes += len(text)
         try:
-            answer = json.loads(text)
-            status, data = answer["status"], answer.get("data")
-        except (ValueError, KeyError, TypeError):
-            raise self._unlike() from None
-        if status != "success":
-            raise UserError(Problem("--prometheus", "", f"{self.server} refuses: {answer.get('error', status)}."))
-        return data
-
-    def _unlike(self) -> UserError:
-        return UserError(Problem("--prometheus", "", f"{self.server} does not answer as a Prometheus server does."))
+            answer = msgspec.json.decode(text, type=_Answer)
+            if answer.status == "success":
+                return msgspec.json.decode(answer.data, type=kind)
+        except ANSWER_FAULTS:
+            raise UserError(Problem("--prometheus", "", f"{self.server} does not answer as a Prometheus server does.")) from None
+        raise UserError(Problem("--prometheus", "", f"{self.server} refuses: {answer.error or answer.status}."))
 
 
-def _assembled(answers: Mapping[tuple[str, str], list[dict[str, Any]]], seconds: float) -> list[FleetGpu]:
+def _assembled(answers: Mapping[tuple[str, str], list[Reading]], seconds: float) -> list[FleetGpu]:
     """The GPUs of all hosts, from the answers to every query."""
     shares, jobs = dict[tuple[str, str], float](), dict[tuple[str, str], str]()
     counts, held = dict[tuple[str, str], int](), dict[tuple[str, str], dict[str, float]]()
     for (what, _), series in answers.items():
-        for labels, value in _read(series):
+        for labels, value in series:
             key = _key(labels)
             if what == "busy":
-                shares[key] = value
+                shares[key] = min(1.0, max(0.0, value))
             elif what == "readings":
                 counts[key] = int(value)
             elif what == "job":
@@ -223,7 +247,7 @@ def _assembled(answers: Mapping[tuple[str, str], list[dict[str, Any]]], seconds:
         meaning = meaning_of(name)
         if what == "value" and meaning is not None:
             over_use = meaning.field not in {*MOST, *CLOCKS, *OVER_ALL}
-            for labels, value in _read(series):
+            for labels, value in series:
                 share = shares.get(_key(labels)) if over_use else None
                 samples[_key(labels)[0]].append(Sample(name, labels, value / share if share else value))
     found = []
@@ -240,21 +264,20 @@ def _assembled(answers: Mapping[tuple[str, str], list[dict[str, Any]]], seconds:
 
 def _bounded(device: DeviceSnapshot) -> DeviceSnapshot:
     """`device` with no share above 1, which dividing by the time in use may give where counters and use are read at different moments."""
-    import msgspec
-
     over = {name: 1.0 for name in MEANS.values() if name.endswith("_fraction") and (getattr(device, name) or 0.0) > 1.0}
     return msgspec.structs.replace(device, **over) if over else device
 
 
-def _read(series: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, str], float]]:
-    """(labels, value) of an instant answer; what is no number is left out."""
+def _readings(series: Iterable[msgspec.Raw]) -> Iterator[Reading]:
+    """Labels and value of an instant answer; a series of another form, and a value that is no number, is left out."""
     for one in series:
         try:
-            labels, value = one["metric"], float(one["value"][1])
-        except (KeyError, TypeError, ValueError, IndexError):
+            found = _DECODER.decode(one)
+            value = float(found.value[1])
+        except ANSWER_FAULTS:
             continue
-        if value == value and isinstance(labels, dict):  # noqa: PLR0124  # not a number is the one value that differs from itself
-            yield labels, value
+        if math.isfinite(value):
+            yield found.metric, value
 
 
 def _key(labels: Mapping[str, str]) -> tuple[str, str]:

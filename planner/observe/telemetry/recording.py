@@ -6,6 +6,7 @@ A line that begins with # is a comment. When FILE is full it becomes FILE.1, FIL
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +15,7 @@ from typing import BinaryIO, Self
 import msgspec
 
 from planner import paths
-from planner.durable import NotKeptError
+from planner.durable import NotKeptError, check_regular
 from planner.errors import Problem, UserError
 from planner.observe.snapshot import Snapshot
 from planner.reading import open_file, read_file
@@ -47,11 +48,18 @@ class Recorder:
 
     def _opened(self) -> BinaryIO:
         try:
-            file = self._path.open("ab")
+            file = self._appended()
             if file.tell() and not self._ends_whole():
                 file.write(b"\n")  # what came before was cut off in the middle of a line
         except OSError as error:
             raise NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
+        return file
+
+    def _appended(self) -> BinaryIO:
+        """The file, open for appending; a pipe without a reader would hold the program."""
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+        file = os.fdopen(descriptor, "ab")
+        check_regular(os.fstat(descriptor))
         return file
 
     def _ends_whole(self) -> bool:
@@ -75,7 +83,7 @@ class Recorder:
         for number in reversed(range(PARTS - 1)):
             with contextlib.suppress(FileNotFoundError):
                 part_path(self._path, number).replace(part_path(self._path, number + 1))
-        self._file = self._path.open("ab")
+        self._file = self._appended()
 
     def __enter__(self) -> Self:
         return self

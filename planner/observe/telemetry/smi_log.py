@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ DMON_STEP_S = 1.0
 """Time between dmon's lines where they have none: its own default (`-d 1`)."""
 UNIT = re.compile(r"\s*\[[^\]]*\]\s*$")
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
 TIMES = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S", "%Y%m%d %H:%M:%S")
 
 
@@ -91,7 +93,10 @@ def logged_snapshots(text: str, where: str, label: str) -> list[Snapshot] | None
         return [_page(text, where, label)]
     if read is None:
         return None
-    found = _snapshots(read(), label)
+    try:
+        found = _snapshots(read(), label)
+    except csv.Error as error:
+        raise UserError(Problem(where, "", f"is no log of nvidia-smi that can be read: {error}.")) from None
     if not found:
         raise UserError(Problem(where, "", "is a log of nvidia-smi without a reading; was it cut off?"))
     return found
@@ -122,7 +127,7 @@ def _query(lines: Iterable[str], where: str) -> Iterator[Row]:
         if at_s is None or len(cells) < len(names):
             continue  # a line that a killed process cut off
         found = {field: value * scale for name, (field, scale) in QUERY.items() if (value := _number(row.get(name))) is not None}
-        said = next((row[name] for name in REASONS if row.get(name, "").startswith("0x")), None)
+        said = next((row[name] for name in REASONS if MASK.fullmatch(row.get(name, ""))), None)
         texts = {
             "name": row.get("name") or row.get("gpu_name") or None,
             "uuid": row.get("uuid") or row.get("gpu_uuid") or None,
@@ -192,9 +197,10 @@ def _typed(name: str, value: Any) -> Any:
 
 
 def _number(text: str | None) -> float | None:
-    """The number a cell begins with ('99 %', '[N/A]', '-')."""
+    """The number a cell begins with ('99 %', '[N/A]', '-'); None for none, and for one beyond every counter."""
     matched = NUMBER.match(text or "")
-    return float(matched[0]) if matched else None
+    value = float(matched[0]) if matched else math.inf
+    return value if math.isfinite(value) else None
 
 
 def _seconds(text: str) -> float | None:

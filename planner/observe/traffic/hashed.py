@@ -34,7 +34,7 @@ def read_hashed(path: Path) -> Trace:
     for number, line in lines:
         try:
             found.append(decoder.decode(line))
-        except (msgspec.DecodeError, ValueError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             lines.wrong(number, f"is no request of this trace: {error}.")
     timed = any(one.timestamp is not None for one in found)
     builder = TraceBuilder("Mooncake trace" if timed else "ServeGen offline trace", str(path))

@@ -22,8 +22,8 @@ FIRST_TOKENS = "time_to_first_token_seconds_count"
 """Requests that had a first token: those an engine counts where it does not count the ended ones."""
 
 
-MOST = 1e18
-"""Largest total that is believed."""
+LEAST, MOST = 1e-6, 1e18
+"""Smallest total above 0, and largest, that is believed."""
 
 
 class Engine(NamedTuple):
@@ -83,7 +83,7 @@ class Page:
                 bound = float(sample.labels["le"]) if name.endswith("_bucket") else 0.0
             except (KeyError, ValueError):
                 bound = math.nan
-            if math.isnan(bound) or not 0 <= sample.value <= MOST:
+            if math.isnan(bound) or not (sample.value == 0 or LEAST <= sample.value <= MOST):
                 raise UserError(
                     Problem(
                         str(path), sample.name, f"{sample.value!r} of {dict(sample.labels)!r} is no number of requests or tokens."

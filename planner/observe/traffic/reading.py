@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from planner.observe.traffic.hashed import read_hashed
 from planner.observe.traffic.logs import ACCESS, read_access_log, read_json_log
 from planner.observe.traffic.pages import is_page, read_pages
 from planner.observe.traffic.spans import read_spans
-from planner.observe.traffic.tables import column_places, read_table
+from planner.observe.traffic.tables import read_table
 from planner.reading import open_file
 from planner.workload.traffic.summary import Traffic, summarised
 from planner.workload.traffic.trace import Trace, joined
@@ -65,8 +64,6 @@ def _reader(path: Path) -> Callable[[Path], Trace] | None:
     text = begun.decode("utf-8", "replace")
     if is_page(text):
         return None
-    if len(column_places(next(csv.reader([first.decode("utf-8", "replace")])))) >= 2:
-        return read_table
     if b"," in first:
         return read_table  # which names the columns that are missing
     raise UserError(Problem(str(path), "", f"is none of what is read: {KNOWN}."))

@@ -90,8 +90,8 @@ def _spans(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for resource in document["resourceSpans"]:
         scopes = resource.get("scopeSpans", ()) if isinstance(resource, dict) else ()
         for scope in scopes if isinstance(scopes, list) else ():
-            spans = scope.get("spans", ()) if isinstance(scope, dict) else ()
-            yield from (span for span in spans if isinstance(span, dict))
+            spans = scope.get("spans") if isinstance(scope, dict) else None
+            yield from (span for span in spans if isinstance(span, dict)) if isinstance(spans, list) else ()
 
 
 def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def read_table(path: Path) -> Trace:
     """The trace in `path`; raises `UserError` naming the columns that are missing."""
     lines = Lines(path)
     rows = _rows(lines)
-    _, head = next(rows)
+    _, head = next(rows, (0, list[str]()))
     places = column_places(head)
     problems = [
         Problem(
@@ -79,7 +79,18 @@ def read_table(path: Path) -> Trace:
 
 def _rows(lines: Lines) -> Iterator[tuple[int, list[str]]]:
     for number, line in lines:
-        yield number, next(csv.reader([line.decode("utf-8", "replace")]))
+        try:
+            yield number, cells_of(line)
+        except ValueError as error:
+            lines.wrong(number, f"is no line of CSV: {error}.")
+
+
+def cells_of(line: bytes) -> list[str]:
+    """The cells of one line of CSV; raises `ValueError`."""
+    try:
+        return next(csv.reader([line.decode("utf-8", "replace")]))
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
 
 
 def _of_session(sessions: dict[str, float], session: str, inputs: float, outputs: float) -> float:

@@ -10,15 +10,28 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from planner.errors import Problem, UserError
-from planner.reading import open_file, parse_json
+from planner.reading import open_file, parse_json, read_file
 from planner.workload.checkpoints.tensors import StoredTensor
 
 MOST_HEADER_BYTES = 100_000_000
 """The most that the safetensors library reads."""
 MOST_FILES = 2_000
+
+
+_Size = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Entry(msgspec.Struct):
+    """A header's entry of one tensor."""
+
+    dtype: str
+    shape: tuple[_Size, ...]
+    data_offsets: tuple[_Size, _Size]
 
 
 def folder_tensors(folder: Path) -> tuple[StoredTensor, ...]:
@@ -29,11 +42,10 @@ def folder_tensors(folder: Path) -> tuple[StoredTensor, ...]:
     index = folder / "model.safetensors.index.json"
     paths = sorted(folder.glob("*.safetensors"))
     if index.is_file():
-        with index.open("rb") as file:
-            named = parse_json(file.read(MOST_HEADER_BYTES), str(index), "model")
+        named = parse_json(read_file(index, "model", MOST_HEADER_BYTES), str(index), "model")
         mapped = named.get("weight_map") if isinstance(named, dict) else None
-        wanted = set(mapped.values()) if isinstance(mapped, dict) else set()
-        if missing := sorted(str(name) for name in wanted if not (folder / str(name)).is_file()):
+        wanted = {name for name in mapped.values() if isinstance(name, str)} if isinstance(mapped, dict) else set[str]()
+        if missing := sorted(name for name in wanted if not (folder / name).is_file()):
             raise UserError(
                 Problem(str(index), "model", f"names {missing[0]} and {len(missing) - 1} more that are not in the folder.")
             )
@@ -58,13 +70,13 @@ def _tensors(path: Path) -> Iterator[StoredTensor]:
 
 def _tensor(path: Path, name: str, entry: Any) -> StoredTensor:
     try:
-        shape, (start, end) = tuple(map(int, entry["shape"])), entry["data_offsets"]
-        usable = min((*shape, start, end - start)) >= 0
-    except (KeyError, TypeError, ValueError):
-        usable = False
-    if not usable:
-        raise UserError(Problem(str(path), "model", f"has an unusable entry for {json.dumps(name)}."))
-    return StoredTensor(name, str(entry["dtype"]), shape, int(end - start))
+        found = msgspec.convert(entry, _Entry)
+    except msgspec.ValidationError as error:
+        raise UserError(Problem(str(path), "model", f"has an unusable entry for {json.dumps(name)}: {error}.")) from None
+    start, end = found.data_offsets
+    if end < start:
+        raise UserError(Problem(str(path), "model", f"has an unusable entry for {json.dumps(name)}: it ends before it begins."))
+    return StoredTensor(name, found.dtype, found.shape, end - start)
 
 
 _BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8, "BOOL": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F4": 4, "U32": 32, "U16": 16, "U64": 64}  # fmt: skip

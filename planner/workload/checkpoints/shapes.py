@@ -59,6 +59,8 @@ def description_by_shapes(config: Mapping[str, Any], tensors: Iterable[StoredTen
             raise _unsaid(where, f"no shape says what {name} is for")
     embedding = max((name for name, kind in kinds.items() if kind == "embedding"), key=lambda name: shapes[name][0])
     head = next((name for name in shapes if re.search(r"(lm_head|embed_out|output)\.weight$", name)), embedding)
+    if len(shapes[head]) != 2:
+        raise _unsaid(where, f"{head}, the last product, is no matrix")
     products = [
         [name.removesuffix(".weight"), name, shape[-1], shape[-2], 1]
         for name, shape in shapes.items()
@@ -152,7 +154,7 @@ def _kind(name: str, shape: tuple[int, ...]) -> str:
         return "expert"
     if _ROUTER.search(f".{path}."):
         return "router"
-    if "embed" in module or module in {"wte", "wpe"}:
+    if len(shape) == 2 and ("embed" in module or module in {"wte", "wpe"}):
         return "embedding"
     if leaf.endswith("bias"):
         return "bias"

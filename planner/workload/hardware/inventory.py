@@ -70,7 +70,8 @@ def _of_slurm(text: str) -> Iterator[Own]:
         seen.add(others[0])
         for match in _GRES.finditer(gres):
             name, profile = _without_profile(match["type"] or "")
-            yield Own(gpu=name, count=int(match["count"]), mig=profile)
+            if count := _count(match["count"]):
+                yield Own(gpu=name, count=count, mig=profile)
 
 
 def _of_kubernetes(document: Any, where: str) -> Iterator[Own]:
@@ -89,14 +90,15 @@ def _of_node(node: Mapping[str, Any]) -> Iterator[Own]:
         return
     product = str(labels[PRODUCT])
     name, profile = _without_profile(product.removesuffix("-SHARED"))
-    slices = {
-        match[1]: int(count) for key, count in labels.items() if (match := _MIG_COUNT.fullmatch(key)) and str(count).isdigit()
-    }
-    count = str(labels.get(COUNT, ""))
-    if slices and not profile:
-        yield from (Own(gpu=name, count=number, mig=cut) for cut, number in slices.items() if number)
-    elif count.isdigit() and int(count) > 0:
-        yield Own(gpu=name, count=int(count), mig=profile)
+    slices = {match[1]: _count(count) for key, count in labels.items() if (match := _MIG_COUNT.fullmatch(key))}
+    if profile or not any(slices.values()):
+        slices = {profile: _count(labels.get(COUNT))}
+    yield from (Own(gpu=name, count=number, mig=cut) for cut, number in slices.items() if number)
+
+
+def _count(text: object) -> int:
+    """The number of GPUs that a text gives in one to six digits; 0 for another text."""
+    return int(str(text)) if re.fullmatch(r"[0-9]{1,6}", str(text)) else 0
 
 
 def _table(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:

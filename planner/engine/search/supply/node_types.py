@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
 
+from planner.engine.evaluate.offer_prices import own_prices
 from planner.engine.evaluate.supply import Supply
 from planner.engine.search.supply.owned_nodes import OwnedNode, owned_pools
 from planner.engine.search.supply.quotes import UNLIMITED, Quote, Wire, quotes_of, usual_wire, wire_given
@@ -63,6 +64,8 @@ class NodeType:
     """Quotes that no other quote of the same GPUs covers, the cheapest first: one of them is paid."""
     others: tuple[Quote, ...] = ()
     """All quotes of nodes of the same GPUs over the same kind of link, the cheapest first."""
+    limit_w: float | None = None
+    """Power limit in force of a GPU of this machine."""
     owned: OwnedNode | None = None
     """Costs of a GPU that is not rented."""
     largest: bool = True
@@ -73,6 +76,11 @@ class NodeType:
         """(GPU, whether it is rented, here, one's own, or to be bought): rows of one place compete."""
         kind = "" if self.owned is None else "bought" if self.owned.bought else "own"
         return self.gpu.name, "here" if self.here else kind
+
+    @property
+    def power_limit_w(self) -> float | None:
+        """The cap that it stands under; None: the vendor's limit."""
+        return self.owned.power_limit_w if self.owned else self.limit_w
 
     @cached_property
     def cluster(self) -> int:
@@ -139,11 +147,13 @@ def _node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     quotes: dict[str, dict[int, list[Quote]]] = defaultdict(lambda: defaultdict(list))
     for name, size, quote in quotes_of(workload, supply, considered):
         quotes[name][size].append(quote)
+    prices = own_prices(workload, considered, supply.find_gpu)
+    of_machine = own_prices(workload, {gpu.name for gpu in supply.machine}, supply.find_gpu)
     found: list[NodeType] = []
     for gpu in supply.gpus:
         if considered and gpu.name not in considered:
             continue
-        price = own_price(workload, gpu, considered)
+        price = prices.get(gpu.name)
         if price is not None or gpu.name not in quotes:
             found += _unquoted(gpu, sorted(quotes[gpu.name]) or [UNPRICED_NODE], workload, most, price)
         else:
@@ -151,9 +161,10 @@ def _node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     for gpu in supply.machine:
         if not considered or gpu.name in considered:
             count = min(supply.local_counts.get(gpu.name, 1), most)
-            price = own_price(workload, gpu, {gpu.name})
+            price = of_machine.get(gpu.name)
             inside = count if split_name(gpu.name) is None else 1  # slices exchange nothing but over the host
-            found.append(NodeType(gpu, inside, None, count, usual_wire(gpu, inside, ""), here=True, usd_per_gpu_h=price))
+            wire, limit = usual_wire(gpu, inside, ""), supply.power_limits_w.get(gpu.name)
+            found.append(NodeType(gpu, inside, None, count, wire, here=True, usd_per_gpu_h=price, limit_w=limit))
     return [*found, *_owned_types(workload, supply)]
 
 
@@ -166,11 +177,6 @@ def _owned_types(workload: Workload, supply: Supply) -> Iterator[NodeType]:
         )
         cost = pool.node.usd_per_h if pool.node else None
         yield NodeType(pool.gpu, pool.per_node, pool.nvlink, pool.most, wire, usd_per_gpu_h=cost, owned=pool.node, largest=whole)
-
-
-def own_price(workload: Workload, gpu: Gpu, named: Iterable[str]) -> float | None:
-    """The price of one's own for `gpu`: a number is that of the GPUs that are `named`, no one's else."""
-    return workload.price_usd_per_gpu_h if gpu.name in set(named) else None
 
 
 def _unquoted(gpu: Gpu, sizes: Sequence[int], workload: Workload, most: int, price: float | None) -> Iterator[NodeType]:
