@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from inspect import iscoroutinefunction
 from itertools import count
 from pathlib import Path
@@ -31,6 +31,7 @@ NEEDS = {
     "sleeper": ("process",),
     "torch_here": ("process", "torch"),
     "torch": ("torch",),
+    "wheel": ("process",),
 }
 """Markers a test has by the fixtures it asks for."""
 TORCH_FILES = frozenset({"test_bench_suites.py", "test_calibration.py", "test_simulated_gpu.py"})
@@ -135,6 +136,28 @@ def _unhurried_screen(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(Input, "cursor_blink", False)
         monkeypatch.setattr(TextArea, "cursor_blink", False)
+
+
+@pytest.fixture
+def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a workload is asked of the engine is answered once, however often the test has it laid out."""
+    import msgspec
+
+    from planner.session import Session
+
+    known: dict[tuple[str, bytes], Any] = {}
+
+    def once(ask: Callable[..., Any]) -> Callable[..., Any]:
+        def answer(session: Session, *given: Any, **more: Any) -> Any:
+            key = ask.__name__, msgspec.json.encode((given, more))
+            if key not in known:
+                known[key] = ask(session, *given, **more)
+            return known[key]
+
+        return answer
+
+    for name in ("plan", "with_flips"):
+        monkeypatch.setattr(Session, name, once(getattr(Session, name)))
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ def test_a_table_names_each_gpu_once_unless_rows_are_asked_for(run_planner: RunP
     assert dict(ranks[()][:1]) == dict(ranks["--top", "12"][:1])
 
 
+@pytest.mark.usefixtures("planned_once")
 def test_figures_hold_their_own_value_and_memory_adds_up(run_planner: RunPlanner) -> None:
     plan = msgspec.json.decode(run_planner("plan", "--json").stdout, type=Plan)
     for row in plan.rows:
@@ -158,6 +159,7 @@ def test_a_preset_shown_is_a_preset_file(run_planner: RunPlanner, tmp_path: Path
     assert copied == shipped
 
 
+@pytest.mark.usefixtures("planned_once")
 def test_table_csv_and_markdown_tell_the_same_rows(run_planner: RunPlanner) -> None:
     rows = json.loads(run_planner("plan", "--top", "5", "--json").stdout)["rows"]
     table = list(csv.DictReader(io.StringIO(run_planner("plan", "--top", "5", "--csv").stdout)))
@@ -175,6 +177,7 @@ def test_table_csv_and_markdown_tell_the_same_rows(run_planner: RunPlanner) -> N
 COMMAND = "    gpu-planner plan "
 
 
+@pytest.mark.usefixtures("planned_once")
 @pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-405b-pretrain", "llama-3.1-8b-lora"])
 def test_the_table_fits_and_cuts_no_figure(run_planner: RunPlanner, preset: str) -> None:
     wide = run_planner("plan", preset, "--top", "30", COLUMNS="1000").stdout.splitlines()

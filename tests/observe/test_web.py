@@ -99,7 +99,7 @@ def test_an_address_that_is_none_is_said(url: str) -> None:
         read_url(url, within_s=WITHIN_S, most_bytes=2**20)
 
 
-def test_a_page_of_a_hundred_thousand_gpus_is_read_in_the_time_of_its_lines() -> None:
+def test_a_page_of_many_gpus_is_read_in_the_time_of_its_lines() -> None:
     def seconds(gpus: int) -> float:
         page = "".join(
             f'DCGM_FI_DEV_GPU_UTIL{{gpu="{number}",GPU_I_ID="{number % 7}",UUID="GPU-{number}"}} 5\n' for number in range(gpus)
@@ -108,7 +108,7 @@ def test_a_page_of_a_hundred_thousand_gpus_is_read_in_the_time_of_its_lines() ->
         assert len(devices_of(read_samples(page, "page"))) == gpus
         return time.process_time() - began_s
 
-    assert seconds(40_000) < 40 * seconds(4_000)  # a hundred times where each GPU looks through all
+    assert seconds(20_000) < 40 * seconds(2_000)  # a hundred times where each GPU looks through all
     many = 'DCGM_FI_DEV_GPU_UTIL{gpu="0",' + ",".join(f'l{number}="x"' for number in range(100_000)) + "} 5\n"
     began_s = time.process_time()
     assert len(read_samples(many, "page")[0].labels) == 100_001

@@ -102,6 +102,7 @@ def test_a_request_alone_takes_what_the_estimate_says(asked: Planner) -> None:
     assert found.in_flight == pytest.approx(2 * found.request_s.mean.value / found.seconds)
 
 
+@pytest.mark.sweep
 def test_stretches_say_what_the_whole_says(asked: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     replica, trace = one_replica(asked, monkeypatch), trace_of(4000, 1.5, swing=0.5)
     every = recorded(trace)
@@ -114,6 +115,7 @@ def test_stretches_say_what_the_whole_says(asked: Planner, monkeypatch: pytest.M
         assert ours == pytest.approx(theirs, rel=0.01)
 
 
+@pytest.mark.sweep
 def test_a_queue_that_outlasts_a_stretch_is_replayed_in_one(asked: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     replica, trace = one_replica(asked, monkeypatch), trace_of(5000, 30.0)
     every = recorded(trace)
@@ -123,6 +125,7 @@ def test_a_queue_that_outlasts_a_stretch_is_replayed_in_one(asked: Planner, monk
     assert np.array_equal(parts.request_s, whole.request_s)
 
 
+@pytest.mark.sweep
 def test_how_chunks_are_cut_changes_no_digit(asked: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     replica, trace = one_replica(asked, monkeypatch), trace_of(2000, 4.0)
     every = recorded(trace)
@@ -143,6 +146,7 @@ def test_how_chunks_are_cut_changes_no_digit(asked: Planner, monkeypatch: pytest
     assert served.__module__ in runs_room.__name__
 
 
+@pytest.mark.sweep
 def test_hours_with_more_requests_need_more_replicas(asked: Planner) -> None:
     trace = trace_of(8000, 1.5, swing=0.9)
     one = replayed(asked, trace, replicas=1, by_hour=False)

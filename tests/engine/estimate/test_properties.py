@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from planner.engine.answers.answer import Answer
 
+pytestmark = pytest.mark.sweep
+
 DENSE = ["llama-3.1-8b", "bloom-560m", "gpt2-medium", "gemma-3-1b", "qwen2.5-14b", "opt-1.3b"]
 MIXTURES = ["mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3", "gpt-oss-20b"]
 GPUS = ["H100 SXM5 80GB", "A100 80GB SXM", "RTX 4090", "B200 SXM", "MI300X", "L4"]

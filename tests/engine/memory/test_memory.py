@@ -305,6 +305,7 @@ TOKENS = st.integers(16, 8192)
 SMALL = st.sampled_from(["gpt2", "llama-3.2-1b", "qwen3-0.6b", "gemma-2-2b", "mixtral-8x7b", "gpt-oss-20b", "deepseek-v3"])
 
 
+@pytest.mark.sweep
 @quickly
 @given(SMALL, SIZES, TOKENS, st.sampled_from(["none", "full"]), st.sampled_from(["mixed", "amp", "bf16", "fp32"]))
 def test_more_training_tokens_never_take_less(model: str, micro: int, sequence: int, checkpointing: str, recipe: str) -> None:
@@ -317,6 +318,7 @@ def test_more_training_tokens_never_take_less(model: str, micro: int, sequence: 
     assert total(micro, sequence + 64) >= one
 
 
+@pytest.mark.sweep
 @quickly
 @given(SMALL, SIZES, TOKENS, TOKENS, st.sampled_from(["vllm", "torch", "llama.cpp"]))
 def test_more_sequences_and_tokens_never_take_less(model: str, batch: int, tokens: int, answer: int, engine: str) -> None:
@@ -332,6 +334,7 @@ def test_more_sequences_and_tokens_never_take_less(model: str, batch: int, token
         assert total(task, batch, tokens, answer + 32) >= one
 
 
+@pytest.mark.sweep
 @quickly
 @given(SMALL, SIZES, TOKENS, st.sampled_from(["mixed", "amp", "bf16"]))
 def test_recomputing_never_holds_more(model: str, micro: int, sequence: int, recipe: str) -> None:
@@ -380,6 +383,7 @@ INFERENCE = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.sweep
 @settings(quickly, max_examples=150)
 @given(SMALL, LAYOUTS, st.one_of(TRAINING, INFERENCE))
 def test_parts_add_up_and_none_is_negative(model: str, layout: dict[str, int], workload: dict[str, Any]) -> None:

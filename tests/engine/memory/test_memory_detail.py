@@ -28,6 +28,7 @@ def detail(of: Workload, row: PlanRow) -> MemoryDetail:
     return found
 
 
+@pytest.mark.sweep
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(preset=st.sampled_from(PRESETS), task=st.sampled_from(sorted(TASKS)), place=st.floats(0, 1, exclude_max=True))
 def test_the_items_add_up_to_the_row(preset: str, task: str, place: float) -> None:

@@ -32,6 +32,7 @@ def one(column: Any) -> float:
     return float(np.ravel(column)[0])
 
 
+@pytest.mark.sweep
 @quickly
 @given(MODELS, RANKS, RECIPES)
 def test_what_is_sharded_adds_up_to_what_was_there(model: str, ranks: int, recipe: str) -> None:
@@ -43,6 +44,7 @@ def test_what_is_sharded_adds_up_to_what_was_there(model: str, ranks: int, recip
             assert ranks * one(getattr(shard, part)) == exact(one(getattr(whole, part)), rel=1e-9)
 
 
+@pytest.mark.sweep
 @quickly
 @given(MODELS, RANKS, RECIPES)
 def test_each_stage_shards_more_and_leaves_the_rest(model: str, ranks: int, recipe: str) -> None:
@@ -54,6 +56,7 @@ def test_each_stage_shards_more_and_leaves_the_rest(model: str, ranks: int, reci
         assert sizes[first:] == exact([sizes[first]] * len(sizes[first:]))
 
 
+@pytest.mark.sweep
 @quickly
 @given(MODELS, RECIPES, st.sampled_from([1, 2, 4]), st.sampled_from([1, 2]))
 def test_terms_add_up_to_the_total(model: str, recipe: str, tp: int, pp: int) -> None:
@@ -71,6 +74,7 @@ def test_terms_add_up_to_the_total(model: str, recipe: str, tp: int, pp: int) ->
     assert all(one(term.bytes) >= 0 for term in terms_of(table))
 
 
+@pytest.mark.sweep
 @quickly
 @given(MODELS, RECIPES, st.integers(1, 8), st.sampled_from([128, 512, 2048]), st.sampled_from(["none", "full"]))
 def test_more_tokens_never_take_less(model: str, recipe: str, micro: int, sequence: int, checkpointing: str) -> None:

@@ -148,6 +148,7 @@ BATCHES = st.sampled_from([1, 2, 8, 32, 128])
 PER_NODE = 64.0
 
 
+@pytest.mark.sweep
 @settings(max_examples=40, deadline=None)
 @given(prefill=COUNTS, decode=COUNTS, batch=BATCHES)
 def test_the_slower_pool_sets_the_rate_and_more_replicas_never_lower_it(prefill: int, decode: int, batch: int) -> None:
@@ -162,6 +163,7 @@ def test_the_slower_pool_sets_the_rate_and_more_replicas_never_lower_it(prefill:
     assert rate(prefill, decode + 1) >= rate(prefill, decode) * tolerance
 
 
+@pytest.mark.sweep
 @settings(max_examples=20, deadline=None)
 @given(batch=BATCHES, rate=st.floats(min_value=0.1, max_value=4.0))
 def test_tokens_come_no_later_than_from_replicas_that_do_both(batch: int, rate: float) -> None:

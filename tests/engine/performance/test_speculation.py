@@ -116,6 +116,7 @@ CASES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.sweep
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(CASES)
 def test_more_accepted_is_never_slower_and_nothing_accepted_never_faster(case: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ def by_kind(operators: list[Operator]) -> dict[str, float]:
     return found
 
 
+@pytest.mark.sweep
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(preset=st.sampled_from(PRESETS), task=st.sampled_from(sorted(TASKS)), place=st.floats(0, 1, exclude_max=True))
 def test_operators_add_up_to_the_row_class_by_class(preset: str, task: str, place: float) -> None:

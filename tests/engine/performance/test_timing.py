@@ -231,6 +231,7 @@ def test_a_faster_device_is_never_slower(model: str, job: str, rate: str, factor
     assert seconds(faster, **fields) <= seconds(device, **fields) * (1 + 1e-12)
 
 
+@pytest.mark.sweep
 @quickly
 @given(st.sampled_from(MODELS), st.sampled_from(list(JOBS)), st.sampled_from(LATENCIES), st.floats(1.01, 20))
 def test_more_latency_is_never_faster(model: str, job: str, latency: str, factor: float) -> None:
@@ -249,6 +250,7 @@ GROWING = {
 }
 
 
+@pytest.mark.sweep
 @settings(quickly, max_examples=120)
 @given(st.sampled_from(MODELS), st.sampled_from([(job, name) for job, names in GROWING.items() for name in names]), st.data())
 def test_more_work_is_never_faster(model: str, grown: tuple[str, str], data: st.DataObject) -> None:

@@ -115,6 +115,7 @@ def test_steps_whose_passes_are_timed_once_take_what_each_takes(preset: str, cha
         np.testing.assert_array_equal(once.by_class[name], seconds, err_msg=name)
 
 
+@pytest.mark.sweep
 def test_the_peak_of_a_step_is_its_fullest_phase() -> None:
     job, nodes, chips = prepared(workload("llama-3.1-405b-pretrain", dtype="bf16", max_gpus=1024))
     layouts = enumerate_layouts(job, nodes)
@@ -164,6 +165,7 @@ CANDIDATE = st.tuples(
 )
 
 
+@pytest.mark.sweep
 @settings(max_examples=300)
 @given(st.lists(CANDIDATE, min_size=1, max_size=40))
 def test_rows_are_chosen_as_one_by_one(candidates: list[tuple[str, float, int, float, float]]) -> None:

@@ -42,6 +42,7 @@ def losers(preset: str, tight: str) -> list[PlanRow]:
     return [row for row in session().plan(workload(preset, **changes), basis="spec", levers=False).rows if row.rank is None]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("tight", TIGHT)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_loser_says_why_in_figures(preset: str, tight: str) -> None:

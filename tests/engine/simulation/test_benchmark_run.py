@@ -79,6 +79,7 @@ def test_warm_up_is_not_measured() -> None:
     assert value(warm, "ttft_s") < value(cold, "ttft_s")
 
 
+@pytest.mark.sweep
 def test_a_long_benchmark_is_the_long_run() -> None:
     load = {"request_rate_per_s": 4.0, "output_tokens": {"mean": 200, "p50": 150}}
     endless, ended = service(**load), service(**load, requests=4000)

@@ -78,6 +78,7 @@ def one_after_the_other(tokens: int, seed: int, request: int, proposed: int, acc
     return rounds
 
 
+@pytest.mark.sweep
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(st.lists(st.integers(0, 300), min_size=4, max_size=4), min_size=1, max_size=3),
@@ -226,6 +227,7 @@ def test_a_cache_that_fills_turns_requests_out_and_loses_none(engine: str) -> No
 # --- among others ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep
 def test_rows_with_and_without_drafts_do_not_change_each_other() -> None:
     assert iteration_time(table_of(companions=[])).draft is None
     load = {"request_rate_per_s": 3.0}
@@ -268,6 +270,7 @@ def p95(**more: Any) -> float:
     return answer.request_s.p95.value
 
 
+@pytest.mark.sweep
 def test_a_good_draft_is_faster_under_a_rate_and_a_bad_one_slower() -> None:
     load = {"request_rate_per_s": 4.0}
     alone, good, bad = p95(**load), p95(**load, **drafted()), p95(**load, **drafted(acceptance=0.0))

@@ -54,6 +54,7 @@ def one_at_a_time(service: Floats, rate_per_s: float, runs: int, requests: int) 
     return found, rate_per_s
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("use", [0.3, 0.6, 0.8])
 @pytest.mark.parametrize("kind", ["fixed", "exponential"])
 def test_one_at_a_time_waits_as_pollaczek_and_khinchine_say(kind: str, use: float) -> None:

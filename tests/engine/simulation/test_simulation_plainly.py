@@ -23,6 +23,8 @@ from planner.engine.performance.simulation.iteration_time import KNOTS, Iteratio
 from planner.engine.performance.simulation.traffic import Traffic, traffic_of
 from planner.workload.tasks import Lengths
 
+pytestmark = pytest.mark.sweep
+
 searching = settings(max_examples=100, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
 
 

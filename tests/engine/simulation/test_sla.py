@@ -16,6 +16,8 @@ from planner.paths import DEFAULT_PRESET
 from planner.session import Session
 from planner.workload.tasks import LATENCY_TARGETS, Lengths, Targets
 
+pytestmark = pytest.mark.sweep
+
 SERVICES = (DEFAULT_PRESET, "qwen3-30b-a3b-service", "llama-3.2-3b-real-time", "llama-3.2-3b-gathered")
 ON_H100: dict[str, Any] = {"gpus_considered": ["H100 SXM5 80GB"], "providers": ["vast-ai"], "max_nodes": 512}
 

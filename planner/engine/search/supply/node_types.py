@@ -25,20 +25,9 @@ HOST_SHARE = 0.9
 DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
 """Task -> most GPUs that the search considers when the workload does not say."""
 SUPPLY_KEYS = (
-    *(
-        "task",
-        "offload",
-        "price_usd_per_gpu_h",
-        "own",
-        "owning",
-        "capex_usd",
-        "market",
-        "providers",
-        "kinds",
-        "regions",
-        "countries",
-    ),
-    *("certifications", "exclude", "fabric", "max_nodes", "gpus_considered", "max_gpus"),
+    *("task", "gpus_considered", "max_gpus", "max_nodes", "fabric", "offload"),
+    *("price_usd_per_gpu_h", "own", "owning", "capex_usd", "market"),
+    *("providers", "kinds", "regions", "countries", "certifications", "exclude"),
 )
 """Keys of a workload that decide what hardware there is for it: of all others nothing is seen in this folder."""
 MOST_KEPT = 16
