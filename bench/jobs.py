@@ -12,7 +12,6 @@ from bench.kinds import (
     faults,
     inference,
     launch,
-    matmul,
     networks,
     overheads,
     training,
@@ -22,6 +21,7 @@ from bench.kinds.ranks import JOIN_S
 from bench.kinds.transformer import BATCH, QWEN3_06B, SEQUENCE, Qwen3Shape
 from bench.machine.environment import Device
 from bench.points import Bench
+from bench.products import grouped, matmul
 from bench.protocol import Point, Result
 
 HEADS, KV_HEADS, HEAD_DIM = QWEN3_06B.heads, QWEN3_06B.kv_heads, QWEN3_06B.head_dim
@@ -49,6 +49,21 @@ def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0,
     name, label = (f"{dtype}-fast", f"{dtype} (fast accumulation)") if fast else (dtype, dtype)
     point = _point(f"gemm/{name}/{m}x{n}x{k}", "gemm", f"GEMM {label} {size}", device, cap_s, expected_s=0.7 * cap_s)
     return Job(point, lambda bench: matmul.measure_gemm(bench, point, dtype, m, n, k, fast=fast))
+
+
+def experts(device: Device, dtype: str, number: int, tokens: int, n: int, k: int) -> Job:
+    """The products of `number` experts with as many tokens each."""
+    name = f"grouped/{dtype}/{number}x{tokens}x{n}x{k}"
+    point = _point(name, "grouped", f"experts {dtype} {number}×{tokens}×{n:,}×{k:,}", device, 0.6, expected_s=0.8)
+    return Job(point, lambda bench: grouped.measure_grouped(bench, point, dtype, number, tokens, n, k))
+
+
+def sparse(device: Device, dtype: str, m: int, n: int, k: int) -> Job:
+    """One product of weights of which two in four are zero."""
+    point = _point(
+        f"gemm-sparse/{dtype}/{m}x{n}x{k}", "gemm-sparse", f"2:4 GEMM {dtype} {m:,}×{n:,}×{k:,}", device, 1.0, expected_s=1.0
+    )
+    return Job(point, lambda bench: grouped.measure_sparse(bench, point, dtype, m, n, k))
 
 
 def gemv(device: Device, dtype: str, rows: int, columns: int, flush: str = "read") -> Job:
@@ -131,6 +146,16 @@ def attend_cache(device: Device, dtype: str, batch: int, context: int) -> Job:
     return Job(
         point,
         lambda bench: attention.measure_decode_attention(bench, point, dtype, batch, HEADS, KV_HEADS, HEAD_DIM, context),
+    )
+
+
+def attend_pages(device: Device, dtype: str, batch: int, context: int) -> Job:
+    """Attention of one new token over a cache in pages."""
+    name = f"attention-paged/{dtype}/{batch}x{HEADS}:{KV_HEADS}x{context}x{HEAD_DIM}"
+    point = _point(name, "attention-paged", f"paged cache read {dtype} {batch}×{context:,}", device, 1.0)
+    return Job(
+        point,
+        lambda bench: attention.measure_paged_attention(bench, point, dtype, batch, HEADS, KV_HEADS, HEAD_DIM, context),
     )
 
 

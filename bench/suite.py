@@ -11,12 +11,14 @@ from bench.jobs import (
     Job,
     attend,
     attend_cache,
+    attend_pages,
     compiled,
     context,
     convolutional,
     copy,
     decode,
     eager,
+    experts,
     fault,
     gemm,
     gemv,
@@ -27,16 +29,18 @@ from bench.jobs import (
     prefill,
     read,
     slack,
+    sparse,
     together,
     together_across,
     train,
     triad,
 )
-from bench.kinds import bandwidth, matmul
+from bench.kinds import bandwidth
 from bench.kinds.faults import FAULTS
 from bench.kinds.ranks import OPERATIONS, World
 from bench.kinds.transformer import CPU_SHAPE, GPU_SHAPE, QWEN3_06B, QWEN3_8B, SMOKE_SHAPE
 from bench.machine.environment import Device
+from bench.products import matmul
 from bench.protocol import PROMISED_S
 
 WALL_CAP_S = {
@@ -61,8 +65,14 @@ HOST_BOUND_TOKENS = 64
 """Tokens of a training step so small that a GPU waits for its host, which it times."""
 TRAINING_ROOM_BYTES = 8 * 2**30
 """The GPU training point (0.22 B parameters, logits of 152 k entries) needs about 6 GiB."""
+EXPERT_TOKENS = (1, 4, 16, 64, 256)
+"""Tokens of each expert."""
+GPU_EXPERTS, CPU_EXPERTS = (64, 1536, 2048), (8, 512, 1024)
+"""Number of experts, and outputs and inputs of each: half the experts of Qwen3-30B-A3B, and some that a CPU multiplies in time."""
 SERVING_ROOM_BYTES = 22 * 2**30
 """An 8 B decoder in 16 bit and its cache."""
+PROVED = ("prefill", "decode", "transfer", "attention-paged", "gemm-sparse", "grouped")
+"""Kinds of the standard suite that a first run has to show."""
 Shape = tuple[int, int, int]
 """m, n, k of a product."""
 
@@ -199,7 +209,12 @@ def _more_cpu(device: Device) -> list[Job]:
         prefill(device, CPU_SHAPE, "fp32", 1, 512),
         gemm(device, "bf16", 4096, 4096, 4096),
         compiled(device, CPU_SHAPE, "bf16"),
+        *_experts(device, "bf16", CPU_EXPERTS),
     ]
+
+
+def _experts(device: Device, dtype: str, shape: Shape) -> list[Job]:
+    return [experts(device, dtype, shape[0], tokens, *shape[1:]) for tokens in EXPERT_TOKENS]
 
 
 def _more_gpu(device: Device) -> list[Job]:
@@ -217,6 +232,10 @@ def _more_gpu(device: Device) -> list[Job]:
         convolutional(device, main, 64, 64, 256),
         gemm(device, main, 16384, 8192, 8192),
         gemm(device, main, 4096, 14336, 4096),
+        attend_pages(device, main, 32, 4096),
+        gemm(device, "mxfp8", 8192, 8192, 8192),
+        sparse(device, main, 8192, 8192, 8192),
+        *_experts(device, main, GPU_EXPERTS),
     ]
     if device.memory_bytes >= TRAINING_ROOM_BYTES:
         found += [slack(device), *([lora(device, GPU_SHAPE)] if main == "bf16" else []), compiled(device, GPU_SHAPE, main)]
@@ -234,9 +253,7 @@ def _more_gpu(device: Device) -> list[Job]:
 def _prove(device: Device) -> list[Job]:
     """Every kind of point once, the ways of flushing a cache side by side, and each fault."""
     whole = bandwidth.working_set_bytes(device)
-    steps = [
-        job for job in (_more_cpu if device.is_cpu else _more_gpu)(device) if job.point.kind in {"prefill", "decode", "transfer"}
-    ]
+    steps = [job for job in (_more_cpu if device.is_cpu else _more_gpu)(device) if job.point.kind in PROVED]
     quick = _quick_cpu(device) if device.is_cpu else _quick_gpu(device)
     ways = [] if device.is_cpu else [gemv(device, half(device), 28672, 8192, flush=way) for way in bandwidth.OTHER_FLUSHES]
     faulty = [fault(device, name) for name in FAULTS]

@@ -110,8 +110,13 @@ class CeilingsCache:
         if found is None:
             return None
         if basis == "measured" and (own := self._own_results()):
+            factors = {kind: of[0] for kind, of in own.items()}
             found = replace(
-                found, own_ranges={kind: of[0] for kind, of in own.items()}, own_results=sum(of[1] for of in own.values())
+                found,
+                own_ranges=factors,
+                own_results=sum(of[1] for of in own.values()),
+                own_training_memory=factors.get("training memory", 1.0),
+                own_inference_memory=factors.get("inference memory", 1.0),
             )
         return with_measured_steps(found, points, self._architecture) if points else found
 

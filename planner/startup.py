@@ -28,6 +28,15 @@ def prepare() -> None:
     end_at_interrupt()
 
 
+def can_draw() -> bool:
+    """Whether a full-screen program can draw: a terminal both ways that moves its cursor, or a driver that stands in for one.
+
+    A server of Textual programs (`textual serve`) names that driver in TEXTUAL_DRIVER, and reads what is drawn from a pipe.
+    """
+    terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    return terminal or bool(os.environ.get("TEXTUAL_DRIVER"))
+
+
 def end_at_interrupt() -> None:
     """End at Ctrl+C at once: while modules are imported, and when all is said."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

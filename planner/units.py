@@ -94,6 +94,11 @@ def usd_text(value: float | None) -> str:
     return digits(value)
 
 
+def short_usd_text(value: float) -> str:
+    """Dollars in few characters, as on an axis: 310_000 -> '310 k$', 0.42 -> '0.420 $'."""
+    return si_text(value, "$", 2) if value >= 1000 else f"{digits(value, 2)} $"
+
+
 def duration_text(seconds: float | None) -> str:
     """A duration in the unit a person would choose: '4.2 ms', '38 s', '3.1 h', '12 d'."""
     if seconds is None or not math.isfinite(seconds):

@@ -99,12 +99,13 @@ def _steps(start_s: float, end_s: float, step_s: float) -> Iterator[float]:
 
 
 def make_blocks(folder: Path, gpus: int, hours: float, step_s: float) -> None:
-    """A data folder of Prometheus at `folder` that ends now."""
+    """A data folder of Prometheus at `folder` that ends now, in blocks as long as a server makes them in time."""
     end_s = math.floor(time.time())
     text = folder.with_suffix(".om")
     with text.open("w", encoding="utf-8") as out:
         openmetrics(gpus, end_s - hours * 3600, end_s, step_s, out)
-    tool = [shutil.which("promtool") or "promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder)]
+    tool = [shutil.which("promtool") or "promtool", "tsdb", "create-blocks-from", "--max-block-duration=24h"]
+    tool += ["openmetrics", str(text), str(folder)]
     subprocess.run(tool, check=True, stdout=subprocess.DEVNULL)
     text.unlink()
 

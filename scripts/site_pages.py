@@ -1,4 +1,4 @@
-"""Gather the pages of the documentation site: docs/, README, a page of every command, and the JSON Schemas.
+"""Gather the pages of the documentation site: docs/, README, a page of every command, of formulas, and the JSON Schemas.
 
 Usage: site_pages.py FOLDER. Beside FOLDER a configuration for mkdocs is written, with the order of the pages. Links to files of the
 repository that are no pages lose their link and keep their words; one to a file that does not exist is an error.
@@ -14,6 +14,8 @@ import re
 import shutil
 import sys
 from pathlib import Path
+
+import formula_pages
 
 from planner.cli import main as run_planner
 from planner.cli.schema import SUBJECTS
@@ -51,6 +53,7 @@ def gather(pages: Path) -> None:
     (pages / "reference").mkdir(exist_ok=True)
     run_planner(argv=["schema", "--all", str(pages / "schemas")])
     (pages / "reference" / "commands.md").write_text(output_of("help", "--markdown"))
+    (pages / "reference" / "formulas.md").write_text(formula_pages.page(ROOT))
     lines = ["# JSON Schemas", "", "Of what goes in and comes out; `gpu-planner schema SUBJECT` prints them.", ""]
     lines += [f"- [{subject}](../schemas/{subject}.json)" for subject in SUBJECTS]
     (pages / "reference" / "schemas.md").write_text("\n".join(lines) + "\n")

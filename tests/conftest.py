@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from inspect import iscoroutinefunction
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,6 +48,8 @@ MEASURING_FILES = frozenset(
 """Each of their tests loads PyTorch in processes of its own and waits for what they measure."""
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"})
 """Audit events of a process being started (docs.python.org/3/library/audit_events.html)."""
+HOMES = count()
+"""Numbers of the homes of tests; pytest's own numbers are found by listing all folders there are, for every test again."""
 INHERITED_SWITCHES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "SSH_CONNECTION", "PYTHONWARNINGS")
 
 
@@ -99,7 +103,8 @@ def _marked(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of this test alone: the developer's presets, measurements and terminal never decide a test."""
-    home = tmp_path_factory.mktemp("home")
+    home = tmp_path_factory.getbasetemp() / f"home-{next(HOMES)}"
+    home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     for variable, folder in (
         ("XDG_CONFIG_HOME", "config"),
@@ -117,10 +122,16 @@ def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 @pytest.fixture(autouse=True)
-def _still_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A blinking cursor would make two screenshots of one screen differ. Tests without Textual do not pay for it."""
+def _unhurried_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No blinking cursor, by which two screenshots of one screen would differ; notes stay while a busy machine catches up.
+
+    Tests without Textual do not pay for it.
+    """
     if "textual" in sys.modules:
+        from textual.notifications import Notification
         from textual.widgets import Input, TextArea
+
+        monkeypatch.setattr(Notification, "time_left", property(lambda note: note.raised_at + 60 * note.timeout - time.time()))
 
         monkeypatch.setattr(Input, "cursor_blink", False)
         monkeypatch.setattr(TextArea, "cursor_blink", False)

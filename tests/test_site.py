@@ -46,6 +46,16 @@ def test_the_commands_and_schemas_are_todays(pages: Path) -> None:
     assert re.findall(r"\(\.\./schemas/(\w+)\.json\)", (pages / "reference/schemas.md").read_text()) == list(SUBJECTS)
 
 
+def test_formulas_and_constants_are_those_of_the_code(pages: Path) -> None:
+    from planner.engine.memory.layers import activations
+
+    text = (pages / "reference/formulas.md").read_text()
+    assert f"- `ROW_INDEX = {activations.ROW_INDEX}`: " in text
+    assert "### Memory of the host that an offloaded job takes for each GPU\n" in text
+    assert "arXiv:2101.06840" in text
+    assert text.count("\n- `") > 100
+
+
 def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
     page = tmp_path / "guide" / "x.md"
     page.parent.mkdir()

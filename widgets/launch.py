@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from planner.startup import prepare
+from planner.startup import can_draw, prepare
 
 if TYPE_CHECKING:
     from widgets.options import AppOptions
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `gpu-planner` and return its exit code."""
     prepare()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments and _on_a_terminal():
+    if not arguments and can_draw():
         from widgets.options import AppOptions
 
         return open_app(AppOptions())
@@ -81,10 +81,6 @@ def prepare_environment() -> None:
     if os.environ.get("SSH_CONNECTION"):
         os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
         os.environ.setdefault("TEXTUAL_FPS", "30")
-
-
-def _on_a_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
 def _plain_terminal() -> bool:

@@ -161,7 +161,9 @@ def facet_names(session: Session) -> FacetNames:
     from planner.present.choice.facets import FacetNames
 
     gpus = {spelling: gpu.name for gpu in session.gpus.all for spelling in spellings(gpu)}
-    return FacetNames(gpus, sorted({offer.provider for offer in session.offers}))
+    return FacetNames(
+        gpus, sorted({offer.provider for offer in session.offers}), sorted({offer.region for offer in session.offers})
+    )
 
 
 def _this_machine(session: Session) -> str:

@@ -10,9 +10,9 @@ import functools
 import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 
-from bench.kinds.matmul import FLOAT_TYPES, Rotating, operand_bytes, refuse_unsupported
 from bench.machine.environment import Device
 from bench.points import Bench, rate_result
+from bench.products.matmul import FLOAT_TYPES, Rotating, operand_bytes, refuse_unsupported
 from bench.protocol import Point, Result
 
 OTHER_FLUSHES = ("write", "none")

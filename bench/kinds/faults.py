@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import torch
 
-from bench.kinds.matmul import refuse_unsupported
 from bench.machine import nvml
 from bench.points import Bench, UnsupportedError
+from bench.products.matmul import refuse_unsupported
 from bench.protocol import OUT_OF_MEMORY, Point, Result, breaks_device, utc_now
 
 HELD_BYTES = 2**30

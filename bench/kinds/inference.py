@@ -12,10 +12,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 
-from bench.kinds.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
 from bench.kinds.training import Layer, Qwen3, peak_memory_bytes, rotary, rotated
 from bench.kinds.transformer import Qwen3Shape
 from bench.points import Bench, rate_result
+from bench.products.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
 from bench.protocol import Point, Result
 
 WARM_CALLS = 3

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 from torch import nn
 
-from bench.kinds.matmul import refuse_unsupported
 from bench.kinds.training import autocast, finished, peak_memory_bytes
 from bench.points import Bench, rate_result
+from bench.products.matmul import refuse_unsupported
 from bench.protocol import Point, Result
 from bench.timing import CpuTimer
 

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 from torch import nn
 
-from bench.kinds.matmul import FLOAT_TYPES, refuse_unsupported
 from bench.kinds.transformer import Qwen3Shape
 from bench.points import Bench, rate_result
+from bench.products.matmul import FLOAT_TYPES, refuse_unsupported
 from bench.protocol import Point, Result
 from bench.timing import CpuTimer
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.kinds.matmul import refuse_unsupported
 from bench.kinds.training import finished, peak_memory_bytes, step_parameters, training_step
 from bench.kinds.transformer import Qwen3Shape
 from bench.points import Bench, UnsupportedError, rate_result
+from bench.products.matmul import refuse_unsupported
 from bench.protocol import Point, Result, breaks_device
 from bench.timing import CpuTimer, Stopped
 

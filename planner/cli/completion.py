@@ -21,7 +21,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> int:
-    """Print what makes SHELL complete the command line.
+    """Print the completion script for SHELL.
 
     bash and zsh: eval "$(gpu-planner completion bash)" in ~/.bashrc, or the same with zsh in ~/.zshrc. fish: gpu-planner completion
     fish > ~/.config/fish/completions/gpu-planner.fish.

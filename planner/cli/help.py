@@ -44,7 +44,7 @@ class Page(NamedTuple):
 @click.option("--markdown", "form", flag_value="markdown", help="Every command with its options, as Markdown.")
 @click.option("--man", "form", flag_value="man", help="The same as a manual page: gpu-planner help --man > gpu-planner.1.")
 def help_command(words: tuple[str, ...], form: Form | None) -> int:
-    """Explain COMMAND as its --help does, or every command at once."""
+    """Show the help of COMMAND, or of every command."""
     root = click.get_current_context().find_root().command
     command, context = root, click.Context(root, info_name=PROGRAM, **root.context_settings)
     for word in words:

@@ -24,10 +24,6 @@ FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json
 """Ending of a file's name -> its form."""
 
 
-ROWS = 30
-"""Rows of the plan that the report chooses from."""
-
-
 @click.command()
 @workload_options
 @click.option(
@@ -43,7 +39,7 @@ ROWS = 30
 def report(
     invocation: Invocation, /, out: Path | None, form: str | None, kwh: float, years: float, hosting: float, **given: Any
 ) -> int:
-    """Write the decision for the workload PRESET: what to take and why, what else there is, and what it rests on.
+    """Write the decision for the workload PRESET: what to rent or buy and why, the alternatives, and the assumptions.
 
     Exits with 0 when something fits and 1 when nothing does; the report says what would change that.
     """
@@ -55,7 +51,7 @@ def report(
     form = form or _form_of(out)
     terms = {name: given.pop(name) for name in NAMES}
     session, command = invocation.session(), plan_command(invocation, **given)
-    _, workload, found = ranked(session, command, ROWS)
+    _, workload, found = ranked(session, command, None)
     found = session.with_flips(workload, found, basis=command.basis)
     owning = Owning(usd_per_kwh=kwh, hosting_usd_per_month=hosting, life_years=years)
     decision = decide(session, workload, found, command, owning, terms_of(session, **terms))

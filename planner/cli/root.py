@@ -17,6 +17,7 @@ from planner.cli.groups import DefaultGroup, did_you_mean
 from planner.cli.invocation import Invocation, OpenApp, folder_options, pass_invocation
 from planner.cli.terminal.streams import plain_streams, say
 from planner.errors import Problem, UserError, nearest_names
+from planner.startup import can_draw
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -32,7 +33,7 @@ def app_options(command: Decorated) -> Decorated:
         type=click.Path(path_type=Path, dir_okay=False),
         help="Show recorded telemetry (watch --record).",
     )
-    demo = click.option("--demo", is_flag=True, help="Show the telemetry that is shipped: composed, not measured.")
+    demo = click.option("--demo", is_flag=True, help="Show the shipped recording, which was composed, not measured.")
     return python(theme(ascii_only(replay(demo(command)))))
 
 
@@ -88,7 +89,7 @@ def open_command(
     invocation.config, invocation.state = config, state
     if preset is not None:
         _require_preset(invocation, preset)
-    if invocation.open_app is not None and _on_a_terminal():
+    if invocation.open_app is not None and can_draw():
         _require_recording(app["replay"], demo=app["demo"])
         with plain_streams():
             return invocation.open_app(preset=preset, config=config, state=state, **app)
@@ -117,11 +118,6 @@ def _require_recording(replay: Path | None, *, demo: bool) -> None:
         from planner.cli.watch.source import Origin
 
         Origin(replay=replay, demo=demo).recording()
-
-
-def _on_a_terminal() -> bool:
-    """Whether a full-screen program can draw: a real terminal both ways that understands cursor movement."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
 def run(open_app: OpenApp | None, argv: Sequence[str] | None) -> int:

@@ -51,8 +51,12 @@ OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is 
     help="As the published study that this is held against: its prices, and its depth law read as log2(depth).",
 )
 @click.option("--vocabulary", type=click.IntRange(1, 10**7), metavar="N", help="Entries (default: Qwen3's 151936).")
-@click.option("--width", type=click.IntRange(256, 2**17), metavar="N", help="Of the model along the axis of batch (default: 1024).")
-@click.option("--sequences", type=click.IntRange(1, 10**6), metavar="N", help="Of a step along the axis of width (default: 4).")
+@click.option(
+    "--width", type=click.IntRange(256, 2**17), metavar="N", help="Width of the model, with --axis batch. [default: 1024]"
+)
+@click.option(
+    "--sequences", type=click.IntRange(1, 10**6), metavar="N", help="Sequences of a step, with --axis width. [default: 4]"
+)
 @click.option("--sequence", type=click.IntRange(1, 10**7), metavar="TOKENS", help="Tokens of a sequence (default: 256).")
 @basis_option
 @click.option("--json", "form", flag_value="json", help="Print JSON.")

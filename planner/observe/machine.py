@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from planner.observe.driver.messages import GpuFacts
     from planner.observe.driver.nvml import NvmlState
 
+UNCAPPED = 0.98
+"""Share of the vendor's limit from which on a limit caps nothing: boards round theirs."""
+
 
 @dataclass(frozen=True, slots=True)
 class LocalGpu:
@@ -68,6 +71,16 @@ class Machine:
         parts = {device.name: device for local in self.gpus for device in local.devices}
         return (*parts.values(), self.cpu)
 
+    @property
+    def power_limits_w(self) -> dict[str, float]:
+        """Lowest limit in force of each whole GPU, by name, where it is below what the part ships with."""
+        found: dict[str, float] = {}
+        for local in self.gpus:
+            limit, part = local.told.power_limit_w, local.gpu
+            if part is not None and limit and part.tdp_w and limit < part.tdp_w * UNCAPPED and local.told.mig_profiles is None:
+                found[part.name] = min(limit, found.get(part.name, limit))
+        return found
+
     def describe(self) -> str:
         """A few lines for people."""
         rates = ", ".join(f"{dtype} {si_text(rate, 'FLOP/s')}" for dtype, rate in self.cpu.compute_flop_per_s.items()) or UNKNOWN
@@ -82,7 +95,9 @@ class Machine:
             told, known = local.told, "" if local.gpu else ", not in the catalogue"
             slices = "" if told.mig_profiles is None else f", MIG {' '.join(told.mig_profiles) or 'without slices'}"
             cuda = f", cuda:{told.cuda_ordinal}" if told.cuda_ordinal is not None else ""
-            lines.append(f"GPU {told.index}: {local.name}, {bytes_text(told.memory_total_bytes)}{cuda}{slices}{known}")
+            limit = self.power_limits_w.get(local.name)
+            cap = f", limited to {limit:.0f} W" if limit else ""
+            lines.append(f"GPU {told.index}: {local.name}, {bytes_text(told.memory_total_bytes)}{cuda}{slices}{cap}{known}")
         return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from planner.present.drawing.chart import Chart
 from planner.text import one_line
 from planner.units import UNKNOWN, digits, is_known, percent_text
 
@@ -137,7 +138,7 @@ class Code:
     text: str
 
 
-Part = Paragraph | Points | Code | Facts | Table[Any]
+Part = Paragraph | Points | Code | Facts | Table[Any] | Chart
 
 
 @dataclass(frozen=True, slots=True)

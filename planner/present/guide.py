@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from planner.engine.procurement.guide import Guide
 from planner.present.cells import Paragraph, Points, Section, text_table
 
@@ -12,6 +15,39 @@ TITLES = {
     "where": "4. Where",
     "commit": "5. Commit",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One of the five questions: the key of `Answers` that it fills, and what is taken for no answer."""
+
+    key: str
+    words: str
+    usual: float | str
+
+
+TASK = Question("task", "What is to be done", "serve")
+MODEL = Question("model", "Which model (a name, a config.json, or an id of the hub)", "llama-3.1-8b")
+AMOUNTS: Mapping[str, tuple[Question, ...]] = {
+    "serve": (
+        Question("daily_users", "How many people use it a day?", 1000),
+        Question("request_rate_per_s", "How many requests a second come in the busiest hour?", 1.0),
+    ),
+    "generate": (Question("requests", "How many requests are there in all?", 100_000),),
+    "prefill": (Question("requests", "How many prompts are there in all?", 100_000),),
+    "train": (Question("train_tokens", "How many tokens is it to see?", 1e9),),
+    "finetune": (Question("train_tokens", "How many tokens is it to see?", 1e7),),
+}
+"""Task -> the questions for its amount, the usual one first."""
+_DEADLINE = Question("deadline_h", "Hours until it has to be done?", 168.0)
+LIMITS: Mapping[str, tuple[Question, ...]] = dict.fromkeys(AMOUNTS, (_DEADLINE,)) | {
+    "serve": (
+        Question("p95_ttft_s", "Seconds to the first token, at most, for 95 of 100 people?", 2.0),
+        Question("p95_request_s", "Seconds to the whole answer, at most, for 95 of 100 people?", 10.0),
+    ),
+}
+"""Task -> the questions for its limit, the usual one first."""
+MONTHS = Question("months", "For how many months is it needed", 12)
 
 
 def guide_sections(guide: Guide) -> list[Section]:

@@ -39,13 +39,17 @@ def cost_text(lever: Lever) -> str:
 
 
 def saving_text(lever: Lever) -> str:
-    """'−3,220 $ a month (−37 %): 5,380 instead of 8,600 $'; empty where the lever is not about money."""
+    """'−3,220 $ a month (−37 %): 5,380 instead of 8,600 $': of the job, the month or the tokens, the first that gets cheaper."""
     before, after = lever.before, lever.after
     if before is None or after is None:
         return ""
-    for name, unit in (("job_usd", "$ for the job"), ("usd_per_month", "$ a month")):
+    for name, unit in (
+        ("job_usd", "$ for the job"),
+        ("usd_per_month", "$ a month"),
+        ("usd_per_million_tokens", "$ a million tokens"),
+    ):
         was, now = getattr(before, name), getattr(after, name)
-        if was and now:
+        if was and now and now < was * (1 - LEAST_SHARE):
             return f"−{usd_text(was - now)} {unit} (−{percent_text(1 - now / was)}): {usd_text(now)} instead of {usd_text(was)} $"
     return ""
 

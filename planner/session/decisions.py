@@ -136,8 +136,9 @@ class Session(Planning):
         """The workload of one entry, on all GPUs that the file allows."""
         import msgspec
 
+        from planner.engine.procurement.portfolio.records import FILTERS
         from planner.workload.changes import fields_of, with_settings
 
         asked = fields_of(self.presets.load(entry.preset).workload, entry.set) if entry.preset else with_settings({}, entry.set)
-        stock = {"own": msgspec.to_builtins(file.own), "gpus_considered": file.gpus, "providers": file.providers}
+        stock = {"own": msgspec.to_builtins(file.own), "gpus_considered": file.gpus, **{key: getattr(file, key) for key in FILTERS}}
         return self.workload(asked | {key: value for key, value in stock.items() if value})

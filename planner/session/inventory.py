@@ -160,10 +160,12 @@ class Inventory:
     def store(self) -> Store:
         """Measurements made here; results of a worker that outlived its planner are recovered first."""
         from planner.hardware.measurements.store import Store
-        from planner.observe.benchmark.journal import recover_journals
 
         store = Store.open(self.state)
-        recover_journals(self.state, store, self.canonical_name)
+        if (self.state / "runs").is_dir():
+            from planner.observe.benchmark.journal import recover_journals
+
+            recover_journals(self.state, store, self.canonical_name)
         return store
 
     @cached_property
@@ -210,6 +212,18 @@ class Inventory:
             return here or self.gpus.find(name)
         except UserError:
             return None
+
+    def part(self, name: str) -> Gpu:
+        """The part of the catalogue of that name, or this machine's processor by its name or "cpu"; raises `UserError`."""
+        try:
+            return self.gpus.find(name)
+        except UserError:
+            from planner.observe.cpu import read_cpu
+
+            cpu = read_cpu()
+            if name not in {"cpu", cpu.name}:
+                raise
+            return cpu
 
     @cached_property
     def ceilings_cache(self) -> CeilingsCache:

@@ -77,11 +77,13 @@ class Session(Inventory):
         *,
         basis: BasisChoice = "measured",
         top: int | None = None,
+        each_gpu: bool = False,
         levers: bool = True,
         hints: bool = False,
     ) -> Plan:
         """Rank every candidate for `workload`; `basis` "spec" leaves this machine's measurements out. Raises `UserError`.
 
+        `top`: at most this many rows, or with `each_gpu` the best row of at most this many GPUs.
         `levers`: when nothing fits, look for the changes that help.
         `hints` adds, to every GPU that is no solution, the change that would make it one; it takes a few times as long.
         """
@@ -90,7 +92,7 @@ class Session(Inventory):
         from planner.engine.levers.plan import with_help
 
         task, supply = self._task(workload), self._supply(basis)
-        found = with_help(self._ranking(task, basis), task, supply, top=top, levers=levers, hints=hints)
+        found = with_help(self._ranking(task, basis), task, supply, top=top, each_gpu=each_gpu, levers=levers, hints=hints)
         if not self.machine.silent:
             return found
         return msgspec.structs.replace(
@@ -135,7 +137,9 @@ class Session(Inventory):
             self.gpus.find(row.gpu)
         except UserError:  # a part of this machine that the catalogue does not know
             return []
-        price = workload.price_usd_per_gpu_h if workload.gpus_considered else None
+        price = workload.price_usd_per_gpu_h
+        if isinstance(price, float) and not workload.gpus_considered:
+            price = None
         only = msgspec.structs.replace(workload, gpus_considered=[row.gpu], price_usd_per_gpu_h=price)
         return [lever for lever in self.plan(only).levers if "gpus_considered" not in lever.change]
 
@@ -143,7 +147,7 @@ class Session(Inventory):
         """One answer a request, in order."""
         from planner.engine.estimate.estimate import estimate
 
-        return estimate(requests, self.gpus.find, self.models_of, self.ceilings_cache.chips(basis))
+        return estimate(requests, self.part, self.models_of, self.ceilings_cache.chips(basis))
 
     def study(
         self,
@@ -263,6 +267,7 @@ class Session(Inventory):
                 chip=self.ceilings_cache.chips(basis),
                 spec_chip=self.ceilings_cache.chips("spec"),
                 providers=self.providers,
+                power_limits_w=self.machine.power_limits_w,
             )
         return self._supplies[basis]
 

@@ -206,6 +206,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     output_tokens: Count | Lengths | None = None
     prefix_tokens: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     """Leading input tokens found in the prefix cache."""
+    prefixes: Count | None = None
+    """For a service: distinct prefixes of `prefix_tokens` that all requests share, each kept once on every replica; absent: every sequence
+    takes room for its own."""
     requests: Amount | None = None
     """Requests of a whole batch job: turns requests/s into hours and dollars. A load given in full ends after them, as a benchmark does:
     the ramp at its begin and the drain at its end are part of every figure."""
@@ -236,7 +239,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory_fraction: Annotated[float, Meta(ge=0.01, le=1)] | None = None
     expert_imbalance: Annotated[float, Meta(ge=1, le=1e4)] | None = None
     """Tokens of the busiest expert-parallel rank over their mean; absent: 1 in training, else the fourth root of the ranks."""
-    price_usd_per_gpu_h: Moderate | None = None
+    price_usd_per_gpu_h: Moderate | Annotated[dict[Name, Moderate], Meta(max_length=100)] | None = None
+    """Price of one's own, in place of offers: a number for the GPUs considered, or a table of one for each GPU."""
     own: Annotated[list[Own], Meta(max_length=100)] = []
     """Machines of one's own: ranked beside rented ones, at what they cost to keep."""
     owning: Owning | None = None

@@ -20,7 +20,7 @@ from typing import Any
 import tomli
 from fit_ranges import residuals_of, split
 from published import ROOT, markdown_table, options_of, plain_session
-from ranges.out_of_sample import classes_table, kinds_table, observed, reliability_svg, reliability_table
+from ranges.out_of_sample import classes_table, kinds_table, less_said_table, observed, reliability_svg, reliability_table
 from ranges.residuals import Residual, left_out
 
 import planner
@@ -83,6 +83,7 @@ def out_of_sample(folder: Path, diagram: Path) -> dict[str, str]:
     return {
         "left_out_kinds": kinds_table(groups, generation, shape),
         "left_out_classes": classes_table(groups),
+        "less_said": less_said_table(groups),
         "reliability": reliability_table(points),
     }
 

@@ -9,14 +9,16 @@ out, beside those of the ranges shipped before.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from published import ROOT, experiments_of, options_of, plain_session
-from ranges.residuals import Design, LeftOut, Residual, interval_scores, left_out, mean_of_sources
+from ranges.residuals import UNSAID, Design, LeftOut, Residual, interval_scores, left_out, mean_of_sources
 from ranges.shared_causes import shared_causes
 
 from planner.engine.answers.answer import Answer
@@ -26,23 +28,42 @@ from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
 from planner.workload.published.spreads import KINDS, NOMINAL, OF_A_BATCH
+from planner.workload.tasks import trains
 
 OUT = ROOT / "presets" / "spreads" / "published.toml"
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-MEMORY_FACTS = (TRANSIENT, "several GPUs", "mixture of experts")
+MEMORY_FACTS = (TRANSIENT, "several GPUs", "mixture of experts", "weights below 16 bit")
 
 
 def residuals_of(session: Session, folder: Path) -> list[Residual]:
-    """Every published value that is predicted, as a residual."""
-    experiments = experiments_of(session, folder).experiments
-    answers = session.estimate([experiment.request for experiment in experiments], basis="spec")
-    return [
-        found
-        for experiment, answer in zip(experiments, answers, strict=True)
-        if isinstance(answer, Answer)
-        for one in compared([experiment], [answer])
-        if (found := residual_of(experiment, answer, one)) is not None
-    ]
+    """Every published value that is predicted, as a residual; times also as they are predicted where less is said."""
+    found = list[Residual]()
+    for unsaid, experiments in asked_with_less(experiments_of(session, folder).experiments).items():
+        answers = session.estimate([experiment.request for experiment in experiments], basis="spec")
+        for experiment, answer in zip(experiments, answers, strict=True):
+            if not isinstance(answer, Answer):
+                continue
+            for one in compared([experiment], [answer]):
+                residual = residual_of(experiment, answer, one)
+                if residual is not None and (not unsaid or KINDS[residual.kind] != "memory"):
+                    found.append(dataclasses.replace(residual, asked=unsaid))
+    return found
+
+
+def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experiment]]:
+    """The experiments as their sources state them (""), without the engine's release, and without the engine, where these are stated.
+
+    Transformers and plain PyTorch generating are not left out: who names no engine means one that is made for it.
+    """
+    asked: dict[str, list[Experiment]] = {"": list(experiments), "release": [], "engine": []}
+    for experiment in experiments:
+        name, _, release = (experiment.request.engine or "").partition("@")
+        for unsaid, engine, said in (("release", name, release), ("engine", None, name)):
+            plain = unsaid == "engine" and name in ("transformers", "torch") and not trains(experiment.request.task)
+            if said and not plain:
+                request = msgspec.structs.replace(experiment.request, engine=engine)
+                asked[unsaid].append(dataclasses.replace(experiment, request=request))
+    return asked
 
 
 def residual_of(experiment: Experiment, answer: Answer, one: Comparison) -> Residual | None:
@@ -55,6 +76,11 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison) -> Resi
     facts = {name: amount for name, amount in facts.items() if (name in MEMORY_FACTS if memory else name != TRANSIENT)}
     off = math.log((one.measured + one.part_bytes) / (one.predicted + one.part_bytes))
     return Residual(kind, one.source, off, facts, 0.0 if memory else answer.evidence.get(NETWORK, 0.0), one)
+
+
+def as_stated(residuals: Iterable[Residual]) -> list[Residual]:
+    """The residuals of values that are asked with all that their sources state."""
+    return [one for one in residuals if not one.asked]
 
 
 def split(residuals: Sequence[Residual]) -> list[list[Residual]]:
@@ -70,11 +96,14 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
     kinds, wider, ratios = dict[str, str](), dict[str, dict[str, float]](), []
     for group in split(residuals):
         design, found = Design(group), left_out(group)
-        fitted, usual = design.named(design.fit()), found.quantile(NOMINAL)
+        fitted = design.named(design.fit())
         ratios.append(found)
         for kind, scale in fitted.kinds.items():
-            own = [one for one in group if one.kind == kind]
-            engines = ", ".join(f'"{name}" = {slope:.3f}' for (of, name), slope in fitted.engines.items() if of == kind)
+            own = as_stated(one for one in group if one.kind == kind)
+            slopes = {name: slope for (of, name), slope in fitted.engines.items() if of == kind}
+            usual = found.quantile(NOMINAL, kind)
+            slopes |= {name: math.log(found.factor(name, KINDS[kind])) for name in UNSAID}
+            engines = ", ".join(f'"{name}" = {slope:.3f}' for name, slope in slopes.items() if slope)
             kinds[kind] = (
                 f"{{ half_width = {math.exp(scale) * usual:.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
                 + (f", engines = {{ {engines} }} }}" if engines else " }")
@@ -84,8 +113,8 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             of["memory" if KINDS[group[0].kind] == "memory" else "times"] = round(slope, 3)
             of["sources"] = max(of["sources"], len({one.source for one in group if one.facts.get(name)}))
     today = dt.datetime.now(dt.UTC).date().isoformat()
-    pairs = [(share, np.mean([one.quantile(share) / one.quantile(NOMINAL) for one in ratios])) for share in SHARES]
-    of_plan, of_gpu = shared_causes(residuals)
+    pairs = [(share, np.mean([one.shape(share) for one in ratios])) for share in SHARES]
+    of_plan, of_gpu = shared_causes(as_stated(residuals))
     lines = [f'"{kind}" = {kinds[kind]}' for kind in KINDS if kind in kinds]
     facts = [
         f'"{name}" = {{ {", ".join(f"{key} = {value}" for key, value in sorted(of.items()))} }}'
@@ -98,7 +127,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             "# engines, wider: logarithm of the factor on it, for each unit of the fact.",
             "# shared: correlation of the errors of two candidates for one workload, on different GPUs and on one GPU.",
             "# quantiles: share of the truths, and the half width that holds it over that of 0.9.",
-            f'source = "{len(residuals):,} published values of {len({one.source for one in residuals})} sources (folder {folder})"',
+            f'source = "{len(as_stated(residuals)):,} published values of {len({one.source for one in residuals})} sources (folder {folder})"',
             f"retrieved = {today}",
             'method = "each source left out in turn; a source counts as one"',
             f"shared = {{ plan = {of_plan:.2g}, gpu = {of_gpu:.2g} }}",
@@ -112,12 +141,15 @@ def report(found: LeftOut) -> None:
     """Print coverage, width and interval score of each kind, new and as shipped."""
     half, offs = found.half_widths(), np.array([one.off for one in found.residuals])
     shipped = np.array([max(1e-6, math.log(one.held.high / one.held.predicted)) for one in found.residuals])
-    for kind in KINDS:
-        own = np.array([one.kind == kind for one in found.residuals])
-        group = [one for one in found.residuals if one.kind == kind]
+    for kind, less in [(kind, less) for kind in KINDS for less in (False, True)]:
+        own = np.array([one.kind == kind and bool(one.asked) == less for one in found.residuals])
+        group = [one for one, counts in zip(found.residuals, own, strict=True) if counts]
         if not group:
             continue
-        print(f"{kind:22} {len(group):5} values {len({one.source for one in group}):2} sources", end="")
+        print(
+            f"{kind + (', less said' if less else ''):32} {len(group):5} values {len({one.source for one in group}):2} sources",
+            end="",
+        )
         for name, width in (("left out", half[own]), ("shipped", shipped[own])):
             inside, scores = (np.abs(offs[own]) <= width) * 1.0, interval_scores(offs[own], width)
             wide = math.exp(2 * float(np.median(width)))

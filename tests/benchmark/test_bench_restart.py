@@ -8,14 +8,13 @@ import json
 import os
 import signal
 import stat
-import subprocess
 import sys
-import sysconfig
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from patched_python import patched_python
 from repository import RunPlanner
 
 from bench.protocol import Hello, Plan, Point, Result, Skip, Start, encode
@@ -35,41 +34,11 @@ from planner.observe.benchmark.journal import journal_path, recover_journals
 from planner.observe.benchmark.process import BenchRun
 from planner.observe.benchmark.progress import MOST_RESTARTS, RunProgress, how_ended
 
-PATCH = """
-import importlib.abc, importlib.util, sys
-
-class Patched(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name != {module!r}:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        load = spec.loader.exec_module
-        def exec_module(module):
-            load(module)
-            exec({body!r}, vars(module))
-        spec.loader.exec_module = exec_module
-        return spec
-
-sys.meta_path.insert(0, Patched())
-"""
-"""Changes one module of the benchmark in an interpreter made for a test; nothing of it is in the program."""
-
 
 @pytest.fixture
 def python_with(tmp_path: Path, torch_here: None) -> Callable[[str, str], Path]:
     """An interpreter with this one's packages in which `body` is executed in `module` of the benchmark once that is loaded."""
-
-    def made(module: str, body: str) -> Path:
-        folder = tmp_path / "patched"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-        (site,) = (folder / "lib").glob("python*/site-packages")
-        (site / "patched_benchmark.py").write_text(PATCH.format(module=module, body=body))
-        # no sitecustomize.py: a distribution may have one of its own, which comes before
-        (site / "packages.pth").write_text(sysconfig.get_path("purelib") + "\nimport patched_benchmark\n")
-        return folder / "bin" / "python"
-
-    return made
+    return lambda module, body: patched_python(tmp_path / "patched", module, body)
 
 
 def bench(tmp_path: Path, store: Store, **changes: object) -> BenchRun:

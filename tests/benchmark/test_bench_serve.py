@@ -85,6 +85,22 @@ def test_without_settings_what_was_seen_is_shown_and_what_is_missing_named(run_p
     assert "time to first token" in done.stdout
 
 
+def test_what_cannot_be_predicted_is_refused_before_the_server_is_loaded(run_planner: RunPlanner) -> None:
+    with server() as address:
+        done = run_planner("bench", "--suite", "serve", "--url", address, *RUNS, "--set", "weight_dtype=f16")
+    assert done.returncode == 2
+    assert "weight_dtype: 'f16' is not accepted" in done.stderr
+    assert "at once" not in done.stderr
+
+
+def test_the_processor_of_this_machine_is_a_part_that_is_predicted(run_planner: RunPlanner) -> None:
+    loads = ("--at-once", "1", "--requests", "2", "--input-tokens", "4", "--output-tokens", "4")
+    with server() as address:
+        done = run_planner("bench", "--suite", "serve", "--url", address, *loads, *RUNS, "--set", "gpu=cpu", "--set", "dtype=fp32")
+    assert done.returncode == 0, done.stderr
+    assert "Predicted " in done.stdout
+
+
 def test_a_full_server_makes_requests_wait_and_an_open_loop_sees_it() -> None:
     with server(slots=1) as address:
         found = run(address, Point("open", 20.0, 5))
@@ -111,6 +127,7 @@ def test_failures_are_told_and_in_no_figure() -> None:
         ((), "is needed by the suite serve"),
         (("--url", "http://127.0.0.1:1/v1", "--rates", "x"), "above 0 are"),
         (("--url", "http://127.0.0.1:1/v1", "--at-once", "1.5"), "whole numbers"),
+        (("--url", "http://127.0.0.1:1/v1", "--out", "/nowhere/seen.jsonl"), "there is no folder /nowhere"),
     ],
 )
 def test_wrong_input_is_one_message(run_planner: RunPlanner, given: tuple[str, ...], said: str) -> None:

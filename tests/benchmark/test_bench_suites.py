@@ -18,10 +18,11 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 from bench import study, suite  # noqa: E402  # they import torch
-from bench.kinds import collective, matmul, networks, variants  # noqa: E402  # they import torch
+from bench.kinds import collective, networks, variants  # noqa: E402  # they import torch
 from bench.kinds.transformer import QWEN3_06B, QWEN3_8B, SMOKE_SHAPE  # noqa: E402  # they import torch
 from bench.machine.environment import Device  # noqa: E402  # they import torch
 from bench.points import Bench, UnsupportedError  # noqa: E402  # they import torch
+from bench.products import grouped, matmul  # noqa: E402  # they import torch
 from bench.protocol import Point, Result  # noqa: E402  # they import torch
 from bench.rounds import Rounds, combined  # noqa: E402  # they import torch
 from bench.timing import CpuTimer, median  # noqa: E402  # they import torch
@@ -58,7 +59,7 @@ def test_a_plan_is_stable_bounded_and_of_known_kinds(device: Device, name: str) 
         assert rounds in ([], [3, 3, 3])
         assert points[-1].kind == "train-compiled"
         kinds = {point.kind for point in points}
-        assert kinds == set(UNITS) - {"fault"} - ({"transfer"} if device.is_cpu else set())
+        assert kinds == set(UNITS) - {"fault"} - ({"transfer", "attention-paged", "gemm-sparse"} if device.is_cpu else set())
         assert sum(point.kind == "collective" for point in points) == 4
 
 
@@ -205,7 +206,7 @@ def test_a_step_that_cannot_fit_is_not_planned() -> None:
 
 
 def test_what_a_call_computes_and_moves_is_as_by_hand() -> None:
-    from bench.kinds import attention, bandwidth, inference, matmul
+    from bench.kinds import attention, bandwidth, inference
 
     here = bench_here()
     dtype, layers, vocabulary, width = "fp32", SMOKE_SHAPE.depth, SMOKE_SHAPE.vocabulary, SMOKE_SHAPE.width
@@ -254,6 +255,43 @@ def test_an_operator_is_a_share_of_the_sample_it_is_launched_in(monkeypatch: pyt
     assert operator.samples_s == pytest.approx((0.2 / 200, 0.4 / 200))
 
 
+@pytest.mark.parametrize("tokens", [1, 5])
+def test_products_of_experts_are_those_of_each_alone(tokens: int) -> None:
+    rows, weights, ends = grouped.grouped_operands("cpu", "fp32", 3, tokens, 16, 32)
+    together = torch._grouped_mm(rows, weights, offs=ends)
+    apart = torch.cat([part @ weight for part, weight in zip(rows.split(tokens), weights, strict=True)])
+    torch.testing.assert_close(together, apart)
+    here = grouped.measure_grouped(bench_here(), a_point("grouped"), "fp32", 3, tokens, 16, 32)
+    assert (here.flop, here.bytes) == (2 * 3 * tokens * 16 * 32, 4 * 3 * (tokens * 32 + 32 * 16 + tokens * 16))
+
+
+def test_an_mxfp8_product_is_what_torch_accepts_on_a_gpu() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        assert matmul.product("cuda", "mxfp8", 200, 48, 96)().shape == (200, 48)
+    assert matmul.scale_count("mxfp8", 200, 96) == 2 * 128 * 4  # by hand: two tiles of 128 rows, 3 blocks of 32 padded to 4
+    assert matmul.input_bytes("mxfp8") == 1.03125
+
+
+def test_what_a_part_or_its_torch_has_not_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.kinds import attention
+
+    here = bench_here()
+    with pytest.raises(UnsupportedError, match="no units that skip zeros"):
+        grouped.measure_sparse(here, a_point("gemm-sparse"), "bf16", 64, 64, 64)
+    with pytest.raises(UnsupportedError, match="no paged attention on a CPU"):
+        attention.measure_paged_attention(here, a_point("attention-paged"), "bf16", 1, 4, 2, 32, 256)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with pytest.raises(UnsupportedError, match=r"2:4 sparse products need compute capability 8\.0"):
+        grouped.refuse_unsparse(dataclasses.replace(H100, capability=(7, 5)))
+    with pytest.raises(UnsupportedError, match=r"mxfp8 needs compute capability 10\.0"):
+        matmul.refuse_unsupported(H100, "mxfp8")
+    monkeypatch.delattr(torch, "_grouped_mm")
+    with pytest.raises(UnsupportedError, match="torch refuses grouped products here"):
+        grouped.measure_grouped(here, a_point("grouped"), "fp32", 2, 2, 16, 16)
+
+
 def test_data_that_fits_the_cache_twice_is_warm() -> None:
     from bench.kinds.bandwidth import cache_state
 
@@ -276,6 +314,7 @@ def test_each_kind_of_point_measures_here() -> None:
         networks.measure_perceptron(here, a_point("network"), dtype, 64, 2, 8),
         networks.measure_convolutional(here, a_point("network"), dtype, 8, 16, 2),
         overheads.measure_context(here, a_point("memory")),
+        grouped.measure_grouped(here, a_point("grouped"), "fp32", 4, 3, 16, 32),
     ]
     for one in done:
         assert one.unit == UNITS[one.kind], one.kind
@@ -360,13 +399,13 @@ def test_an_fp4_product_is_what_torch_accepts_on_a_gpu(m: int, n: int, k: int) -
     assert out.shape == (m, n)
     assert out.dtype == torch.bfloat16
     # by hand: 200 rows take two tiles of 128, 96 elements are 6 blocks of 16, padded to 8
-    assert matmul.fp4_scales(200, 96) == 2 * 128 * 8
+    assert matmul.scale_count("fp4", 200, 96) == 2 * 128 * 8
     assert matmul.input_bytes("fp4") == 0.5625
 
 
 def test_an_fp4_product_with_scales_too_few_is_not_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    monkeypatch.setattr(matmul, "fp4_scales", lambda rows, k: rows * k // 16 - 1)
+    monkeypatch.setattr(matmul, "scale_count", lambda _, rows, k: rows * k // 16 - 1)
     with FakeTensorMode(), pytest.raises(RuntimeError, match="scale_a should have 1024 elements"):
         matmul.product("cuda", "fp4", 128, 128, 128)()

@@ -46,6 +46,17 @@ def test_the_default_plan_ranks_many_parts_and_providers(run_planner: RunPlanner
     assert len({row.offer.provider for row in plan.rows if row.offer}) >= 3
 
 
+def test_a_table_names_each_gpu_once_unless_rows_are_asked_for(run_planner: RunPlanner) -> None:
+    ranks = {
+        arguments: re.findall(r"^ *(\d+)  (.*?)  ", run_planner("plan", *arguments, COLUMNS="200").stdout, re.MULTILINE)
+        for arguments in [(), ("--top", "12")]
+    }
+    gpus = [gpu for _, gpu in ranks[()]]
+    assert len(gpus) == len(set(gpus)) == 12
+    assert [rank for rank, _ in ranks["--top", "12"]] == [str(rank) for rank in range(1, 13)]
+    assert dict(ranks[()][:1]) == dict(ranks["--top", "12"][:1])
+
+
 def test_figures_hold_their_own_value_and_memory_adds_up(run_planner: RunPlanner) -> None:
     plan = msgspec.json.decode(run_planner("plan", "--json").stdout, type=Plan)
     for row in plan.rows:

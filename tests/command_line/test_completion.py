@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,59 @@ def test_shells_complete_commands_presets_and_gpus(shell: str, program: Path, ru
         offered = done.stdout.split()
         assert expected in offered, (done.stdout, done.stderr)
         assert unexpected not in offered
+
+
+PLAIN = {"bash": "bash --norc --noprofile", "zsh": "zsh -f", "fish": "fish --no-config"}
+"""Each shell without anybody's settings."""
+BEFORE = {"zsh": "autoload -Uz compinit && compinit -u -D; "}
+
+
+class Terminal:
+    """A shell in a terminal of tmux, under a server of its own."""
+
+    def __init__(self, shell: str, socket: Path, path: str) -> None:
+        self._tmux = [shutil.which("tmux") or "tmux", "-S", str(socket), "-f", os.devnull]
+        start = ["new-session", "-d", "-x", "120", "-y", "40", f"env PATH='{path}' PYTHONPATH='{ROOT}' PS1='> ' {PLAIN[shell]}"]
+        subprocess.run([*self._tmux, *start], check=True, timeout=20)
+
+    def type(self, *keys: str) -> None:
+        subprocess.run([*self._tmux, "send-keys", *keys], check=True, timeout=20)
+
+    def shows(self, text: str, within_s: float = 40.0) -> str:
+        """The screen as soon as `text` is on it, at the latest after `within_s`."""
+        until_s = time.monotonic() + within_s
+        while True:
+            screen = subprocess.run(
+                [*self._tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True, timeout=20
+            ).stdout
+            if text in screen or time.monotonic() > until_s:
+                return screen
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        subprocess.run([*self._tmux, "kill-server"], check=False, timeout=20)
+
+
+@pytest.mark.parametrize("shell", PLAIN)
+def test_the_tab_key_completes_in_a_terminal(shell: str, program: Path, run_planner: RunPlanner, tmp_path: Path) -> None:
+    """One that fits is typed out; of several all are listed."""
+    if shutil.which(shell) is None or shutil.which("tmux") is None:
+        pytest.skip(f"no {shell} or no tmux on the PATH")
+    script = tmp_path / "completion"
+    script.write_text(run_planner("completion", shell).stdout)
+    terminal = Terminal(shell, tmp_path / "tmux", f"{program}:{os.environ['PATH']}")
+    try:
+        terminal.type(f"{BEFORE.get(shell, '')}source {script}; echo re''ady", "Enter")
+        assert "ready" in terminal.shows("ready")
+        terminal.type("gpu-planner plan llama-3.1-8b-lo", "Tab")
+        assert "gpu-planner plan llama-3.1-8b-lora" in terminal.shows("llama-3.1-8b-lora")
+        terminal.type("C-c")
+        terminal.type("gpu-planner re", "Tab", "Tab")
+        screen = terminal.shows("report")
+        assert "report" in screen
+        assert "replay" in screen
+    finally:
+        terminal.end()
 
 
 def test_an_unknown_shell_is_refused(run_planner: RunPlanner) -> None:

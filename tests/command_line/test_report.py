@@ -142,7 +142,7 @@ def test_a_document_escapes_what_its_form_would_read() -> None:
     assert "<td>e&lt;f</td>" in page
     assert "<title>a &lt; b</title>" in page
     assert "<li>&lt;i&gt;</li>" in page
-    assert '<td class="right">1</td><td>c|d</td>' in page
+    assert '<td class="right">1</td><td class="words">c|d</td>' in page
     assert "a &amp;&amp; b" in page
     assert "http" not in page
 

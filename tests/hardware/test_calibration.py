@@ -16,8 +16,8 @@ pytest.importorskip("torch")
 
 from bench import suite  # it imports torch
 from bench.kinds.collective import GPU_SIZES, bus_factor  # see above
-from bench.kinds.matmul import operand_bytes, output_bytes  # see above
 from bench.machine.environment import Device  # see above
+from bench.products.matmul import operand_bytes, output_bytes  # see above
 
 pytestmark = pytest.mark.torch
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 import msgspec
 import pytest
-from engine_sample import session
+from engine_sample import plan, session
 
 from planner.errors import UserError
 from planner.hardware.prices.providers import NONE_SOLD, Kind, load_providers, with_discounts
@@ -69,6 +69,15 @@ def test_an_advertised_discount_prices_a_commitment_and_says_so() -> None:
     assert again == offer
     own = msgspec.structs.replace(offer, reserved_3y_usd_per_h=30.0, by_discount=[], note="")
     assert with_discounts([own], PROVIDERS) == (own,)
+
+
+def test_what_comes_with_a_contract_alone_says_so_of_the_first_node() -> None:
+    """Crusoe's help: H100 SXM by reserved-instance agreement; H200 is on its price list by the hour."""
+    for gpu, needs in (("H100 SXM5 80GB", True), ("H200 SXM", False)):
+        row = plan("llama-3.1-8b-lora", providers=["crusoe"], gpus_considered=[gpu]).rows[0]
+        assert row.answer.network is not None
+        assert row.answer.network.by_agreement is needs
+        assert ("contract with crusoe" in row.why) is needs
 
 
 def test_every_fault_of_a_record_is_named(tmp_path: Path) -> None:

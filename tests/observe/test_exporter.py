@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from repository import ROOT
+from repository import ROOT, RunPlanner
 from telemetry_sample import WINDOWS, snapshot_of
 
 from planner.errors import UserError
@@ -201,6 +201,19 @@ def test_an_exporter_is_watched_judged_and_missed(tmp_path: Path) -> None:
         advice = json.loads(judged.stdout)
         assert advice["gpus"][0]["judgement"]["limiter"] == "launch/host"
         assert advice["gpus"][0]["observed"]["readings"] >= 3
+
+
+def test_several_exporters_are_judged_together(run_planner: RunPlanner) -> None:
+    with server(replaying("launch-bound", "node-a")) as one, server(replaying("idle", "node-b")) as other:
+        sources = ("--source", f"{one}/metrics", "--source", f"{other}/metrics")
+        done = run_planner("rightsize", *sources, "--seconds", "2", "--json")
+        gone = run_planner("rightsize", *sources, "--source", "http://127.0.0.1:9/metrics", "--seconds", "1")
+    advice = json.loads(done.stdout)
+    limiters = {row["observed"]["host"]: row["judgement"]["limiter"] for row in advice["gpus"]}
+    assert limiters == {one.removeprefix("http://"): "launch/host", other.removeprefix("http://"): "idle"}
+    assert sum(group["gpus"] for group in advice["fleet"]["by_host"]) == 2
+    assert gone.returncode == 2
+    assert "http://127.0.0.1:9/metrics cannot be reached" in gone.stderr
 
 
 def test_an_exporter_that_goes_away_and_comes_back_is_waited_for() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from repository import ROOT
@@ -54,6 +55,20 @@ def test_vllm_serve_by_hand() -> None:
     assert one.seen == pytest.approx({"ttft_s": 7.27956, "tpot_s": 0.07014, "output_tokens_per_s": 434.4, "requests_per_s": 0.2121})
 
 
+def test_vllm_serve_of_a_server_whose_speed_is_known() -> None:
+    one = only("vllm_serve_0_33.json")
+    assert one.settings == {
+        "task": "serve",
+        "model": "known-speed",
+        "input_tokens": 14,
+        "output_tokens": 20,
+        "concurrency": 4,
+        "requests": 24,
+    }
+    assert one.seen["tpot_s"] == pytest.approx(0.010, rel=0.05)
+    assert one.seen["ttft_s"] == pytest.approx(0.050, abs=0.03)  # its client shared two busy processors
+
+
 def test_a_rate_that_was_kept_up_with_is_a_rate_and_one_that_was_not_is_a_closed_loop() -> None:
     one = only("sglang.jsonl")
     assert one.settings["request_rate_per_s"] == 5.0
@@ -79,8 +94,27 @@ def test_guidellm_of_a_server_whose_speed_is_known() -> None:
     assert one.seen["ttft_s"] == pytest.approx(0.050, rel=0.10)
 
 
-def test_aiperf_and_genai_perf() -> None:
-    one, other = only("aiperf.json"), only("genai_perf.json")
+def test_aiperf_of_a_server_whose_speed_is_known() -> None:
+    one = only("aiperf.json")
+    assert one.settings == {
+        "task": "serve",
+        "model": "known-speed",
+        "input_tokens": 32,
+        "output_tokens": 20,
+        "concurrency": 4,
+        "requests": 24,
+    }
+    assert one.seen["tpot_s"] == pytest.approx(0.010, rel=0.05)
+    assert one.seen["ttft_s"] == pytest.approx(0.050, abs=0.04)  # its client shared two busy processors
+    rated = json.loads((FILES / "aiperf.json").read_text())
+    rated["input_config"]["phases"] = [{"name": "profiling", "kind": "profiling", "type": "poisson", "requests": 24, "rate": 12.0}]
+    (found,) = read_results(json.dumps(rated).encode(), "rated")
+    assert isinstance(found, Result)
+    assert found.settings["request_rate_per_s"] == 12.0
+
+
+def test_aiperf_of_an_earlier_release_and_genai_perf() -> None:
+    one, other = only("aiperf_0_10.json"), only("genai_perf.json")
     assert (one.tool, other.tool) == ("AIPerf", "GenAI-Perf")
     assert (one.settings["concurrency"], other.settings["concurrency"]) == (2, 16)
     assert other.settings["model"] == "meta-llama/Llama-3.2-1B-Instruct"
@@ -106,6 +140,57 @@ def test_trtllm_bench_states_nearly_everything() -> None:
         "fp8",
     )
     assert one["engine"] == "tensorrt-llm@1.2.0"
+
+
+def test_the_report_that_trtllm_bench_prints() -> None:
+    one = only("trtllm_bench.txt")
+    assert one.settings == {
+        "task": "serve",
+        "engine": "tensorrt-llm@0.21.0rc0",
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+        "gpus": 1,
+        "tp": 1,
+        "pp": 1,
+        "dtype": "bf16",
+        "input_tokens": 128,
+        "output_tokens": 128,
+        "concurrency": 95,
+        "requests": 100,
+    }
+    assert one.seen == pytest.approx(
+        {
+            "ttft_s": 0.1626706,
+            "tpot_s": 7.3272e-3,
+            "request_s": 1.0932284,
+            "output_tokens_per_s": 11076.77,
+            "requests_per_s": 86.5373,
+        }
+    )
+
+
+def test_mlperf_by_hand_with_the_model_of_its_folder() -> None:
+    data = (FILES / "mlperf_log_summary.txt").read_bytes()
+    (one,) = read_results(data, "results/llama2-70b-99.9/Server/performance/run_1/mlperf_log_summary.txt")
+    assert isinstance(one, Result)
+    assert one.settings == {"task": "serve", "model": "llama-2-70b", "output_tokens": 296, "request_rate_per_s": 104.0}
+    assert one.seen == pytest.approx(
+        {
+            "ttft_s": 0.963332124,
+            "tpot_s": 0.126269215,
+            "request_s": 37.75680707,
+            "output_tokens_per_s": 29522.56,
+            "requests_per_s": 99.86,
+        }
+    )
+    assert "model" not in only("mlperf_log_summary.txt").settings
+    offline = data.replace(b"Scenario : Server", b"Scenario : Offline").replace(
+        b"samples_per_query : 1", b"samples_per_query : 73260"
+    )
+    (one,) = read_results(offline.replace(b": VALID", b": INVALID"), "f")
+    assert isinstance(one, Result)
+    assert (one.settings["concurrency"], one.settings["requests"]) == (73260, 73260)
+    assert "request_s" not in one.seen
+    assert "not valid" in one.notes[0]
 
 
 @pytest.mark.parametrize("name", ["llama_bench.csv", "llama_bench.json", "llama_bench.md"])
@@ -151,6 +236,54 @@ def test_a_wrong_file_is_one_clear_message(text: bytes, said: str) -> None:
     assert len(told.value.problems) == 1
     assert "given.json" in str(told.value)
     assert said in str(told.value)
+
+
+def names() -> list[str]:
+    return sorted(path.name for path in FILES.glob("*.*") if path.name != "SOURCES.md")
+
+
+def figures(one: Result | CollectiveTimes) -> set[tuple[Any, float]]:
+    return set(one.seen.items() if isinstance(one, Result) else one.series)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_file_that_was_cut_off_is_told_or_gives_what_the_whole_gives(name: str) -> None:
+    data = (FILES / name).read_bytes()
+    whole = read_results(data, name)
+    told = list[list[str]]()
+    for end in {round(len(data) * part / 60) for part in range(60)} | set(range(len(data) - 40, len(data) - 2)):
+        try:
+            found = read_results(data[:end], name)
+        except UserError as wrong:
+            told.append([problem.where.partition(":")[0] for problem in wrong.problems])
+        else:
+            for one, same in zip(found, whole, strict=False):
+                assert figures(one) <= figures(same), end
+    assert len(told) > 10
+    assert all(files == [name] for files in told)
+
+
+@pytest.mark.parametrize("name", [name for name in names() if ".json" in name])
+@pytest.mark.parametrize("wrong", [None, "x", [], {"x": -1}, True])
+def test_a_value_of_another_kind_is_told_or_left_out(name: str, wrong: object) -> None:
+    data = (FILES / name).read_text()
+    whole = json.loads(data) if data.lstrip().startswith("[") or name.endswith(".json") else json.loads(data.splitlines()[0])
+    one = whole[0] if isinstance(whole, list) else whole
+    for place in (one, *(value for value in one.values() if isinstance(value, dict))):
+        for key, right in list(place.items()):
+            place[key] = wrong
+            try:
+                said: object = read_results(json.dumps(whole).encode(), name)
+            except UserError as told:
+                said = [one.where for one in told.problems]
+            assert said
+            place[key] = right
+
+
+def test_more_results_than_are_read_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planner.observe.results.read.MOST_RESULTS", 1)
+    with pytest.raises(UserError, match=r"holds 2 results; 1 is the most"):
+        results("llama_bench.json")
 
 
 def test_infinity_and_nan_are_read_and_never_kept() -> None:

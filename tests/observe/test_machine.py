@@ -212,6 +212,17 @@ def test_a_machine_names_each_part_once() -> None:
     assert "NVIDIA New, 7.5 GiB, not in the catalogue" in machine.describe()
 
 
+def test_a_limit_below_the_vendors_is_told() -> None:
+    catalogue = load_gpus(presets_folder() / "gpus")
+    part = catalogue.find("A100 80GB SXM")
+    limits = (400.0, 300.0, 250.0)
+    told = [msgspec.structs.replace(facts(index, "NVIDIA"), power_limit_w=limit) for index, limit in enumerate(limits)]
+    assert Machine(read_cpu(), (LocalGpu(told[0], part),), "ready", "").power_limits_w == {}
+    machine = Machine(read_cpu(), tuple(LocalGpu(one, part) for one in told), "ready", "")
+    assert machine.power_limits_w == {part.name: 250.0}
+    assert "limited to 250 W" in machine.describe()
+
+
 def test_a_gpu_that_is_cut_is_its_slices() -> None:
     catalogue = load_gpus(presets_folder() / "gpus")
     whole = catalogue.find("A100 80GB SXM")

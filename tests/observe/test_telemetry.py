@@ -106,15 +106,15 @@ def test_a_driver_that_does_not_even_open_does_not_hold_up_the_end() -> None:
 
     def stuck(silence_s: float) -> Driver:
         entered.set()
-        release.wait(10)
+        release.wait(60)
         return no_driver(silence_s)
 
     poller = Poller(start_driver=stuck)
     poller.start()
-    assert entered.wait(2)
+    assert entered.wait(30)
     began_s = time.monotonic()
     stopped = poller.stop()
-    assert time.monotonic() - began_s <= 0.5
+    assert time.monotonic() - began_s <= 5
     assert not stopped
     release.set()
 
@@ -125,7 +125,7 @@ def test_a_failing_callback_is_kept_for_the_owner() -> None:
 
     poller = Poller(fail, interval_s=0.1, start_driver=no_driver)
     poller.start()
-    until_s = time.monotonic() + 2
+    until_s = time.monotonic() + 30
     while poller.failure is None and time.monotonic() < until_s:
         time.sleep(0.01)
     assert isinstance(poller.failure, ValueError)
@@ -141,26 +141,29 @@ def test_a_call_stuck_in_the_driver_goes_stale_and_never_holds_up_the_end(tmp_pa
 import time
 from pathlib import Path
 from planner.observe.telemetry.poller import Poller
+def wait(until):
+    ends = time.monotonic() + 60
+    while not until() and time.monotonic() < ends:
+        time.sleep(0.02)
 poller = Poller(interval_s=0.1)
 poller.start()
-until = time.monotonic() + 20
-while not (poller.latest and poller.latest.devices[0].sm_active_fraction == 0.925 and poller.stale_for_s() is None):
-    assert time.monotonic() < until
-    time.sleep(0.01)
+wait(lambda: poller.latest and poller.latest.devices and poller.latest.devices[0].sm_active_fraction)
+assert poller.latest.devices[0].sm_active_fraction == 0.925
+wait(lambda: poller.stale_for_s() is None)
+assert poller.stale_for_s() is None
 with Path({str(control.path)!r}).open("a") as control:
     control.write("slow.nvmlDeviceGetUtilizationRates = 30\\n")
-while (poller.stale_for_s() or 0) <= 0.7:
-    assert time.monotonic() < until
-    time.sleep(0.01)
+wait(lambda: (poller.stale_for_s() or 0.0) > 0.7)
+assert poller.stale_for_s() > 0.7, poller.stale_for_s()
 began = time.monotonic()
 assert poller.stop()
-assert time.monotonic() - began <= 3
+assert time.monotonic() - began <= 5
 print(time.time())
 """
     done = run_python(code, library, control)  # the call lasts 30 s
     ended = time.time()
     assert done.returncode == 0, done.stderr
-    assert ended - float(done.stdout) < 3
+    assert ended - float(done.stdout) < 5
 
 
 @pytest.mark.process
@@ -175,10 +178,10 @@ from planner.observe.telemetry.poller import Poller
 for _ in range(3):
     poller = Poller(interval_s=0.1)
     poller.start()
-    until = time.monotonic() + 20
-    while poller.latest is None and time.monotonic() < until:
-        time.sleep(0.01)
-    assert poller.stop(5.0)
+    ends = time.monotonic() + 60
+    while poller.latest is None and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert poller.stop(30.0)
     assert len(poller.latest.devices) == 2
 """
     done = run_python(code, library, control)

@@ -25,6 +25,7 @@ NAMES = FacetNames(
         "GB10": "GB10 (DGX Spark)",
     },
     ("aws", "azure", "vast-ai"),
+    ("us-east-1", "us-east-2", "eu-west-1"),
 )
 
 
@@ -69,6 +70,11 @@ def test_where_nothing_fits_the_sentence_names_the_first_help() -> None:
         ("gpus<=8", {"max_gpus": 8}),
         ("gpus<8", {"max_gpus": 7}),
         ("l bandwidth fits", {}),
+        ("region:us-east", {"regions": ["us-east-1", "us-east-2"]}),
+        ("region:eu-* country:de,FR", {"regions": ["eu-*"], "countries": ["DE", "FR"]}),
+        ("link:infini kind:gpu-cloud", {"fabric": "infiniband", "kinds": ["gpu-cloud"]}),
+        ("marketplace", {"kinds": ["marketplace"]}),
+        ("!marketplace !aws", {"providers": ["azure", "vast-ai"], "exclude": ["marketplace"]}),
     ],
 )
 def test_words_find_their_kind_exact_names_first(text: str, changes: dict[str, object]) -> None:
@@ -99,6 +105,12 @@ def test_comparisons_and_words_test_the_rows(text: str, gpus: list[str]) -> None
 )
 def test_what_cannot_be_used_is_said(text: str, said: str) -> None:
     assert said in read_facets(text, NAMES).problems[0]
+
+
+def test_what_the_workload_leaves_out_stays_left_out() -> None:
+    assert read_facets("!marketplace", NAMES).over({"exclude": ["aws"]}) == {"exclude": ["aws", "marketplace"]}
+    assert read_facets("l4", NAMES).over({"exclude": ["aws"]})["exclude"] == ["aws"]
+    assert "exclude" not in read_facets("l4", NAMES).over({})
 
 
 def test_a_trial_tells_the_difference_it_makes() -> None:

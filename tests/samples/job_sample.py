@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -10,8 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
+from repository import ROOT
 
 STAND_IN = r"""#!/bin/bash
 said="$*"
@@ -68,10 +72,35 @@ def block(text: str, name: str) -> str:
 
 
 def documents(text: str) -> list[dict[str, Any]]:
-    """Kubernetes objects, against the schema of their kind where that is installed."""
+    """Kubernetes objects, against the schema of their kind; of Kubernetes' own kinds where those schemas are installed."""
     found: list[dict[str, Any]] = list(yaml.safe_load_all(text))
-    if importlib.util.find_spec("kubernetes_validate"):
-        schemas = importlib.import_module("kubernetes_validate")
-        for one in found:
-            schemas.validate(one, "1.34", strict=True)
+    for one in found:
+        if one["kind"] in OPERATORS:
+            jsonschema.validate(one, SCHEMAS[one["kind"]])
+        if importlib.util.find_spec("kubernetes_validate"):
+            schemas = importlib.import_module("kubernetes_validate")
+            for inner in OPERATORS.get(one["kind"], lambda whole: [whole])(one):
+                schemas.validate(inner, "1.34", strict=True)
     return found
+
+
+def _jobs_inside(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": one["name"]}, **one["template"]}
+        for one in found["spec"]["replicatedJobs"]
+    ]
+
+
+def _pod_of_group(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"apiVersion": "v1", "kind": "Pod", **found["spec"]["leaderWorkerTemplate"]["workerTemplate"]}]
+
+
+def _predictor(found: dict[str, Any]) -> list[dict[str, Any]]:
+    own = SCHEMAS["InferenceService"]["properties"]["spec"]["properties"]["predictor"]["properties"]
+    spec = {name: value for name, value in found["spec"]["predictor"].items() if name not in own}
+    return [{"apiVersion": "v1", "kind": "Pod", "metadata": found["metadata"], "spec": spec}]
+
+
+SCHEMAS = json.loads((ROOT / "tests" / "data" / "kubernetes_schemas.json").read_text())
+OPERATORS = {"JobSet": _jobs_inside, "LeaderWorkerSet": _pod_of_group, "InferenceService": _predictor}
+"""Kind of an operator -> the objects of Kubernetes itself inside one."""

@@ -27,7 +27,9 @@ from bench.timing import CpuTimer
 
 NAME = "cpu:0"
 """The torch device it pretends to be: other than 'cpu', and one whose tensors torch makes without CUDA."""
-FILLED = ("uniform_", "normal_", "random_")
+MOST_BYTES = 512e9
+"""No GPU has more; a tensor beyond it does not fit."""
+FILLED = ("uniform_", "normal_", "random_", "index_copy_")
 FREE = (
     "view",
     "transpose",
@@ -48,8 +50,16 @@ FREE = (
 class Truth:
     """What is to be found."""
 
-    flop_per_s: dict[Any, float] = field(
-        default_factory=lambda: {torch.bfloat16: 700e12, torch.float16: 690e12, torch.float32: 50e12}
+    flop_per_s: dict[str, float] = field(
+        default_factory=lambda: {
+            "bf16": 700e12,
+            "fp16": 690e12,
+            "fp32": 50e12,
+            "tf32": 390e12,
+            "fp8": 1150e12,
+            "fp8-fast": 1350e12,
+            "int8": 1300e12,
+        }
     )
     bandwidth_bytes_per_s: float = 2.9e12
     cache_bandwidth_bytes_per_s: float = 7e12
@@ -63,9 +73,13 @@ class Truth:
     """Host time of an operator."""
     autocast_host_s: float = 10.4e-6
     """The same under autocast."""
+    link_bytes_per_s: float = 52e9
+    """Copies to and from the host."""
     noise: float = 0.003
     held_down: float = 1.0
     """Clock over that of an undisturbed device."""
+    neighbour: float = 0.0
+    """Share of the device's time that a program of somebody else takes."""
 
 
 class SimulatedGpu(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
@@ -76,26 +90,40 @@ class SimulatedGpu(TorchDispatchMode):  # type: ignore[misc]  # torch is not fol
         self.truth = truth
         self.host_s = self.device_s = 0.0
         self.recording: list[Callable[[], None]] | None = None
+        self.busy = {"sm_active": 0.0, "tensor_active": 0.0, "dram_active": 0.0}
+        """Seconds in which the device did anything, arithmetic, and moved memory."""
         self._cache: OrderedDict[int, tuple[float, bool]] = OrderedDict()
         self._kept = 0.0
         self._draw = random.Random(1)  # noqa: S311  # noise that is the same every time
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.name().removeprefix("aten::").partition(".")[0]
-        out = args[0] if name in FILLED else func(*args, **(kwargs or {}))
+        given = {key: value for key, value in (kwargs or {}).items() if key != "pin_memory"}
+        out = args[0] if name in FILLED else func(*args, **given)
+        if any(leaf.untyped_storage().nbytes() > MOST_BYTES for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)):
+            raise torch.OutOfMemoryError("CUDA out of memory.")
         if name in FREE or "::" in name:
             return out
         inputs = args[1:] if name == "copy_" else args
-        read = [leaf for leaf in tree_leaves((inputs, {**(kwargs or {}), "out": None})) if isinstance(leaf, torch.Tensor)]
+        read = [leaf for leaf in tree_leaves((inputs, {**given, "out": None})) if isinstance(leaf, torch.Tensor)]
         written = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
-        self._submit([_storage(one) for one in read], [_storage(one) for one in written], _flop(name, read), out)
+        if name == "copy_" and read and read[0].device != written[0].device:
+            self._submit([], [], 0.0, 1.0, _storage(written[0])[1] / self.truth.link_bytes_per_s)
+        elif written and all(one.device == torch.device("cpu") for one in written):
+            return out  # the host's own memory
+        else:
+            flop = flop_of(name, read, given, args)
+            rate = self.truth.flop_per_s[_kind(name, read, given, args)] if flop else 1.0
+            self._submit([_storage(one) for one in read], [_storage(one) for one in written], flop, rate)
         return out
 
-    def _submit(self, read: list[tuple[int, float]], written: list[tuple[int, float]], flop: float, out: Any) -> None:
-        rate = self.truth.flop_per_s[out.dtype] if flop else 0.0
-
+    def _submit(
+        self, read: list[tuple[int, float]], written: list[tuple[int, float]], flop: float, rate: float, seconds: float = 0.0
+    ) -> None:
         def run() -> None:
-            self.device_s += self._work_s(read, written, flop, rate * self.truth.held_down)
+            took_s = (seconds or self._work_s(read, written, flop, rate * self.truth.held_down)) / (1 - self.truth.neighbour)
+            self.busy["sm_active"] += took_s
+            self.device_s += took_s
 
         if self.recording is not None:
             self.recording.append(run)
@@ -114,6 +142,8 @@ class SimulatedGpu(TorchDispatchMode):  # type: ignore[misc]  # torch is not fol
         for key, size in written:
             missed += self._keep(key, size, dirty=True)
         moved_s = missed / truth.bandwidth_bytes_per_s + hit / truth.cache_bandwidth_bytes_per_s
+        self.busy["dram_active"] += missed / truth.bandwidth_bytes_per_s
+        self.busy["tensor_active"] += flop / rate
         if flop:
             work_s = truth.product_s + ((flop / rate) ** truth.knee + moved_s**truth.knee) ** (1 / truth.knee)
         else:
@@ -137,15 +167,31 @@ class SimulatedGpu(TorchDispatchMode):  # type: ignore[misc]  # torch is not fol
 
 
 def _storage(tensor: torch.Tensor) -> tuple[int, float]:
-    storage = tensor.untyped_storage()
-    return storage._cdata, float(storage.nbytes())  # what tells fake storages apart
+    """What tells apart the memory of fake tensors, and its bytes: a part of a storage, or of an expanded one the storage."""
+    storage, own_bytes = tensor.untyped_storage(), tensor.numel() * tensor.element_size()
+    return hash((storage._cdata, tensor.storage_offset())), float(min(storage.nbytes(), own_bytes))
 
 
-def _flop(name: str, read: list[torch.Tensor]) -> float:
-    if name in {"mm", "addmm", "bmm", "baddbmm"}:
+def flop_of(name: str, read: list[torch.Tensor], given: dict[str, Any], args: tuple[Any, ...]) -> float:
+    """Arithmetic of an operator; 0 for one that only moves memory."""
+    if name in {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm", "_grouped_mm"}:
         left, right = read[-2:] if name.startswith(("add", "badd")) else read[:2]
         return float(2 * left.numel() * right.shape[-1])
+    if name == "linear":
+        return float(2 * read[0].numel() * read[1].shape[0])
+    if name in {"_scaled_dot_product_flash_attention_for_cpu", "scaled_dot_product_attention"}:
+        query, key = read[:2]
+        causal = given.get("is_causal", args[4] if len(args) > 4 else False)
+        return float(4 * query.numel() * key.shape[-2] / (2 if causal else 1))
     return 0.0
+
+
+def _kind(name: str, read: list[torch.Tensor], given: dict[str, Any], args: tuple[Any, ...]) -> str:
+    """Units that do the arithmetic of an operator."""
+    if name == "_scaled_mm":
+        return "fp8-fast" if given.get("use_fast_accum", args[7:] == (True,)) else "fp8"
+    kind = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.int8: "int8"}.get(read[-1].dtype, "fp32")
+    return "tf32" if kind == "fp32" and torch.backends.cuda.matmul.fp32_precision == "tf32" else kind
 
 
 class _Event:
@@ -196,7 +242,7 @@ def simulated(truth: Truth, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         return graphs[-1]
 
     stream = SimpleNamespace(wait_stream=lambda _: None)
-    facts = SimpleNamespace(L2_cache_size=int(truth.cache_bytes))
+    facts = SimpleNamespace(L2_cache_size=int(truth.cache_bytes), multi_processor_count=132, uuid=None)
     replaced = {
         "get_device_properties": lambda _: facts,
         "Event": lambda **_: _Event(gpu),
@@ -206,7 +252,7 @@ def simulated(truth: Truth, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         "stream": on_stream,
         "CUDAGraph": new_graph,
         "graph": record,
-        "max_memory_allocated": lambda _: 0,
+        "max_memory_allocated": lambda _: 2**30,
     }
     for name, value in replaced.items():
         monkeypatch.setattr(torch.cuda, name, value)
@@ -225,7 +271,9 @@ def simulated(truth: Truth, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(torch.optim.AdamW, "step", _adamw)
     device = Device(NAME, "NVIDIA H100 80GB HBM3", 80e9, truth.cache_bytes, 1, capability=(9, 0))
     with FakeTensorMode(allow_non_fake_inputs=True), gpu:
-        yield Bench(device, CudaTimer(NAME), lambda: False, lambda _fraction, _note: None)
+        timer = CudaTimer(NAME)
+        timer.gpu = gpu  # type: ignore[attr-defined]  # for what else is simulated
+        yield Bench(device, timer, lambda: False, lambda _fraction, _note: None)
 
 
 def _adamw(optimizer: Any) -> None:

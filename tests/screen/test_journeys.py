@@ -15,7 +15,7 @@ from planner.reading import read_toml
 from widgets.app import PlannerApp
 from widgets.options import AppOptions
 from widgets.panes.answer import AnswerLine
-from widgets.screens.owning import OwningScreen
+from widgets.screens.decisions.costs import CostScreen
 
 
 class Keys:
@@ -82,7 +82,7 @@ async def rent_or_buy(app: PlannerApp, pilot: Pilot[None]) -> None:
     keys = Keys(pilot)
     await keys.press("O")
     assert keys.count <= 2
-    assert isinstance(app.screen, OwningScreen)
+    assert isinstance(app.screen, CostScreen)
     assert "own" in str(app.screen.query_one("#text Static", Static).content)
     await pilot.press("escape")
 

@@ -74,7 +74,7 @@ class SlowSession(SampleSession):
 
     def _wait(self) -> None:
         self.asked.set()
-        assert self.answers.wait(30)
+        assert self.answers.wait(120)
 
     def part_named(self, name: str) -> Gpu | None:
         self._wait()

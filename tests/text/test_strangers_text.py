@@ -22,8 +22,8 @@ from published_sample import SERVED, write
 from repository import RunPlanner
 
 import planner.session
+from planner.cli.emit import FORMS
 from planner.cli.emit.names import SKY_NAMES
-from planner.cli.emit.running import FORMS
 from planner.cli.root import root
 from planner.observe.telemetry.recording import read_demo
 from planner.predictions.entries import Predicted, Range

@@ -22,6 +22,8 @@ from planner.cli.terminal.streams import clean_streams, print_line, say, say_pas
 from planner.cli.watch.table import telemetry_text
 from planner.observe.snapshot import DeviceSnapshot, ProcessSnapshot
 from planner.present.cells import Code, Paragraph, Part, Points, Section, text_table
+from planner.present.drawing.axes import LinearAxis
+from planner.present.drawing.chart import Chart, Curve
 from planner.present.files.csv_text import csv_text
 from planner.present.files.document import as_markdown
 from planner.text import clean, escaped_json, one_line
@@ -119,6 +121,7 @@ def test_markdown_reads_as_it_stands() -> None:
         Points(strange),
         text_table(("<i>", "|"), [(one, one) for one in strange]),
         Code("a\n```\nb"),
+        Chart("# a", LinearAxis(0, 1), LinearAxis(0, 1), "x", "y", [Curve("```\n```", [(0, 0), (1, 1)])], note="<b>"),
     ]
     text = as_markdown([Section("a\n# b", parts)])
     markdown = MarkdownIt("gfm-like", {"linkify": False})
@@ -127,7 +130,7 @@ def test_markdown_reads_as_it_stands() -> None:
     }
     assert kinds & {"blockquote_open", "ordered_list_open", "html_block", "html_inline", "link_open", "code_block", "hr"} == set()
     assert [token.tag for token in markdown.parse(text) if token.type == "heading_open"] == ["h2"]
-    assert [token.type for token in markdown.parse(text)].count("fence") == 1
+    assert [token.type for token in markdown.parse(text)].count("fence") == 2
     said = [inner.content for token in markdown.parse(text) for inner in token.children or () if inner.type == "text"]
     for one in (" ".join(one.split()) for one in strange):
         assert said.count(one) >= 3, one

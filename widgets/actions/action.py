@@ -36,7 +36,7 @@ class Action:
     """Keys as shown; empty: the first of them."""
     rank: int = 0
     """Order in the key line, smallest first; 0: not there."""
-    scope: Literal["app", "table", "form", "choice", "textual"] = "app"
+    scope: Literal["app", "table", "form", "choice", "group", "textual"] = "app"
     """Scope of the keys; textual: everywhere, by Textual's own binding, which the user cannot remap."""
     widget_action: str = ""
     """Textual's name for what the widget does."""

@@ -48,7 +48,7 @@ def pause(app: BaseApp) -> None:
 
 
 def list_processes(app: BaseApp) -> None:
-    """List who uses the GPUs, or no longer; where one pane is shown at a time that one comes first."""
+    """List who uses the GPUs, in another order, or no longer; where one pane is shown at a time that one comes first."""
     if app.panes is None:
         return
     machine = app.panes.machine
@@ -56,7 +56,7 @@ def list_processes(app: BaseApp) -> None:
         app.show_pane("machine")
         if machine.lists_processes:
             return
-    machine.toggle_processes()
+    machine.turn_processes()
 
 
 ACTIONS = (
@@ -117,8 +117,26 @@ ACTIONS = (
         id="processes",
         keys="P",
         label="processes",
-        description="List who uses each GPU, with memory, command and user, in the pane of this machine; again: no longer.",
+        description="List who uses each GPU, by memory; again: by GPU, by user, by process number, then no longer.",
         run=list_processes,
         needs=(need.a_watched_gpu,),
+    ),
+    Action(
+        id="longer",
+        keys="left_square_bracket",
+        key_text="[",
+        label="longer",
+        description="Let the histories of this machine reach further back: a cell is 1 s, 5 s, 30 s, 2 min, 10 min.",
+        run=lambda app: app.content.machine.stretch(1),
+        needs=(need.open_panes, need.telemetry),
+    ),
+    Action(
+        id="shorter",
+        keys="right_square_bracket",
+        key_text="]",
+        label="shorter",
+        description="Let the histories of this machine show less time, in more detail.",
+        run=lambda app: app.content.machine.stretch(-1),
+        needs=(need.open_panes, need.telemetry),
     ),
 )

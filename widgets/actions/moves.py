@@ -80,3 +80,22 @@ CHOICE = (
     _choice("previous", "left", "←", "previous", "Previous value of such a field.", "step(-1)"),
     _choice("next", "right", "→", "next", "Next value of such a field.", "step(1)"),
 )
+
+
+def _group(name: str, keys: str, key_text: str, label: str, description: str, widget_action: str) -> Action:
+    return Action(
+        id=f"group-{name}",
+        keys=keys,
+        key_text=key_text,
+        label=label,
+        description=description,
+        widget_action=widget_action,
+        scope="group",
+    )
+
+
+GROUP = (
+    _group("turn", "enter,space", "enter", "open, fold", "Open a group of fields, or fold it.", "fold"),
+    _group("fold", "left", "←", "fold", "Fold a group of fields.", "fold('fold')"),
+    _group("open", "right", "→", "open", "Open a group of fields.", "fold('open')"),
+)

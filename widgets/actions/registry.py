@@ -14,7 +14,7 @@ GROUPS: Mapping[str, tuple[Action, ...]] = {
     "Workload": workload.ACTIONS,
     "Go to": panes.ACTIONS,
     "Program": program.ACTIONS,
-    "Move": (*moves.TABLE, *moves.FORM, *moves.CHOICE),
+    "Move": (*moves.TABLE, *moves.FORM, *moves.CHOICE, *moves.GROUP),
 }
 """Heading in the help -> its actions."""
 ACTIONS: tuple[Action, ...] = tuple(chain.from_iterable(GROUPS.values()))

@@ -58,7 +58,11 @@ class Background:
 
     def share(self, measurement: Measurement) -> float | None:
         """Share of the peak that the vendor (or the instruction set) promises."""
-        peak = self.bandwidth_bytes_per_s if measurement.kind in {"copy", "triad", "read", "gemv", "attention-decode"} else None
+        peak = (
+            self.bandwidth_bytes_per_s
+            if measurement.kind in {"copy", "triad", "read", "gemv", "attention-decode", "attention-paged"}
+            else None
+        )
         if measurement.unit == "FLOP/s":
             peak = self.compute_flop_per_s.get(measurement.dtype or "")
         return measurement.value / peak if measurement.value is not None and peak else None

@@ -1,4 +1,4 @@
-"""Slow facts of the highlighted row: the changes that would help it, and what it costs to own."""
+"""Slow facts of the highlighted row: the changes that would help it or put another first, and what it costs to own."""
 
 from __future__ import annotations
 
@@ -38,12 +38,16 @@ class RowDetails:
             self._app.run_worker(self._complete(row), group="why", exit_on_error=False)
 
     async def _complete(self, row: PlanRow) -> None:
-        def details(session: Session, workload: Workload) -> tuple[list[Lever], Owned | None]:
+        plan, basis = self._app.plan, self._app.basis
+
+        def details(session: Session, workload: Workload) -> tuple[list[Lever], Owned | None, list[str]]:
+            from planner.present.choice.standing import sensitivity
             from planner.present.money.owning import owned
 
             levers = [] if row.rank or row.here else session.levers(workload, row)
-            return levers, owned(row, session.part_named(row.gpu))
+            flips = sensitivity(session.with_flips(workload, plan, basis=basis)) if row.rank == 1 and plan is not None else []
+            return levers, owned(row, session.part_named(row.gpu)), flips
 
-        levers, own = await self._app.ask_of_plan(details)
+        levers, own, flips = await self._app.ask_of_plan(details)
         if self._app.ready:
-            self._app.content.why.add(row, levers, own)
+            self._app.content.why.add(row, levers, own, flips)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from textual.content import Content
 
 from planner.engine.answers.time import Operator, TimeDetail
+from planner.present.drawing.axes import LogAxis
 from planner.units import digits, si_text
-from widgets.drawing.plot import LogAxis, Plot
+from widgets.drawing.plot import Plot
 from widgets.drawing.symbols import ASCII, Symbols
 
 BEFORE, BEYOND = 30.0, 6.0

@@ -30,6 +30,8 @@ class Symbols:
     ascending: str
     descending: str
     drop_down: str
+    folded: str
+    """Sign of a group that is folded; an open one has `drop_down`."""
     done: str
     failed: str
     warning: str
@@ -42,6 +44,8 @@ class Symbols:
     """Lowest to highest, as many cells as levels."""
     changed: str
     """Sign of a field that is not as its preset has it."""
+    held: str
+    """Sign of a time in which a clock was held back."""
     mark: str
     """Beginning, middle and end of a stretch of time."""
 
@@ -69,6 +73,7 @@ UNICODE = Symbols(
     ascending="▲",
     descending="▼",
     drop_down="▾",
+    folded="▸",
     done="✓",
     failed="✗",
     warning="!",
@@ -78,6 +83,7 @@ UNICODE = Symbols(
     dot="·",
     sparks="▁▂▃▄▅▆▇█",
     changed="•",
+    held="▼",
     mark="├─┤",
 )
 
@@ -104,6 +110,7 @@ ASCII = Symbols(
     ascending="^",
     descending="v",
     drop_down="v",
+    folded=">",
     done="+",
     failed="x",
     warning="!",
@@ -113,5 +120,6 @@ ASCII = Symbols(
     dot="-",
     sparks="_.-=#",
     changed=":",
+    held="!",
     mark="[-]",
 )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
 
 from textual.content import Content
 
+from planner.present.lines.folding import folded
+
 LEAST_FOLD = 12
 """Cells below which a text is not folded any further."""
-QUANTITY = re.compile(r"(?<=\d) (?=%|\$|[kMGTPE]?(?:B|W|J|tok)\b|[KMGT]iB\b|[mµn]?s\b|min\b|h\b|d\b)")
-"""Space between a number and its unit, where no line ends."""
 
 
 def bar_text(fraction: float | None, width: int, filled: str, empty: str) -> str:
@@ -39,8 +37,7 @@ def shorten_end(text: str, width: int, ellipsis: str = "…") -> str:
 
 def fold(text: str, width: int) -> list[str]:
     """`text` in lines of `width` cells, one at least."""
-    joined = QUANTITY.sub("\u00a0", text)
-    return [line.replace("\u00a0", " ") for line in textwrap.wrap(joined, max(LEAST_FOLD, width))] or [""]
+    return folded(text, max(LEAST_FOLD, width))
 
 
 def styled_lines(text: str, width: int, style: str = "") -> list[Content]:

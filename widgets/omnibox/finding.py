@@ -14,6 +14,7 @@ from planner.workload.huggingface.hub import is_hub_id
 from planner.workload.models import is_path
 from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
+from widgets.panes.workload.field import Field
 
 Kind = Literal["model", "preset", "gpu", "command", "setting"]
 EXACT, BEGINS = 1e6, 1e3
@@ -70,7 +71,7 @@ def setting(text: str, workload: Mapping[str, Any]) -> dict[str, Any]:
     """
     name, _, given = text.partition("=")
     wanted = name.strip().casefold()
-    fields: Sequence[spec.Field] = spec.fields_for(workload)
+    fields: Sequence[Field] = spec.fields_for(workload)
     exact = [one for one in fields if wanted in {one.key.casefold(), one.label.casefold()}]
     near = exact or [one for one in fields if wanted and (one.key.startswith(wanted) or one.label.casefold().startswith(wanted))]
     if not near:

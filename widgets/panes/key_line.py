@@ -20,6 +20,8 @@ NOTED = ("form-next", "back")
 """The ones that stay beside a note on the field; in a narrow line the last one alone."""
 CHOOSING = ("choice-open", "choice-previous", "choice-next", "form-next", "form-reset", "back")
 """On a field that holds one of several values."""
+FOLDING = ("group-turn", "group-fold", "group-open", "form-next", "back")
+"""On the heading of a group of fields."""
 ELSEWHERE = ("why",)
 """Actions whose key does something else outside the ranking."""
 GAP = 3
@@ -89,6 +91,8 @@ class KeyLine(Clickable):
             return (NOTED if roomy and in_form else NOTED[-1:]) if noted or not in_form else TYPING
         if in_form:
             return CHOOSING
+        if focused is not None and focused.has_class("group-line"):
+            return FOLDING
         if focused is None or focused.id == "table":
             return self._ranked
         return [name for name in self._ranked if name not in ELSEWHERE]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
     from planner.present.money.owning import Owned
 
-LABEL = 10
-BAR = 8
+LABEL = 7
+BAR = 9
 MOST_CLASSES = 3
 """Classes of operators named of the time."""
 STYLES = {
@@ -50,6 +50,7 @@ class WhyView(VerticalScroll, can_focus=False):
         self._plan: Plan | None = None
         self._levers: Sequence[Lever] = ()
         self._owned: Owned | None = None
+        self._flips: Sequence[str] = ()
 
     def compose(self) -> ComposeResult:
         """One text."""
@@ -62,15 +63,15 @@ class WhyView(VerticalScroll, can_focus=False):
 
     def show(self, row: PlanRow | None, plan: Plan | None) -> None:
         """Another row; what takes time to find out of it comes with `add`."""
-        self._row, self._plan, self._owned = row, plan, None
+        self._row, self._plan, self._owned, self._flips = row, plan, None, ()
         self._levers = plan.levers if plan is not None and row is not None and row.rank is None and not row.here else ()
         frame_of(self).entitle(count_and_device(row) if row is not None else "", "enter all of it")
         self.draw()
 
-    def add(self, row: PlanRow, levers: Sequence[Lever], owned: Owned | None) -> None:
-        """Show the changes that would help this row, and what it costs to own, unless another row is shown by now."""
+    def add(self, row: PlanRow, levers: Sequence[Lever], owned: Owned | None, flips: Sequence[str]) -> None:
+        """Show the changes that would help this row or put another first, and what it costs to own, unless another row is shown by now."""
         if row is self._row:
-            self._levers, self._owned = levers or self._levers, owned
+            self._levers, self._owned, self._flips = levers or self._levers, owned, flips
             self.draw()
 
     def on_resize(self) -> None:
@@ -98,6 +99,12 @@ class WhyView(VerticalScroll, can_focus=False):
         yield Content("")
         for label, text in self._facts(row, plan):
             yield from labelled(label, LABEL, text, width)
+        if self._flips:
+            yield Content("")
+            yield Content.styled("what puts another first", "bold $accent")
+            for flip in self._flips:
+                yield from labelled(self._symbols.dot, 2, flip, width)
+            yield Content.styled("a tries changes", "$quiet")
         if self._levers:
             yield Content("")
             yield Content.styled("what would help", "bold $accent")
@@ -114,7 +121,7 @@ class WhyView(VerticalScroll, can_focus=False):
         if (share := memory_share(row.answer)) is not None and row.answer.memory_bytes is not None:
             memory = row.answer.memory_bytes
             bar = bar_text(share, BAR, self._symbols.filled, self._symbols.empty)
-            sizes = f"{bytes_text(memory.total.value, unit=False)} of {bytes_text(memory.capacity)}"
+            sizes = f"{bytes_text(memory.total.value, unit=False)}/{bytes_text(memory.capacity)}"
             yield "memory", f"{bar} {percent_text(share)}"
             yield "", sizes
         if row.answer.layout is not None and row.answer.layout.gpus > 1:
@@ -136,7 +143,7 @@ class WhyView(VerticalScroll, can_focus=False):
             figure = latency.p95 if latency is not None else None
             if figure is not None:
                 limit = targets.get(f"p95_{name}_s")
-                yield f"p95{word}", f"{duration_text(figure.value)}{f' of {duration_text(limit)}' if limit else ''}"
+                yield word.strip() or "p95", f"{duration_text(figure.value)}{f' of {duration_text(limit)}' if limit else ''}"
         seconds = {name: value for name, value in row.answer.seconds_by_class.items() if value > 0}
         whole = sum(seconds.values())
         if whole:

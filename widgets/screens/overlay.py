@@ -32,7 +32,7 @@ class Overlay(ModalScreen[Result]):
             border: round $border; border-title-color: $accent; border-subtitle-color: $quiet;
             background: $surface; padding: 0 2; scrollbar-size-vertical: 1;
         }
-        .text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+        .text { height: auto; max-height: 100%; padding: 0 1 0 0; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
         #picker { width: 92; max-height: 80%; padding: 0 1; }
         #picker-filter { border: none; height: 1; background: $panel; margin: 0 0 1 0; }
         #picker-list { height: auto; max-height: 24; border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1; }

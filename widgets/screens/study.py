@@ -15,8 +15,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS
+from planner.present.drawing.axes import LogAxis
 from planner.units import UNKNOWN, si_text, usd_text
-from widgets.drawing.plot import LogAxis, Plot
+from widgets.drawing.plot import Plot
 from widgets.drawing.symbols import ASCII, Symbols
 from widgets.drawing.text import side_by_side
 from widgets.screens.overlay import ScrolledOverlay

@@ -64,9 +64,9 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     metavar="N",
     help="GPUs (or CPU processes) of the standard suite's collectives; all GPUs otherwise, or two processes.",
 )
-@click.option("--axis", type=click.Choice(["width", "batch"]), help="Of the study: what grows, the model (default) or the batch.")
-@click.option("--depth-law", metavar="LAW", help="Of the study: printed (default), log2, or a number of layers.")
-@click.option("--vocabulary", type=click.IntRange(1, 10**7), metavar="N", help="Of the study's models.")
+@click.option("--axis", type=click.Choice(["width", "batch"]), help="study: what grows, the model (default) or the batch.")
+@click.option("--depth-law", metavar="LAW", help="study: depth of the models: printed (default), log2, or a number of layers.")
+@click.option("--vocabulary", type=click.IntRange(1, 10**7), metavar="N", help="study: vocabulary of the models.")
 @click.option("--cap", "cap_s", type=Number(1, 1e9), metavar="SECONDS", help="End after this time with what there is.")
 @click.option(
     "--resume", is_flag=True, help="Leave out what the last run of this suite measured with the same machine and software."

@@ -26,7 +26,7 @@ SERVE = "serve"
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 DEFAULT_AT_ONCE = (1.0, 8.0, 32.0)
 LEAST_REQUESTS, ROUNDS = 8, 4
-"""Requests of a load where none are asked for: so many, and so many for each client, or second of a rate, of a closed loop."""
+"""Requests of a load by default: at least the first number, and the second for each client of a closed loop."""
 RATE_S = 30.0
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -34,25 +34,33 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 def serve_options(command: Decorated) -> Decorated:
     """Add the options of the suite serve."""
     options = (
-        click.option("--url", metavar="URL", help="Of serve: the server's address up to and with /v1."),
+        click.option("--url", metavar="URL", help="serve: address of the server, up to and including /v1."),
         click.option(
-            "--at-once", metavar="N,N…", help="Of serve: clients that each send again once they are answered. [default: 1,8,32]"
+            "--at-once", metavar="N,N…", help="serve: number of clients that each send again when answered. [default: 1,8,32]"
+        ),
+        click.option("--rates", metavar="R,R…", help="serve: random arrivals in requests a second; besides --at-once or instead."),
+        click.option(
+            "--input-tokens",
+            type=click.IntRange(1, 10**6),
+            default=512,
+            show_default=True,
+            metavar="N",
+            help="serve: tokens of a prompt.",
         ),
         click.option(
-            "--rates", metavar="R,R…", help="Of serve: requests a second, by chance, whatever is answered; besides or instead."
+            "--output-tokens",
+            type=click.IntRange(2, 10**6),
+            default=128,
+            show_default=True,
+            metavar="N",
+            help="serve: tokens of an answer.",
+        ),
+        click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="serve: requests of each load."),
+        click.option(
+            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="serve: a setting of the server, as gpu=H100; repeatable."
         ),
         click.option(
-            "--input-tokens", type=click.IntRange(1, 10**6), default=512, show_default=True, metavar="N", help="Of serve."
-        ),
-        click.option(
-            "--output-tokens", type=click.IntRange(2, 10**6), default=128, show_default=True, metavar="N", help="Of serve."
-        ),
-        click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="Of serve: of each load."),
-        click.option(
-            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Of serve: what runs there, as gpu=H100; repeatable."
-        ),
-        click.option(
-            "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Of serve: keep what was seen there too."
+            "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="serve: write the result to FILE too."
         ),
     )
     for option in reversed(options):
@@ -75,14 +83,37 @@ def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
         )
     settings = {name: value for name, value in parse_settings(given["settings"]).items() if value is not ABSENT}
     points = _points(given["at_once"], given["rates"], given["requests"])
+    lengths = given["input_tokens"], given["output_tokens"]
+    if given["out"] is not None:
+        _check_folder(given["out"])
+
+    def check(model: str) -> None:
+        """Refuse what cannot be predicted before the server is loaded, which may take an hour."""
+        _compared(session, [_expected(point, model, *lengths) for point in points[:1]], settings, refuse=True)
+
     try:
-        results = asyncio.run(_measured(given["url"], points, given["input_tokens"], given["output_tokens"]))
+        results = asyncio.run(_measured(given["url"], points, *lengths, check))
     except (ServerRefusedError, ValueError) as error:
         raise UserError(Problem("--url", "", f"{given['url']} {error}.")) from None
+    _tell(session, results, settings, as_json=as_json)
     if given["out"] is not None:
         _write(given["out"], results)
-    _tell(session, results, settings, as_json=as_json)
     return ExitCode.ANSWERED
+
+
+def _check_folder(out: Path) -> None:
+    if not out.absolute().parent.is_dir():
+        raise UserError(Problem("--out", "", f"{out}: there is no folder {out.absolute().parent}."))
+
+
+def _expected(point: Point, model: str, input_tokens: int, output_tokens: int) -> Result:
+    """A result such as `point` will give, with nothing seen yet."""
+    from planner.observe.results.result import Result
+    from planner.observe.serving.load import TOOL, settings_of
+
+    return Result(
+        tool=TOOL, name=point.name, settings=settings_of(point, model, input_tokens, output_tokens, point.requests), seen={}
+    )
 
 
 def _points(at_once: str | None, rates: str | None, requests: int | None) -> list[Point]:
@@ -105,14 +136,19 @@ def _numbers(option: str, text: str | None, *, whole: bool = False) -> Sequence[
     return found
 
 
-async def _measured(url: str, points: Sequence[Point], input_tokens: int, output_tokens: int) -> list[Result]:
+async def _measured(
+    url: str, points: Sequence[Point], input_tokens: int, output_tokens: int, check: Callable[[str], None]
+) -> list[Result]:
+    import secrets
+
     from planner.observe.serving.client import Client, served_model
     from planner.observe.serving.http_stream import address_of
     from planner.observe.serving.load import result_of, run_point, warmed
 
     address, key = address_of(url), os.environ.get(KEY_VARIABLE, "")
     model = await served_model(address, key)
-    client = await warmed(Client(address, model, input_tokens, output_tokens, key), input_tokens)
+    check(model)
+    client = await warmed(Client(address, model, input_tokens, output_tokens, key, run=secrets.token_hex(4)), input_tokens)
     results = []
     for place, point in enumerate(points):
         client.seed = place
@@ -148,17 +184,25 @@ def _tell(session: Session, results: Sequence[Result], settings: dict[str, Any],
     print_sections(sections or [seen_section(one.name, dict(one.seen), one.notes) for one in results], console())
 
 
-def _compared(session: Session, results: Sequence[Result], settings: dict[str, Any]) -> list[Compared]:
-    """Every result beside its prediction; none, and a word on stderr, where the settings do not suffice."""
+def _compared(session: Session, results: Sequence[Result], settings: dict[str, Any], *, refuse: bool = False) -> list[Compared]:
+    """Every result beside its prediction; none, and a word on stderr, where the settings do not suffice.
+
+    `refuse`: raise `UserError` where one cannot be predicted for another reason.
+    """
     from planner.observe.machine import match_gpu
     from planner.observe.results.compared import Given, compare
 
     given = Given("--set", "bench serve", results, settings)
     try:
-        return compare(session, given, lambda name: match_gpu(name, None, session.gpus), session.models.names())
+        found = compare(session, given, lambda name: match_gpu(name, None, session.gpus), session.models.names())
     except UserError as wrong:
         if not all("is not in the file" in problem.message for problem in wrong.problems):
             raise
+        if refuse:
+            return []
         needed = ", ".join(f"{name}=…" for name in dict.fromkeys(problem.key for problem in wrong.problems))
         say(f"no prediction: say what runs there with --set {needed}")
         return []
+    if refuse and (refused := dict.fromkeys(one.refused for one in found if one.refused)):
+        raise UserError([Problem("--set", "", text) for text in refused])
+    return found

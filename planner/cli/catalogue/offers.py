@@ -27,7 +27,7 @@ def offers() -> None:
 
 
 @offers.command("list")
-@click.option("--provider", metavar="NAME", help="Of this provider only.")
+@click.option("--provider", metavar="NAME", help="This provider only.")
 @json_option
 @pass_invocation
 def list_offers(invocation: Invocation, provider: str | None, as_json: bool) -> int:

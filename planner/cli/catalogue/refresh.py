@@ -23,7 +23,7 @@ NAMED = 6
 
 
 @click.command()
-@click.option("--provider", "providers", multiple=True, metavar="NAME", help="Of this provider only; may be repeated.")
+@click.option("--provider", "providers", multiple=True, metavar="NAME", help="This provider only; repeatable.")
 @click.option("--source", metavar="URL|FOLDER", help="Another copy of the catalogue: <SOURCE>/<cloud>/vms.csv.")
 @click.option(
     "--timeout",
@@ -34,7 +34,7 @@ NAMED = 6
     help="Seconds that one file may take.",
 )
 @click.option("--fewer", is_flag=True, help="Take prices that leave out most of the GPUs there were.")
-@click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
 @json_option
 @pass_invocation
 def refresh(

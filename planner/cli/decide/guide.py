@@ -26,18 +26,8 @@ if TYPE_CHECKING:
     from planner.session import Session
     from planner.workload.tasks import Workload
 
-AMOUNTS = {
-    "serve": ("daily_users", "How many people use it a day?", 1000),
-    "generate": ("requests", "How many requests are there in all?", 100_000),
-    "prefill": ("requests", "How many prompts are there in all?", 100_000),
-    "train": ("train_tokens", "How many tokens is it to see?", 1e9),
-    "finetune": ("train_tokens", "How many tokens is it to see?", 1e7),
-}
-"""Task -> the key of its amount, the question for it, and what is taken for no answer."""
-LIMITS = {"serve": ("p95_ttft_s", "Seconds to the first token, at most, for 95 of 100 people?", 2.0)}
 GLANCE_S = 10.0
 """Seconds for which GPUs of this machine are watched while nobody says how long."""
-DEADLINE = ("deadline_h", "Hours until it has to be done?", 168.0)
 
 
 @click.command()
@@ -51,7 +41,7 @@ DEADLINE = ("deadline_h", "Hours until it has to be done?", 168.0)
     "--seconds",
     type=Number(1, 86400),
     metavar="S",
-    help="Profile what this machine's GPUs do for so long (asked on a terminal: 10 s where it has any).",
+    help="Profile this machine's GPUs for this long. [default: 10 on a terminal, where there are GPUs]",
 )
 @click.option(
     "--replay", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Profile a recording of `watch` instead."
@@ -64,7 +54,7 @@ DEADLINE = ("deadline_h", "Hours until it has to be done?", 168.0)
 def guide(
     invocation: Invocation, /, answers: Path | None, seconds: float | None, replay: Path | None, out: Path | None, as_json: bool
 ) -> int:
-    """Lead from what is to run to a decision, in five steps: profile, bottleneck, right size, where, and what to commit to.
+    """Five steps from a workload to a decision: profile, bottleneck, right size, where to run it, and what to commit to.
 
     Asks five questions on a terminal; --answers gives them as JSON (`gpu-planner schema answers`). Exits with 1 when nothing fits.
     """
@@ -90,15 +80,15 @@ def _asked() -> Answers:
     if not _has_terminal():
         raise UserError(Problem("--answers", "", "missing: there is no terminal to ask at; give the answers as a JSON file."))
     from planner.engine.procurement.guide import Answers
+    from planner.present.guide import AMOUNTS, LIMITS, MODEL, MONTHS, TASK
 
-    task = click.prompt("1. What is to be done", type=click.Choice([*AMOUNTS]), default="serve", err=True)
-    model = click.prompt("2. Which model (a name, a config.json, or an id of the hub)", default="llama-3.1-8b", err=True)
-    key, question, usual = AMOUNTS[task]
-    amount = click.prompt(f"3. {question}", type=Number(0, 1e18, above=True), default=usual, err=True)
-    limit, words, most = LIMITS.get(task, DEADLINE)
-    least = click.prompt(f"4. {words}", type=Number(0, 1e9, above=True), default=most, err=True)
-    months = click.prompt("5. For how many months is it needed", type=click.IntRange(1, 120), default=12, err=True)
-    fields: dict[str, Any] = {"task": task, "model": model, key: amount, limit: least, "months": months}
+    task = str(click.prompt(f"1. {TASK.words}", type=click.Choice([*AMOUNTS]), default=TASK.usual, err=True))
+    model = click.prompt(f"2. {MODEL.words}", default=MODEL.usual, err=True)
+    amount, limit = AMOUNTS[task][0], LIMITS[task][0]
+    most = click.prompt(f"3. {amount.words}", type=Number(0, 1e18, above=True), default=amount.usual, err=True)
+    within = click.prompt(f"4. {limit.words}", type=Number(0, 1e9, above=True), default=limit.usual, err=True)
+    months = click.prompt(f"5. {MONTHS.words}", type=click.IntRange(1, 120), default=MONTHS.usual, err=True)
+    fields: dict[str, Any] = {"task": task, "model": model, amount.key: most, limit.key: within, "months": months}
     return read_struct(Answers, fields, "")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @json_option
 @pass_invocation
 def portfolio(invocation: Invocation, /, file: Path, own: Path | None, basis: BasisChoice, as_json: bool) -> int:
-    """Place the workloads of FILE (.toml) on what is owned and offered, at the least cost a month.
+    """Place the workloads of FILE (.toml) on owned and offered GPUs at the lowest monthly cost.
 
     Says what runs where, what to commit to, and what to rent by the hour or on spot over the day. Exits with 1 where it cannot be done.
     """

@@ -1,1 +1,7 @@
 """Jobs for other machines, as files of the tools that run them: what measures GPUs there, and what a plan says to run."""
+
+from typing import Literal, get_args
+
+Form = Literal["sky", "slurm", "kubernetes", "jobset", "kueue", "lws", "kserve", "dstack"]
+"""Tools that a plan can be written for."""
+FORMS: tuple[Form, ...] = get_args(Form)

@@ -6,9 +6,9 @@ import math
 import re
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
-from planner.cli.emit import manifests, nodes, operators
+from planner.cli.emit import Form, manifests, nodes, operators
 from planner.cli.emit.measuring import on_every_node, slurm_directives
 from planner.cli.emit.names import accelerators, site_name
 from planner.cli.emit.services import left_out, notes, service_of, written_engines
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from planner.engine.job.job import Job
     from planner.hardware.catalogue.gpus import Gpu
 
-Form = Literal["sky", "slurm", "kubernetes", "jobset", "kueue", "lws", "kserve", "dstack"]
-FORMS: tuple[Form, ...] = get_args(Form)
 TRAINING_IMAGE = "pytorch/pytorch:latest"
 PROGRAM = '"${TRAIN:-train.py}"'
 DAY_S = 86400

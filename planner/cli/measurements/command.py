@@ -26,7 +26,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 @click.group(cls=DefaultGroup, default="list")
 def measurements() -> None:
-    """What was measured: your own, imported and shipped results."""
+    """Measurements: your own, imported and shipped ones."""
 
 
 @measurements.command("list")

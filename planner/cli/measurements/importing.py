@@ -43,11 +43,12 @@ class Taken:
 @json_option
 @pass_invocation
 def import_measurements(invocation: Invocation, files: tuple[str, ...], settings: Sequence[str], as_json: bool) -> int:
-    """Take in what others measured: files exported by gpu-planner, and result files of other tools.
+    """Import measurements of others: files exported by gpu-planner, and result files of other tools.
 
     Of gpu-planner's files every row is checked; what the part cannot reach is kept in quarantine and never planned with.
-    Results of vllm bench, sglang.bench_serving, GuideLLM, AIPerf, GenAI-Perf, inference-perf, trtllm-bench and llama-bench are held
-    against the prediction and kept for `validate`; nccl-tests calibrate the links. Also a folder, https:// or hf://datasets/OWNER/NAME.
+    Results of vllm bench, sglang.bench_serving, GuideLLM, AIPerf, GenAI-Perf, inference-perf, trtllm-bench, llama-bench and MLPerf are
+    held against the prediction and kept for `validate`; nccl-tests calibrate the links. Also a folder, https:// or
+    hf://datasets/OWNER/NAME.
     """
     from planner.cli.plan.settings import parse_settings
     from planner.workload.changes import ABSENT

@@ -19,10 +19,10 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 def chosen_by(command: Decorated) -> Decorated:
     """Add the options that choose measurements."""
     options = (
-        click.option("--device", metavar="NAME", help="Of this GPU or CPU only."),
-        click.option("--run", metavar="ID", help="Of this run only."),
-        click.option("--suite", metavar="NAME", help="Of this suite only."),
-        click.option("--kind", type=click.Choice(get_args(MeasurementKind)), help="Of this kind only."),
+        click.option("--device", metavar="NAME", help="This GPU or CPU only."),
+        click.option("--run", metavar="ID", help="This run only."),
+        click.option("--suite", metavar="NAME", help="This suite only."),
+        click.option("--kind", type=click.Choice(get_args(MeasurementKind)), help="This kind only."),
         click.option("--origin", type=click.Choice(get_args(Origin)), help="Your own, imported, or shipped with the program."),
         click.option("--quarantined", is_flag=True, help="Only those that are not believed."),
     )

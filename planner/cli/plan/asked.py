@@ -54,7 +54,7 @@ def workload_options(command: Decorated) -> Decorated:
             help="Consider this GPU only (repeat for more).",
         ),
         own_option,
-        click.option("--objective", type=click.Choice(get_args(Objective)), help="What the ranking is by."),
+        click.option("--objective", type=click.Choice(get_args(Objective)), help="What to rank by."),
         basis_option,
     )
     for option in reversed(options):
@@ -67,8 +67,8 @@ def plan_command(invocation: Invocation, *, preset: str | None, **given: Any) ->
     return PlanCommand(preset=preset or DEFAULT_PRESET, config=invocation.config, **given)
 
 
-def ranked(session: Session, command: PlanCommand, top: int | None) -> Ranked:
-    """The plan that `command` asks for; raises `UserError` whose problems name the option that caused them."""
+def ranked(session: Session, command: PlanCommand, top: int | None, *, each_gpu: bool = False) -> Ranked:
+    """The plan that `command` asks for, cut as `Session.plan` says; raises `UserError` whose problems name the option that caused them."""
     changes = parse_settings(command.settings)
     preset = session.presets.load(command.preset)
     if command.gpus:
@@ -80,6 +80,6 @@ def ranked(session: Session, command: PlanCommand, top: int | None) -> Ranked:
     where = str(preset.path)
     try:
         workload = session.workload(fields_of(preset.workload, changes), where)
-        return Ranked(preset.name, workload, session.plan(workload, basis=command.basis, top=top, hints=True))
+        return Ranked(preset.name, workload, session.plan(workload, basis=command.basis, top=top, each_gpu=each_gpu, hints=True))
     except UserError as wrong:
         raise name_sources(wrong, command.settings, command.gpus, where) from wrong

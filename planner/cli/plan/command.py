@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli.emit.running import FORMS, Form, written
+from planner.cli.emit import FORMS, Form
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, exact_option, pass_invocation
 from planner.cli.plan.asked import plan_command, ranked, workload_options
@@ -23,24 +23,32 @@ from planner.workload.tasks import Workload
 
 if TYPE_CHECKING:
     from planner.engine.money.costs import Costs
+    from planner.present.drawing.chart import Chart
     from planner.session import Session
 
-DEFAULT_ROWS = 20
-"""Rows of a table for people; JSON, CSV and Markdown hold all of them unless `--top` says otherwise."""
+DEFAULT_GPUS = 12
+"""GPUs of a table for people, each by its best row; JSON, CSV and Markdown hold all rows unless `--top` says otherwise."""
 
 
 @click.command()
 @workload_options
 @exact_option
-@click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
-@click.option("--memory", is_flag=True, help="Itemise the memory: of the best row of each --gpu (of all rows with --json).")
-@click.option("--time", "operators", is_flag=True, help="Itemise the time, operator by operator: of the same rows.")
-@click.option("--money", is_flag=True, help="What the best row costs over years: rented by term, bought, or by an API's tokens.")
+@click.option(
+    "--top",
+    type=click.IntRange(1, 10**6),
+    metavar="N",
+    help="At most this many rows. Without it a table has the best row of each GPU, other forms every row.",
+)
+@click.option("--memory", is_flag=True, help="Itemise the memory of the best row of each --gpu (with --json of every row).")
+@click.option("--time", "operators", is_flag=True, help="Itemise the time of the same rows, operator by operator.")
+@click.option(
+    "--money", is_flag=True, help="Costs of the best row over years: rented on each term, bought, or paid to an API by the token."
+)
 @money_options
 @click.option(
     "--emit",
     type=click.Choice(FORMS),
-    help="Write what ranks first as a job or a service: SkyPilot, Slurm, Kubernetes, JobSet, Kueue, LeaderWorkerSet (llm-d), KServe, dstack.",
+    help="Write the first row as a job or a service: SkyPilot, Slurm, Kubernetes, JobSet, Kueue, LeaderWorkerSet (llm-d), KServe, dstack.",
 )
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
@@ -70,11 +78,17 @@ def plan(
             "--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory, --time and --money out."
         )
     terms = {name: given.pop(name) for name in NAMES}
+    from planner.engine.search.plan import cut
+    from planner.present.choice.frontier import frontier_chart
     from planner.session.foreseen import log_plan
 
     session, command = invocation.session(), plan_command(invocation, **given)
     session.begin_machine()
-    preset, workload, found = ranked(session, command, top or (None if form else DEFAULT_ROWS))
+    each_gpu = top is None and form is None and len(command.gpus) != 1
+    shown = top or (None if form else DEFAULT_GPUS)
+    preset, workload, found = ranked(session, command, None if money else shown, each_gpu=each_gpu and not money)
+    chart = frontier_chart(found) if money and form is None else None
+    found = cut(found, shown, each_gpu=each_gpu)
     if (told := log_plan(session, workload, found)) and form is None:
         say(f"note: {told}")
     if emit:
@@ -93,7 +107,7 @@ def plan(
         found = _detailed(found, workload, details, each=form == "json")
     first = next((row for row in found.rows if row.rank), None)
     costs = session.costs(workload, first, terms_of(session, **terms), basis=command.basis) if money and first else None
-    _write(found, form, command, costs)
+    _write(found, form, command, costs, chart, each_gpu=each_gpu)
     return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
 
 
@@ -121,13 +135,17 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
     if row is None:
         say("nothing in the plan fits: there is no job to write")
         return ExitCode.NOTHING_FOUND
+    from planner.cli.emit.running import written
+
     gpu = session.part_named(row.gpu) or session.gpus.find(row.gpu)
     hub_id = session.models.hub_id(workload.model)
     sys.stdout.write(written(form, name, row, session.job(workload, row), gpu, hub_id))
     return ExitCode.ANSWERED
 
 
-def _write(found: Plan, form: str | None, command: PlanCommand, costs: Costs | None) -> None:
+def _write(
+    found: Plan, form: str | None, command: PlanCommand, costs: Costs | None, chart: Chart | None, *, each_gpu: bool
+) -> None:
     """Write the plan to stdout as `form`, its notes to stderr."""
     if form == "json":
         import msgspec
@@ -143,16 +161,17 @@ def _write(found: Plan, form: str | None, command: PlanCommand, costs: Costs | N
 
         sys.stdout.write(markdown_table(plan_table(found)) + "\n")
     else:
-        _print_for_people(found, command, costs)
+        _print_for_people(found, command, costs, chart, each_gpu=each_gpu)
     for note in found.notes:
         say(f"note: {note}")
 
 
-def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None) -> None:
+def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None, chart: Chart | None, *, each_gpu: bool) -> None:
     from rich.text import Text
 
     from planner.cli.plan.table import print_plan
     from planner.cli.terminal import sections as listing
+    from planner.present.cells import Section
     from planner.present.levers import levers_section
     from planner.present.memory import memory_section
     from planner.present.money.costs import cost_sections
@@ -161,7 +180,7 @@ def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None) ->
 
     out = listing.console()
     out.print(Text(one_line(" · ".join(heading(found))), style="bold"))
-    print_plan(found, out)
+    print_plan(found, out, each_gpu=each_gpu)
     for row in found.rows:
         if row.memory_detail is not None:
             out.print()
@@ -171,7 +190,7 @@ def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None) ->
             listing.print_section(time_section(row, row.time_detail), out)
     if costs is not None:
         out.print()
-        listing.print_sections(cost_sections(costs), out)
+        listing.print_sections([*cost_sections(costs), *([Section("", [chart])] if chart else [])], out)
     if found.levers:
         out.print()
         listing.print_section(levers_section(found.levers, command.text_with), out)

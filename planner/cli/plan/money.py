@@ -25,14 +25,14 @@ def money_options(command: Decorated) -> Decorated:
             "--months", type=click.IntRange(1, 120), default=36, show_default=True, metavar="N", help="Horizon of the costs."
         ),
         click.option(
-            "--use", type=Number(0.001, 1), default=1.0, show_default=True, metavar="SHARE", help="Of the time, that it is in use."
+            "--use", type=Number(0.001, 1), default=1.0, show_default=True, metavar="SHARE", help="Share of the time in use."
         ),
-        click.option("--api", metavar="NAME", help="An API to hold it against, by its name in the table of API prices."),
+        click.option("--api", metavar="NAME", help="Compare with this API, a name in the table of API prices."),
         click.option(
             "--api-price", "api_rate", metavar="IN,OUT[,CACHED]", help="The same at your own rate, in dollars per million tokens."
         ),
         click.option(
-            "--against", type=Number(0, 1e6, above=True), metavar="USD", help="Price of one GPU an hour to hold it against."
+            "--against", type=Number(0, 1e6, above=True), metavar="USD", help="Compare with this price of one GPU for an hour."
         ),
     )
     for option in reversed(options):

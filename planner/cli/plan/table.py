@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
-from planner.cli.terminal.text_table import TextTable, fitted
 from planner.present.cells import Table
 from planner.present.choice.standing import sensitivity, standing
+from planner.present.lines.text_table import TextTable, fitted
 from planner.present.plan import legend, plan_table, reason, reasons
 from planner.text import one_line
 
@@ -22,8 +22,8 @@ MOST_COLUMNS_CUT = 2
 """Number of columns left out above which the reasons go below the table instead."""
 
 
-def print_plan(plan: Plan, out: Console) -> None:
-    """Print the rows as a table fitted to `out`, the meaning of its signs, and the reasons it has no room for."""
+def print_plan(plan: Plan, out: Console, *, each_gpu: bool) -> None:
+    """Print the rows as a table fitted to `out`, the meaning of its signs, and the reasons it has no room for; `each_gpu`: of `cut`."""
     from rich.text import Text
 
     if not plan.rows:
@@ -33,6 +33,8 @@ def print_plan(plan: Plan, out: Console) -> None:
     print_fitted(fit, [STYLES[table.style(row)] for row in plan.rows], out)
     if signs := legend(plan.rows):
         out.print(Text(signs, style="dim"))
+    if each_gpu and plan.counts.shown < plan.counts.considered:
+        out.print(Text("the best row of each GPU; --top 50 lists the 50 best of all", style="dim"))
     if words := standing(plan):
         out.print(Text(words, style="dim"))
     if lines := sensitivity(plan):

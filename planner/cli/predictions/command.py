@@ -26,14 +26,14 @@ MOST_IMPORT_BYTES = 1 << 26
 
 @click.group(cls=DefaultGroup, default="list")
 def predictions() -> None:
-    """What was predicted, and what was seen of it: ranges learn from it, on this machine alone."""
+    """Predictions and what was measured of them; ranges learn from both, on this machine alone."""
 
 
 @predictions.command("list")
 @json_option
 @pass_invocation
 def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
-    """List predictions with their ranges and what was seen of them, the newest last; and what ranges have learned."""
+    """List predictions with their ranges and what was measured, the newest last, and what ranges have learned."""
     session = invocation.session()
     log = session.predictions
     found, seen, learned = log.predicted(), log.seen(), session.own_results()
@@ -67,7 +67,7 @@ def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
 @click.option("--source", default="", metavar="TEXT", help="Where it was seen.")
 @pass_invocation
 def note_seen(invocation: Invocation, name: str, values: Sequence[str], source: str) -> int:
-    """Note what was measured of prediction ID: ttft_s=0.21 output_tokens_per_s=1840, in seconds and tokens a second."""
+    """Record what was measured of prediction ID: ttft_s=0.21 output_tokens_per_s=1840, in seconds and tokens a second."""
     from planner.session.foreseen import results
 
     session = invocation.session()
@@ -124,7 +124,7 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
 @click.option("--all", "everything", is_flag=True, help="Forget all of them: ranges are again those that came with the program.")
 @pass_invocation
 def remove_predictions(invocation: Invocation, names: tuple[str, ...], everything: bool) -> int:
-    """Forget predictions and what was seen of them."""
+    """Delete predictions and what was measured of them."""
     if bool(names) == everything:
         raise click.UsageError("Name what to forget, or say --all.")
     session = invocation.session()

@@ -53,7 +53,7 @@ def replay(
     as_json: bool,
     **lengths: float | None,
 ) -> int:
-    """Serve the requests of TRACE, as they came, by replicas of the layout that is best for them.
+    """Simulate the best layout for TRACE serving its requests at their recorded times.
 
     PRESET gives model, engine and targets. Told are percentiles of latencies, overall and by the hour, and how many replicas each hour
     needs to meet the targets in its busiest ten minutes. Exits with 1 where a target is missed, or no GPU could serve.

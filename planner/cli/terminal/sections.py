@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.cli.terminal.streams import say, write_json
-from planner.present.cells import Cell, Code, Fact, Facts, Paragraph, Part, Points, Section, Table, text_table
-from planner.text import clean, one_line
+from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table, text_table
+from planner.present.drawing.chart import Chart
+from planner.present.lines.folding import fact_lines, folded
+from planner.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from planner.cli.terminal.text_table import TextTable
+    from planner.present.lines.text_table import TextTable
 
 UNBOUNDED_WIDTH = 10_000
 """Columns when stdout is no terminal and COLUMNS is not set: nothing is left out."""
-LEAST_ASIDE_WIDTH = 20
-"""Characters to which remarks are folded at least."""
-UNIT = re.compile(r"(?<=\d) (?=(?:%|\$|[GM]iB|[TGM]?B/s|[TG]FLOP|W|h)(?:\W|$))")
-"""The space between a number and its unit."""
+CHART_STYLES = ("cyan", "magenta", "green", "yellow", "blue", "red")
+MOST_CHART_WIDTH = 110
+"""Cells beyond which a chart grows no wider."""
+LINES_AROUND = 6
+"""Lines of a terminal that the title and the legend of a chart take."""
 STYLES = {"": "", "strong": "bold", "faint": "dim"}
 
 
@@ -77,25 +78,35 @@ def _print_part(part: Part, out: Console) -> None:
                 out.print(Text("\n    ".join(folded(f"  {item}", out.width))))
         case Code(text):
             out.print(Text(f"    {one_line(text)}", style="dim"), soft_wrap=True)
+        case Chart():
+            _print_chart(part, out)
 
 
-def fact_lines(facts: Sequence[Fact], width: int) -> Iterator[str]:
-    """Labels aligned left, values right, then remark, range and basis, folded to `width` characters."""
-    cells = [fact.value if isinstance(fact.value, Cell) else Cell(fact.value) for fact in facts]
-    shown = [(one_line(fact.label), one_line(cell.text)) for fact, cell in zip(facts, cells, strict=True)]
-    labels, values = (max(map(len, texts)) for texts in zip(*shown, strict=True)) if shown else (0, 0)
-    for fact, cell, (label, value) in zip(facts, cells, shown, strict=True):
-        left = f"  {label:<{labels}}  {value:>{values}}  "
-        aside = " ".join(filter(None, (fact.aside, cell.range_text)))
-        first, *more = folded(aside, max(LEAST_ASIDE_WIDTH, width - len(left)))
-        yield f"{left}{first}".rstrip()
-        yield from (" " * len(left) + line for line in more)
+def _print_chart(chart: Chart, out: Console) -> None:
+    """Draw `chart` where there is a terminal to draw it on; a file or a program gets the sentences beside it."""
+    from rich.text import Text
+
+    if out.width >= UNBOUNDED_WIDTH:
+        return
+    from planner.present.drawing.terminal import Look, chart_runs, rows_for
+
+    width = min(out.width, MOST_CHART_WIDTH)
+    height = rows_for(width, shutil.get_terminal_size().lines - LINES_AROUND)
+    look = Look(CHART_STYLES, quiet="dim", strong="bold", ascii_only=not _takes_braille(out.encoding))
+    out.print(Text(""))
+    out.print(Text(one_line(chart.title), style="bold"))
+    for runs in chart_runs(chart, width, height, look):
+        out.print(Text.assemble(*runs), soft_wrap=True)
+    if chart.note:
+        out.print(Text("\n".join(folded(chart.note, out.width)), style="dim"))
 
 
-def folded(text: str, width: int) -> list[str]:
-    """`text` on lines of at most `width` characters, none of which ends between a number and its unit."""
-    lines = textwrap.wrap(UNIT.sub("\xa0", clean(text)), width) or [""]
-    return [line.replace("\xa0", " ") for line in lines]
+def _takes_braille(encoding: str) -> bool:
+    try:
+        "⣿".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()) -> None:
@@ -105,7 +116,7 @@ def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: 
 
 def print_table(table: Table[Any], out: Console) -> None:
     """Write `table` fitted to `out`, and say which columns a wider terminal would show."""
-    from planner.cli.terminal.text_table import fitted
+    from planner.present.lines.text_table import fitted
 
     fit = fitted(table, out.width)
     print_fitted(fit, [STYLES[table.style(item)] for item in table.items], out)

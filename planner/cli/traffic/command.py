@@ -54,7 +54,7 @@ def traffic(
     output_tokens: float | None,
     as_json: bool,
 ) -> int:
-    """Read the requests in FILES and say what they are: rate by hour, lengths, bursts, prompts that begin alike.
+    """Summarise the requests in FILES: rate by hour, lengths, bursts, prompts that begin alike.
 
     Read are traces (Mooncake, BurstGPT, Azure, ServeGen's offline ones, other CSV), OpenTelemetry spans of model calls, access logs, and
     pages of metrics of vLLM, SGLang and TGI; two such pages tell what came between them. With --out a preset is written of it.

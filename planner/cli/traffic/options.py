@@ -18,7 +18,7 @@ files_argument = click.argument("files", nargs=-1, required=True, type=click.Pat
 def length_options(command: Decorated) -> Decorated:
     """Add the lengths of requests that a source does not hold."""
     inputs = click.option(
-        "--input-tokens", type=Number(1, 1e9), metavar="N", help="Of each request, where the source does not say."
+        "--input-tokens", type=Number(1, 1e9), metavar="N", help="Tokens of each request, where the source does not say."
     )
     outputs = click.option("--output-tokens", type=Number(1, 1e9), metavar="N", help="The same for output.")
     return inputs(outputs(command))

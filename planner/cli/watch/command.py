@@ -48,7 +48,7 @@ UNBOUNDED_WIDTH = 200
     default=256.0,
     show_default=True,
     metavar="MIB",
-    help="Of FILE and the parts before it (FILE.1 to FILE.3); the oldest go.",
+    help="Size limit of FILE and its older parts (FILE.1 to FILE.3); the oldest are deleted.",
 )
 def watch(
     *,
@@ -66,7 +66,7 @@ def watch(
     record: Path | None,
     limit_mib: float,
 ) -> int:
-    """Show what this machine's GPUs and processor do, until Ctrl+C.
+    """Show telemetry of this machine's GPUs and processor until Ctrl+C.
 
     A value that is not known shows as — with its reason below. --json prints one line per reading: SI units, fractions of 1.
     """

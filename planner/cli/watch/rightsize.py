@@ -43,12 +43,18 @@ GRACE_S = 15.0
 @click.option(
     "--replay", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Judge a recording instead of this machine."
 )
-@click.option("--demo", is_flag=True, help="Judge the recording that is shipped: composed, not measured.")
-@click.option("--source", metavar="URL", help="Watch an exporter: dcgm-exporter's, or one in the format of watch --prometheus.")
+@click.option("--demo", is_flag=True, help="Judge the shipped recording, which was composed, not measured.")
 @click.option(
-    "--prometheus", "servers", multiple=True, metavar="URL", help="Ask a Prometheus server what it has kept of a fleet; repeatable."
+    "--source",
+    "exporters",
+    multiple=True,
+    metavar="URL",
+    help="Watch an exporter: dcgm-exporter's, or one in the format of watch --prometheus; repeatable.",
 )
-@click.option("--each", is_flag=True, help="With --prometheus: a section for every GPU too, also of a large fleet.")
+@click.option(
+    "--prometheus", "servers", multiple=True, metavar="URL", help="Ask a Prometheus server for the history of a fleet; repeatable."
+)
+@click.option("--each", is_flag=True, help="Of several sources: a section for every GPU too, also of a large fleet.")
 @click.option("--match", default="", metavar="LABELS", help='With --prometheus: label matchers, as \'cluster="a",job=~"dcgm.*"\'.')
 @click.option("--preset", metavar="NAME", help="What runs on each GPU: the engine then checks cheaper ones, batches and formats.")
 @click.option("--tokens-per-s", type=Number(0, 1e12, above=True), metavar="N", help="What it was measured to do, of one GPU.")
@@ -69,7 +75,7 @@ def rightsize(
     seconds: float | None,
     replay: Path | None,
     demo: bool,
-    source: str | None,
+    exporters: Sequence[str],
     servers: Sequence[str],
     each: bool,
     match: str,
@@ -83,22 +89,29 @@ def rightsize(
     config: Path | None,
     state: Path | None,
 ) -> int:
-    """Judge what GPUs do, and advise: batch, slice, quantise, move, give back, or stay.
+    """Judge how GPUs are used and advise: larger batches, slices, 8-bit weights, another GPU, fewer GPUs, or no change.
 
     Exit code 1: there is no GPU to judge.
     """
     from planner.workload.hardware.owned import Owning
 
     invocation.config, invocation.state = config or invocation.config, state or invocation.state
-    origin = Origin(replay=replay, demo=demo, source=source)
-    if servers and (replay or demo or source):
-        raise UserError(Problem("", "", "--prometheus excludes --replay, --demo and --source; give one."))
-    if (match or each) and not servers:
-        raise UserError(Problem("--match" if match else "--each", "", "narrows --prometheus; give its address."))
+    origins = [Origin(replay=replay, demo=demo, source=url) for url in exporters or (None,)]
+    if servers and (replay or demo):
+        raise UserError(Problem("", "", "--prometheus excludes --replay and --demo; give one."))
+    if match and not servers:
+        raise UserError(Problem("--match", "", "narrows --prometheus; give its address."))
+    if each and not servers and not exporters:
+        raise UserError(Problem("--each", "", "is of several sources; give --prometheus or --source."))
     session = invocation.session()
     workload = session.presets.load(preset).workload if preset is not None else None
     fleet = _fleet(servers, seconds or DEFAULT_FLEET_SECONDS, match)
-    observed, badge, reason = _observed_fleet(session, fleet, servers) if servers else window(session, origin, seconds)
+    observed, badges, reason = _observed_fleet(session, fleet), list(servers), ""
+    if exporters or not servers:
+        watched = windows(session, origins, seconds)
+        observed += [gpu for found, _, _ in watched for gpu in found]
+        badges += [badge for _, badge, _ in watched if badge]
+        reason = watched[-1][2]
     if not observed:
         say(f"no GPU to judge: {reason}")
         return ExitCode.NOTHING_FOUND
@@ -112,7 +125,8 @@ def rightsize(
     )
     if workload is not None and tokens_per_s:
         _log(session, workload, observed[0].gpu, tokens_per_s)
-    _print(_with_summary(advice, fleet) if fleet else advice, badge, as_json=as_json, each=each)
+    several = bool(fleet) or len(origins) > 1
+    _print(_with_summary(advice, fleet) if several else advice, ", ".join(badges), as_json=as_json, each=each)
     return ExitCode.ANSWERED
 
 
@@ -176,13 +190,26 @@ def _fleet(servers: Sequence[str], seconds: float, match: str) -> list[FleetGpu]
     return found
 
 
-def _observed_fleet(session: Session, fleet: Sequence[FleetGpu], servers: Sequence[str]) -> tuple[list[Observed], str, str]:
+def _observed_fleet(session: Session, fleet: Sequence[FleetGpu]) -> list[Observed]:
+    if not fleet:
+        return []
     from planner.observe.telemetry.fleet import observe_fleet
 
-    return observe_fleet(fleet, session.gpus), ", ".join(servers), ""
+    return observe_fleet(fleet, session.gpus)
 
 
-def window(session: Session, origin: Origin, seconds: float | None) -> tuple[list[Observed], str, str]:
+def windows(session: Session, origins: Sequence[Origin], seconds: float | None) -> list[tuple[list[Observed], str, str]]:
+    """The window of each source, all watched at once; GPUs of several sources are told apart by the host of its address."""
+    if len(origins) == 1:
+        return [window(session, origins[0], seconds)]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(len(origins)) as pool:
+        hosts = [(one.source or "").partition("://")[2].partition("/")[0] for one in origins]
+        return list(pool.map(lambda one, host: window(session, one, seconds, host), origins, hosts))
+
+
+def window(session: Session, origin: Origin, seconds: float | None, host: str = "") -> tuple[list[Observed], str, str]:
     """(what was observed, the badge of where it comes from, why there is nothing)."""
     from planner.observe.telemetry.window import observe
 
@@ -192,14 +219,14 @@ def window(session: Session, origin: Origin, seconds: float | None) -> tuple[lis
         snapshots = [one for one in recording.snapshots if seconds is None or one.taken_at_s >= last_s - seconds]
     else:
         snapshots = _watched(origin, seconds or DEFAULT_SECONDS)
-    return observe(snapshots, session.gpus), snapshots[-1].badge or "", snapshots[-1].nvml_detail
+    return observe(snapshots, session.gpus, host), snapshots[-1].badge or "", snapshots[-1].nvml_detail
 
 
 def _watched(origin: Origin, seconds: float) -> list[Snapshot]:
     """The readings of the next `seconds`; a machine without a driver is read once."""
     end_s = time.monotonic() + seconds
     snapshots: list[Snapshot] = []
-    say(f"watching for {seconds:g} s …")
+    say(f"watching {origin.source + ' ' if origin.source else ''}for {seconds:g} s …")
     with Readings(origin, INTERVAL_S) as readings:
         for snapshot in readings:
             snapshots += [snapshot] if snapshot is not None else []

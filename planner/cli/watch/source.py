@@ -112,11 +112,11 @@ def origin_options(command: Decorated) -> Decorated:
         metavar="FILE",
         help="Show a recording instead of this machine.",
     )
-    demo = click.option("--demo", is_flag=True, help="Show the recording that is shipped: composed, not measured.")
+    demo = click.option("--demo", is_flag=True, help="Show the shipped recording, which was composed, not measured.")
     source = click.option(
         "--source", metavar="URL", help="Read an exporter: dcgm-exporter's, or one in the format of --prometheus."
     )
     speed = click.option(
-        "--speed", type=Number(0, 1e6), default=1.0, metavar="X", help="Of a recording; 0: without waiting. [default: 1]"
+        "--speed", type=Number(0, 1e6), default=1.0, metavar="X", help="Speed of a replay; 0: without waiting. [default: 1]"
     )
     return replay(demo(source(speed(command))))

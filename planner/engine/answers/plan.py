@@ -70,6 +70,8 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The GPU (or CPU) of this machine."""
     basis: Basis
     offer: OfferAnswer | None = None
+    power_limit_w: float | None = None
+    """Limit in force of this machine's GPU, where it is below the vendor's."""
     other_offers: int = 0
     owned: OwnedAnswer | None = None
     """Present for GPUs that are one's own or would be bought."""

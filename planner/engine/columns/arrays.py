@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from functools import reduce
+from functools import cache, reduce
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,12 @@ class Columns:
     """Base of the parts of a table: dataclasses whose every field is an array of float64."""
 
     @classmethod
+    @cache
+    def names(cls) -> tuple[str, ...]:
+        """Names of the fields."""
+        return tuple(item.name for item in fields(cls))  # type: ignore[arg-type]  # every subclass is a dataclass
+
+    @classmethod
     def gather(cls, records: Sequence[Any], index: Rows) -> Self:
         """Stack the attributes of `records` that are fields of this class.
 
@@ -32,8 +39,10 @@ class Columns:
         there is one record, which all rows share.
         """
         different = {id(record): record for record in records}
-        names = [item.name for item in fields(cls)]  # type: ignore[arg-type]  # every subclass is a dataclass
-        values = np.array([[getattr(record, name) or 0.0 for record in different.values()] for name in names], dtype=np.float64)
+        names = cls.names()
+        read = attrgetter(*names)
+        numbers = [[value or 0.0 for value in read(record)] for record in different.values()]
+        values = np.array(numbers, dtype=np.float64).T
         if len(records) > 1:
             place = dict(zip(different, range(len(different)), strict=True))
             values = values.take(np.array([place[id(record)] for record in records])[index], axis=1)
@@ -41,5 +50,5 @@ class Columns:
 
     def take(self, keep: Flags | Rows) -> Self:
         """The rows `keep`; shared attributes stay shared."""
-        arrays = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]  # as above
+        arrays = {name: getattr(self, name) for name in self.names()}
         return type(self)(**{name: array if array.size == 1 else array[keep] for name, array in arrays.items()})

@@ -16,6 +16,7 @@ from planner.engine.estimate.request_layout import layout_of_request
 from planner.engine.estimate.service_load import in_flight, in_flight_in_pools, queued
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
+from planner.engine.evaluate.offer_prices import own_prices
 from planner.engine.explain.answer import answer_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
@@ -61,7 +62,9 @@ def estimate(
     by_kind: dict[str, dict[int, Prepared]] = defaultdict(dict)
     for position, request in enumerate(requests):
         try:
-            prepared = prepare(request, find_gpu(request.gpu), find_models(request), chip)
+            gpu = find_gpu(request.gpu)
+            price = own_prices(request, [gpu.name], find_gpu).get(gpu.name)
+            prepared = prepare(msgspec.structs.replace(request, price_usd_per_gpu_h=price), gpu, find_models(request), chip)
         except UserError as error:
             answers[position] = error
             continue
@@ -120,7 +123,8 @@ def answers_of(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) ->
         answer = answer_of(evaluated, row)
         assumed = answer.assumed | item.assumed | _assumed_load(kind, item, evaluated.candidates.layout, row)
         answer = msgspec.structs.replace(answer, id=item.request.id, assumed=assumed, network=_network(item, answer))
-        price = item.request.price_usd_per_gpu_h
+        price = item.request.price_usd_per_gpu_h  # a number: `estimate` took it from a table
+        assert not isinstance(price, dict)
         answers.append(priced(answer, price * answer.layout.gpus if price and answer.layout else None))
     return answers
 

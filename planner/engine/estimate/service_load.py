@@ -72,14 +72,10 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     """`e` with what requests wait; `wanted` is its layout before the sequences in flight were known.
 
     Requests that come by themselves or differ in length are simulated. A closed loop larger than the cache leaves requests
-    waiting, B of c in flight: each waits (c - B) ÷ the rate of the replica before it is admitted. Engines that do not reserve
-    outputs hold half of them on average, and so more requests.
+    waiting, B of c in flight: each waits (c - B) ÷ the rate of the replica before it is admitted.
     """
     assert e.serve is not None
-    job, reserves = e.table.job, e.table.engine.reserves_output
-    length = job.input_tokens + job.output_tokens
-    admitted = e.candidates.layout.sequences * np.where(reserves > 0, 1.0, length / (length - job.output_tokens / 2))
-    waiting = np.where(np.isfinite(wanted.sequences), np.maximum(wanted.sequences - admitted, 0.0), 0.0)
+    waiting = np.where(np.isfinite(wanted.sequences), np.maximum(wanted.sequences - e.candidates.layout.sequences, 0.0), 0.0)
     wait_s = waiting / e.serve.requests_per_s
     ttft_s, request_s = (latency.map(lambda seconds: seconds + wait_s) for latency in (e.serve.ttft_s, e.serve.request_s))
     return _with_simulated(replace(e, serve=replace(e.serve, ttft_s=ttft_s, request_s=request_s)), wanted)
@@ -113,6 +109,8 @@ def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     summary = joined(found)
     requests_per_s = e.serve.requests_per_s.copy()
     requests_per_s[rows[of_benchmark]] = summary.requests_per_s[of_benchmark]
+    answered = np.where(summary.saturated[of_long_run], 0.0, load.rate_per_s[of_long_run])  # all, where no queue grows
+    requests_per_s[rows[of_long_run]] = np.maximum(requests_per_s[rows[of_long_run]], np.nextafter(answered, np.inf))
     serve = replace(with_simulated(e.serve, summary, rows), requests_per_s=requests_per_s)
     return replace(e, queue=queue_of(summary, load.rate_per_s * replicas, rows, e.table.rows), serve=serve)
 

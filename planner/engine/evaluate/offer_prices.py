@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from planner.errors import Problems, nearest_names
+from planner.errors import Problems, UserError, nearest_names
+from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
-from planner.workload.tasks import Term
+from planner.workload.tasks import Term, Workload
 
 PRICE_FIELDS: Mapping[Term, str] = {
     "on-demand": "on_demand_usd_per_h",
@@ -17,6 +19,24 @@ PRICE_FIELDS: Mapping[Term, str] = {
 
 PricedOffer = tuple[float, Offer]
 """(USD/h, the offer it is of)."""
+
+
+def own_prices(workload: Workload, named: Iterable[str], find_gpu: Callable[[str], Gpu]) -> dict[str, float]:
+    """GPU -> the price of one's own: a table gives one for each, a number is that of the GPUs that are `named`, no one's else.
+
+    Raises `UserError` with every GPU of a table that nobody knows.
+    """
+    given = workload.price_usd_per_gpu_h
+    if not isinstance(given, Mapping):
+        return {} if given is None else dict.fromkeys(named, given)
+    problems, found = Problems(), dict[str, float]()
+    for name, price in given.items():
+        try:
+            found[find_gpu(name).name] = price
+        except UserError as error:
+            problems.found += [replace(one, key=f"price_usd_per_gpu_h.{name}") for one in error.problems]
+    problems.raise_if_any()
+    return found
 
 
 def priced_offers(offers: Sequence[Offer], market: Term, providers: Collection[str] = ()) -> list[PricedOffer]:

@@ -36,7 +36,7 @@ def probability_fits(e: Evaluated) -> Floats:
     m, job = e.memory, e.table.job
     room = m.usable / (1 - job.headroom)
     serves = np.array([one.task == "serve" for one in e.candidates.jobs])[e.candidates.job_index]
-    spare = np.where(serves, m.kv_cache - np.minimum(m.kv_cache, m.kv_per_sequence), 0.0)
+    spare = np.where(serves, m.kv_cache - np.minimum(m.kv_cache, m.kv_per_sequence + m.kv_shared), 0.0)
     states = m.weights + m.optimizer + m.kv_cache - spare
     return np.where(states > room, 0.0, probability_below(np.log((room + spare) / m.total), m.spread))
 

@@ -14,14 +14,16 @@ from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.training import StepColumns
+from planner.workload.lengths import drawn_outputs
 from planner.workload.published.spreads import published_spreads
-from planner.workload.tasks import Lengths
+from planner.workload.tasks import varies
 
 NETWORK_SPREAD = math.log(2)
 """Half width for time spent between nodes over a network assumed to be the usual one of the GPU: half or twice as fast. An assumption."""
 MEASURED_SHARE = 0.5
 """Share of a half width that is left when compute and bandwidth were measured on the device itself. An assumption."""
 NETWORK = "network between nodes not measured"
+ENGINE_OPEN, RELEASE_OPEN = "engine not named", "release of the engine not named"
 LENGTHS_SPREAD = math.log(2)
 """Half width for requests all sent at once whose lengths are given as one number: where they are means of conversations, a few long answers
 run almost alone at the end, which takes about as long again (docs/decisions/038-benchmarks-as-they-were-run.md). An assumption."""
@@ -87,7 +89,7 @@ def _left(chip: Chip) -> float:
 def _lengths_spread(job: Job) -> float:
     """Half width for lengths that may be means: whole where all requests are sent at once, less the more of them follow one another."""
     w = job.workload
-    if job.task != "serve" or not w.requests or isinstance(w.output_tokens, Lengths):
+    if job.task != "serve" or not w.requests or varies(drawn_outputs(w)):
         return 0.0
     return LENGTHS_SPREAD * min(1.0, job.concurrency / w.requests)
 
@@ -96,8 +98,8 @@ def _facts_of_job(job: Job) -> dict[str, float]:
     """The engine, what is not known of it, and how its load comes."""
     engine, serves = job.workload.engine, job.task == "serve"
     return {
-        job.engine.label if engine or job.train else "engine not named": float(not job.train),
-        "release of the engine not named": float(engine is not None and "@" not in engine and not job.train),
+        job.engine.label if engine else ENGINE_OPEN: float(not engine or not job.train),
+        RELEASE_OPEN: float(engine is not None and "@" not in engine and not job.train),
         "requests at a rate": float(serves and job.request_rate_per_s > 0),
         "as many requests at once as there are": float(serves and (math.isinf(job.concurrency) or bool(job.workload.requests))),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from planner.engine.answers.plan import PlanRow
 from planner.engine.performance.operators.chip import FindChip
@@ -32,6 +33,9 @@ class Supply:
     providers: Mapping[str, Provider] = field(default_factory=dict)
     """Providers by name."""
 
+    power_limits_w: Mapping[str, float] = field(default_factory=dict)
+    """Limits in force of this machine's GPUs, by name, where they are below the vendor's."""
+
     def gpu_of(self, row: PlanRow) -> Gpu:
         """The part that `row` is about: this machine's own where the row is of this machine."""
         here = next((device for device in self.machine if row.here and device.name == row.gpu), None)
@@ -51,6 +55,11 @@ class Supply:
             provider = self.providers.get(offer.provider)
             self._networks[key] = provider.network_of(offer.instance) if provider else None
         return self._networks[key]
+
+    @cached_property
+    def node_types(self) -> dict[bytes, Any]:
+        """Lists of node types made so far, kept by `search.supply.node_types`."""
+        return {}
 
     @cached_property
     def _networks(self) -> dict[tuple[str, str], NodeNetwork | None]:

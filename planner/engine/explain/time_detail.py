@@ -22,7 +22,8 @@ def time_detail(task: Task, row: PlanRow, supply: Supply) -> TimeDetail | None:
     chip = supply.chip(supply.gpu_of(row), job.dtype, job.stored)
     if layout is None or chip is None or not row.answer.seconds_by_class:
         return None
-    chip = capped(chip, job.workload, row.owned.power_limit_w if row.owned else None)
+    limit_w = row.owned.power_limit_w if row.owned else None if chip.basis == "measured" else row.power_limit_w
+    chip = capped(chip, job.workload, limit_w)
     found = detail_of(evaluate(candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row), network=row.answer.network)))
     mean = row.answer.request_s.mean.value if job.task == "serve" and row.answer.request_s else None
     return msgspec.structs.replace(found, mean_request_s=mean)

@@ -30,6 +30,9 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
         given = workload.input_tokens.mean if isinstance(workload.input_tokens, Lengths) else workload.input_tokens
         if given is not None and workload.prefix_tokens >= given:
             problems.add("prefix_tokens", f"{workload.prefix_tokens} is not accepted; it has to be below input_tokens.")
+    if workload.prefixes is not None and (workload.task != "serve" or not workload.prefix_tokens):
+        text = "counts prefixes of prefix_tokens, which is missing." if workload.task == "serve" else "is for a service alone."
+        problems.add("prefixes", f"{workload.prefixes} {text}")
     _check_offload(workload, problems)
     _check_epochs(workload, problems)
     amount = workload.tokens_to_train if trains(workload.task) else workload.requests

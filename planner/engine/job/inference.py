@@ -7,6 +7,7 @@ from planner.engine.job.weight_storage import UNPACKED_BYTES, weight_numbers
 from planner.engine.records.host import HOST_RATES
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
+from planner.workload.lengths import drawn_outputs
 from planner.workload.tasks import Lengths, Workload, varies
 from planner.workload.weights import DTYPE_BYTES, FORMATS
 
@@ -42,6 +43,7 @@ def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
         "input_tokens": input_tokens,
         "output_tokens": output_tokens,
         "prefix_tokens": max(0.0, min(workload.prefix_tokens or 0, input_tokens - 1)),
+        "prefixes": float(workload.prefixes or 0),
         "request_rate_per_s": float(workload.request_rate_per_s or 0.0),
         "offload_parameters": float(offloads),
     }
@@ -50,6 +52,8 @@ def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
     if workload.concurrency is None and workload.request_rate_per_s is None:
         defaults.assumed["concurrency"] = "max"
     whole = workload.concurrency == "max" or "concurrency" in defaults.assumed
+    if varies(drawn_outputs(workload)) and not varies(workload.output_tokens):
+        defaults.assumed["output_lengths"] = f"{output_tokens:g} is taken as the mean of lengths that spread as in conversations"
     concurrency = float("inf") if whole else float(workload.concurrency or 0)
     varied = varies(workload.input_tokens) or varies(workload.output_tokens)
     uniform = concurrency > 0 and not workload.disaggregated and not varied

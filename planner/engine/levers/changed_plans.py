@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
-from planner.engine.answers.plan import Plan
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
-from planner.engine.search.plan import make_plan
+from planner.engine.search.plan import make_plan, solutions
+from planner.engine.search.rows.row import plan_row
+from planner.engine.search.selection import Choice
 from planner.errors import UserError
 from planner.workload.tasks import Workload
 
@@ -40,7 +42,10 @@ class ChangedPlans:
         name = _name(keys)
         if name not in self._tasks:
             workload = self.task.workload
-            if keys.get("gpus_considered") and not workload.gpus_considered:  # or a price would become that of the GPUs named now
+            price_of_named = isinstance(workload.price_usd_per_gpu_h, float)
+            if (
+                price_of_named and keys.get("gpus_considered") and not workload.gpus_considered
+            ):  # it is not that of the GPUs named now
                 keys = keys | {"price_usd_per_gpu_h": None}
             self._tasks[name] = Task(changed(workload, keys), self.task.models)
         return self._tasks[name]
@@ -61,6 +66,18 @@ class ChangedPlans:
             return make_plan(self.with_keys(keys), self.supply)
         except UserError:
             return None
+
+    def solutions(self, keys: Keys, *, simulated: bool = False) -> list[Choice]:
+        """Candidates that are solutions with `keys` changed, the first first, none of this machine; `simulated`: see `make_plan`."""
+        try:
+            found = solutions(self.with_keys(keys), self.supply, simulated=simulated)
+        except UserError:
+            return []
+        return [choice for choice in found if not choice.node_type.here]
+
+    def row(self, choice: Choice) -> PlanRow:
+        """The row of a plan that `choice` becomes."""
+        return plan_row(choice, self.supply.spec_chip)
 
     def on_gpus(self, names: list[str]) -> ChangedPlans:
         """Plans of the task restricted to these GPUs."""

@@ -27,11 +27,11 @@ def with_hints(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[PlanRow]:
         if not _is_hint(change, plans.task.workload):
             continue
         keys = change.keys | {"gpus_considered": sorted(pending)}
-        plan = plans.plan(keys)
-        for row in plan.rows if plan else ():
-            if row.rank and row.gpu in pending and not row.here:
-                hints[row.gpu] = _hint(plans, change, keys, row)
-                pending.discard(row.gpu)
+        for choice in plans.solutions(keys):
+            gpu = choice.node_type.gpu.name
+            if gpu in pending:
+                hints[gpu] = _hint(plans, change, keys, plans.row(choice))
+                pending.discard(gpu)
     return [
         msgspec.structs.replace(row, why=f"{row.why} → {hints[row.gpu]}")
         if row.rank is None and row.gpu in hints and not row.here

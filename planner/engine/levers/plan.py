@@ -14,14 +14,16 @@ from planner.engine.levers.savings import savings_for
 from planner.engine.search.plan import cut
 
 
-def with_help(plan: Plan, task: Task, supply: Supply, *, top: int | None, levers: bool, hints: bool) -> Plan:
-    """The whole `plan` for `task` cut to `top` rows (this machine's stay), and what would help.
+def with_help(
+    plan: Plan, task: Task, supply: Supply, *, top: int | None, each_gpu: bool = False, levers: bool, hints: bool
+) -> Plan:
+    """The whole `plan` for `task` cut to `top` rows, or GPUs (this machine's stay), and what would help.
 
     `levers`: when nothing fits, look for changes that help. `hints`: name such a change for every GPU that is no solution, and, where
     something fits, changes that make it cheaper.
     """
     plans = ChangedPlans(task, supply)
-    shown = cut(plan, top)
+    shown = cut(plan, top, each_gpu=each_gpu)
     if hints:
         shown = msgspec.structs.replace(shown, rows=with_hints(plans, shown.rows))
     if levers and not any(row.rank for row in plan.rows):

@@ -8,7 +8,7 @@ import msgspec
 
 from planner.engine.answers.lever import Lever, LeverState
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.engine.levers.changed_plans import ChangedPlans
+from planner.engine.levers.changed_plans import ChangedPlans, Keys
 from planner.engine.levers.changes import Change, changes_of
 from planner.engine.search.targets import LATENCY_WORDS
 from planner.units import duration_text, percent_text
@@ -27,22 +27,24 @@ def savings_for(plans: ChangedPlans, plan: Plan) -> list[Lever]:
 
     Screened by closed formulas, then planned in full: the figures named are those of the plan that the lever's own command prints.
     """
+    workload = plans.task.workload
     first = next((row for row in plan.rows if row.rank == 1), None)
-    paid = cost_of(first, plans.task.workload) if first else None
-    screened = _first(plans.plan({}) if plans.task.workload.request_rate_per_s else plan)
-    usual = cost_of(screened, plans.task.workload) if screened else None
+    paid = cost_of(first, workload) if first else None
+    rented = next((row for row in plan.rows if row.rank and row.verdict == "fits" and not row.here), None)
+    screened = _first(plans, {}) if workload.request_rate_per_s else rented
+    usual = cost_of(screened, workload) if screened else None
     if first is None or paid is None or usual is None:
         return []
     tried = []
-    for change in cheaper(plans.task.workload):
-        row = _first(plans.plan(change.keys))
-        cost = cost_of(row, plans.task.workload) if row else None
+    for change in cheaper(workload):
+        row = _first(plans, change.keys)
+        cost = cost_of(row, workload) if row else None
         if cost is not None and cost < (1 - LEAST_SAVING) * usual:
-            tried.append((cost / usual, change))
+            tried.append((cost / usual, change, row))
     found: dict[str, tuple[float, Lever]] = {}
-    for _, change in sorted(tried, key=lambda item: item[0])[:MOST_PROVED]:
-        row = _first(plans.whole_plan(change.keys))
-        cost = cost_of(row, plans.task.workload) if row else None
+    for _, change, screened in sorted(tried, key=lambda item: item[0])[:MOST_PROVED]:
+        row = _first(plans, change.keys, simulated=True) if workload.request_rate_per_s else screened
+        cost = cost_of(row, workload) if row else None
         if row is not None and cost is not None and cost < (1 - LEAST_SAVING) * paid:
             known = found.get(change.group)
             if known is None or cost < known[0]:
@@ -84,9 +86,10 @@ def cheaper(w: Workload) -> Iterator[Change]:
         yield Change({"market": "reserved-3y"}, "a commitment of three years", "commitment", 2.0)
 
 
-def _first(plan: Plan | None) -> PlanRow | None:
-    """The first solution that is rented and surely fits."""
-    return next((row for row in plan.rows if row.rank and row.verdict == "fits" and not row.here), None) if plan else None
+def _first(plans: ChangedPlans, keys: Keys, *, simulated: bool = False) -> PlanRow | None:
+    """The first solution with `keys` changed that is rented and surely fits."""
+    found = next((choice for choice in plans.solutions(keys, simulated=simulated) if choice.sure), None)
+    return plans.row(found) if found else None
 
 
 def _lever(change: Change, before: PlanRow, after: PlanRow) -> Lever:

@@ -41,6 +41,18 @@ def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
     return whole * ((every + windowed) * t.job.kv_bytes / s.cp + state_bytes(t))
 
 
+def prefix_bytes(t: Table) -> Floats:
+    """Bytes of one prefix on one GPU that sequences share: its whole blocks in layers that attend to everything; 0 where each has its own.
+
+    Windows and states of recurrences are of one sequence alone.
+    """
+    m, s, j = t.model, t.layout, t.job
+    block = np.maximum(t.engine.cache_block_tokens, 1)
+    tokens = np.where(j.prefixes > 0, np.floor(j.prefix_tokens / block) * block, 0.0)
+    share = tensor_share(t, m.cached_heads) / s.cp
+    return np.ceil(m.layers / s.pp) / m.layers * m.cached_all * tokens * share * j.kv_bytes
+
+
 @dataclass(frozen=True)
 class PromptPass:
     """The largest forward pass over a prompt on one GPU."""
@@ -120,7 +132,7 @@ def inference_terms(t: Table) -> list[Term]:
     if np.any(j.output_tokens > 1):
         decoding = np.broadcast_to((j.output_tokens > 1) * 1.0, (t.rows,))
         phases.append([term.times(decoding) for term in (after, copied, next_logits)])
-    return [_weights(t), _gptq_scratch(t), *at_peak(phases, t.rows)]
+    return [_weights(t), _gptq_scratch(t), _shared_prefixes(t), *at_peak(phases, t.rows)]
 
 
 def _gptq_scratch(t: Table) -> Term:
@@ -133,6 +145,18 @@ def _gptq_scratch(t: Table) -> Term:
         "{tokens} tokens · {widest} outputs · 4 B ÷ {tp} ranks",
         {"tokens": tokens, "widest": widest, "tp": t.layout.tp},
         "AutoGPTQ's scratch_space: FP32 outputs of 2,048 tokens of 8 sequences",
+    )
+
+
+def _shared_prefixes(t: Table) -> Term:
+    each = prefix_bytes(t)
+    return Term(
+        "kv_cache",
+        "keys and values of shared prefixes",
+        t.job.prefixes * each,
+        "{prefixes} prefixes · {each} B each",
+        {"prefixes": t.job.prefixes, "each": each},
+        "whole blocks, which sequences with the same prefix share",
     )
 
 
@@ -149,7 +173,7 @@ def _weights(t: Table) -> Term:
 
 
 def _cache(t: Table, name: str, tokens: Floats) -> Term:
-    per_sequence = kv_bytes_per_sequence(t, tokens)
+    per_sequence = kv_bytes_per_sequence(t, tokens) - prefix_bytes(t)
     return Term(
         "kv_cache",
         name,

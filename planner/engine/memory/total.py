@@ -12,7 +12,7 @@ from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
 from planner.engine.memory.host import host_bytes
-from planner.engine.memory.inference import WEIGHTS, inference_terms, kv_bytes_per_sequence
+from planner.engine.memory.inference import WEIGHTS, inference_terms, kv_bytes_per_sequence, prefix_bytes
 from planner.engine.memory.overhead import overhead_terms
 from planner.engine.memory.stages import stage_parameters
 from planner.engine.memory.terms import Term, component_bytes
@@ -45,6 +45,9 @@ class MemoryColumns:
     usable: Floats
     """Bytes the job may take; see `usable_bytes`."""
     kv_per_sequence: Floats
+    """Cache of one sequence of whole length, without what it shares."""
+    kv_shared: Floats
+    """Prefixes that sequences share, a part of `kv_cache`."""
     host: Floats
     """Memory of the host for each GPU; 0 where nothing is offloaded."""
 
@@ -57,7 +60,7 @@ class MemoryColumns:
     def max_sequences(self) -> Floats:
         """Whole sequences whose cache fits beside everything else; NaN where none is kept (training)."""
         kept = self.kv_per_sequence > 0
-        free = self.usable - (self.total - self.kv_cache)
+        free = self.usable - (self.total - self.kv_cache) - self.kv_shared
         return np.where(kept, np.maximum(0, np.floor(free / np.where(kept, self.kv_per_sequence, 1))), np.nan)
 
     def at(self, index: Rows, usable: Floats) -> MemoryColumns:
@@ -126,13 +129,15 @@ def memory_of(t: Table) -> MemoryColumns:
     terms = terms_of(t)
     parts = {name: component_bytes(terms, name, t.rows) for name in MEMORY_COMPONENTS}
     total = added(parts.values())
-    sequence = kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) + draft_cache_per_sequence(t)
+    prefix = prefix_bytes(t)
+    sequence = kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) - prefix + draft_cache_per_sequence(t)
     return MemoryColumns(
         **parts,
         total=total,
         spread=_spread(t, parts, total),
         usable=np.broadcast_to(usable_bytes(t), (t.rows,)),
         kv_per_sequence=np.broadcast_to(sequence, (t.rows,)),
+        kv_shared=np.broadcast_to(t.job.prefixes * prefix, (t.rows,)),
         host=host_bytes(t) if t.job.train[0] else np.broadcast_to(weights_on_host(t), (t.rows,)),
     )
 
@@ -148,10 +153,13 @@ def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[s
     several: Floats = np.where(np.where(t.job.train > 0, s.gpus, np.maximum(s.tp * s.pp * s.cp, s.ep)) > 1, 1.0, 0.0)
     mixture: Floats = np.where(t.model.experts > 0, 1.0, 0.0)
     transient = added(parts[name] for name in COMING_AND_GOING) / total
-    return {TRANSIENT: transient, "several GPUs": several, "mixture of experts": mixture}
+    packed: Floats = np.where(t.job.linear_bytes < 2, 1.0, 0.0)
+    return {TRANSIENT: transient, "several GPUs": several, "mixture of experts": mixture, "weights below 16 bit": packed}
 
 
 def _spread(t: Table, parts: Mapping[str, Floats], total: Floats) -> Floats:
-    """Half width of the logarithm of `total`, by published peaks."""
-    kind = "training memory" if t.job.train[0] else "inference memory"
-    return published_spreads().half_width(kind, memory_facts(t, parts, total))
+    """Half width of the logarithm of `total`, by published peaks and this user's own."""
+    kind, own = "inference memory", t.chip.own_inference_memory
+    if t.job.train[0]:
+        kind, own = "training memory", t.chip.own_training_memory
+    return published_spreads().half_width(kind, memory_facts(t, parts, total)) * own

@@ -28,6 +28,13 @@ TERMS: Mapping[Term, int] = {"on-demand": 0, "spot": 0, "reserved-1y": 12, "rese
 """Term -> months that are owed once begun."""
 IDLE_POWER = 0.1
 """Draw of an idle GPU over its limit: 70 W of an H100's 700, 30 W of an RTX 3090's 350. An assumption."""
+NO_SOURCE = {
+    "server_usd": "server",
+    "network_usd": "network",
+    "hosting_usd_per_month": "rack or colocation",
+    "staff_usd_per_month": "staff",
+}
+"""Costs of owning that count where they are given -> their words."""
 CURVE_MONTHS = (1, 3, 6, 12, 24, 36, 48, 60)
 
 
@@ -137,9 +144,9 @@ def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str
     assumed["power"] = (
         f"{power:.0f} W a GPU at work and {IDLE_POWER:.0%} of it idle, {owning.usd_per_kwh:g} $/kWh, PUE {owning.pue:g}"
     )
-    assumed["purchase"] = (
-        f"{source}; {'without servers; ' if not owning.server_usd else ''}{owning.life_years:g} years, residual {owning.residual:.0%}"
-    )
+    assumed["purchase"] = f"{source}; {owning.life_years:g} years, residual {owning.residual:.0%}"
+    if missing := [words for name, words in NO_SOURCE.items() if not getattr(owning, name)]:
+        assumed["left out"] = f"{', '.join(missing)}: no source has a price, give your own (owning.{next(iter(NO_SOURCE))}, …)"
     return Way(
         name="bought",
         who=f"{gpus:,} × {gpu.name}",

@@ -76,6 +76,9 @@ class ChipNumbers(Generic[N]):
     power_doubt: N = default(0.0)
     """90 % half width of the logarithm of what the limit slows."""
     is_cpu: N
+    own_training_memory: N = default(1.0)
+    """Factor on the half width of the memory of training, by this user's own results."""
+    own_inference_memory: N = default(1.0)
     context_bytes: N = default(math.nan)
     """Memory of a process with PyTorch before its first tensor, as measured; NaN: the engine's record applies."""
     allocator_slack: N = default(math.nan)

@@ -82,6 +82,8 @@ class JobNumbers(StoredWeights[N]):
     input_tokens: N = default(0.0)
     output_tokens: N = default(0.0)
     prefix_tokens: N = default(0.0)
+    prefixes: N = default(0.0)
+    """Distinct prefixes that sequences share in the cache; 0: each has its own."""
     serves: N = default(0.0)
     max_num_seqs: N = default(0.0)
     """Most requests in flight on a replica, and most tokens of an iteration; 0: the engine's own."""

@@ -71,7 +71,7 @@ class Deployments:
         """Smaller is better, by the objective."""
         return self.bill.score
 
-    @property
+    @cached_property
     def meets(self) -> Flags:
         """Fits, and misses no target."""
         found: Flags = self.evaluated.memory.fits & (self.overshoot <= 1)

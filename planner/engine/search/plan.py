@@ -24,7 +24,6 @@ from planner.engine.performance.operators.power import capped
 from planner.engine.search.deployment import Deployments, deployments_of, with_replicas
 from planner.engine.search.layouts import enumerate_layouts
 from planner.engine.search.memory_screen import screen
-from planner.engine.search.paired_draws import uncertain
 from planner.engine.search.ranking import Scored, ranked
 from planner.engine.search.rows.row import at_other_quotes, plan_row, unsupported_row
 from planner.engine.search.selection import Choice, choose
@@ -50,8 +49,7 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
     considered = fit = 0
     if supported.node_types:
         deployments, considered, fit = _deployments(workload, supported)
-        choices = choose_simulated(deployments) if simulated and _comes_at_a_rate(workload) else choose(deployments)
-        scored = _scored_rows(choices, workload, supply)
+        scored = _scored_rows(_chosen(deployments, simulated=simulated), workload, supply)
     scored += [Scored(unsupported_row(node, jobs[0]), float("inf")) for node in supported.others]
     plan = Plan(
         task=_filled_in(workload, jobs[0]),
@@ -77,23 +75,48 @@ def first_gpu(task: Task, supply: Supply) -> str | None:
     return d.node_type(int(first)).gpu.name
 
 
+def solutions(task: Task, supply: Supply, *, simulated: bool) -> list[Choice]:
+    """Candidates that meet every target, in the order of the rows that `make_plan` makes of them. Raises as `make_plan`.
+
+    Rows at other providers' prices, which follow the candidate's own, are not among them.
+    """
+    check_context(task.workload, task.models.main)
+    supported = _supported(_jobs(task), node_types_for(task.workload, supply), supply)
+    if not supported.node_types:
+        return []
+    choices = _chosen(_deployments(task.workload, supported)[0], simulated=simulated)
+    return sorted((choice for choice in choices if choice.meets), key=lambda choice: (choice.order, choice.node_type.gpu.name))
+
+
+def _chosen(d: Deployments, *, simulated: bool) -> list[Choice]:
+    """The candidates that become rows; `simulated`: the best of those that serve requests at a rate are simulated."""
+    return choose_simulated(d) if simulated and _comes_at_a_rate(d.workload) else choose(d)
+
+
 def _notes(workload: Workload) -> Iterator[str]:
     """Notes on keys of the workload that may be misread."""
-    if workload.price_usd_per_gpu_h is not None and not workload.gpus_considered:
+    price = workload.price_usd_per_gpu_h
+    if isinstance(price, float) and not workload.gpus_considered:
         yield (
-            f"price_usd_per_gpu_h = {workload.price_usd_per_gpu_h:g} is the price of this machine's devices alone, as no GPU is named "
+            f"price_usd_per_gpu_h = {price:g} is the price of this machine's devices alone, as no GPU is named "
             "(gpus_considered, --gpu): others are at their offers."
         )
 
 
-def cut(plan: Plan, top: int | None) -> Plan:
-    """`plan` with its first `top` rows (None: all), those of this machine, and the first of each part of one's own."""
-    first: dict[str, int] = {}
+def cut(plan: Plan, top: int | None, *, each_gpu: bool = False) -> Plan:
+    """`plan` with its first `top` rows (None: all), those of this machine, and the first of each part of one's own.
+
+    `each_gpu`: of the rows of one GPU the first counts alone, so that these are the `top` best GPUs.
+    """
+    first_of: dict[str, int] = {}
+    first_owned: dict[str, int] = {}
     for place, row in enumerate(plan.rows):
+        first_of.setdefault(row.gpu, place)
         if row.owned is not None and not row.owned.bought:
-            first.setdefault(row.gpu, place)
-    kept = set(first.values())
-    rows = [row for place, row in enumerate(plan.rows) if top is None or place < top or row.here or place in kept]
+            first_owned.setdefault(row.gpu, place)
+    counting = [place for place, row in enumerate(plan.rows) if not each_gpu or first_of[row.gpu] == place]
+    kept = {*counting[:top], *first_owned.values()}
+    rows = [row for place, row in enumerate(plan.rows) if place in kept or row.here]
     dates = [row.offer.as_of for row in rows if row.offer and row.offer.as_of.count("-") == 2]
     counts = msgspec.structs.replace(plan.counts, shown=len(rows))
     return msgspec.structs.replace(plan, rows=rows, counts=counts, prices_as_of=min(dates, default=None))
@@ -125,7 +148,7 @@ def _supported(jobs: list[Job], node_types: Iterable[NodeType], supply: Supply) 
     known: dict[tuple[str, bool, float | None], tuple[int, Chip] | None] = {}
     over: dict[tuple[str, bool, float | None, str], Chip] = {}
     for node in node_types:
-        key = node.gpu.name, node.here, node.owned.power_limit_w if node.owned else None
+        key = node.gpu.name, node.here, node.power_limit_w
         if key not in known:
             known[key] = _first_supported(jobs, node, supply)
             if known[key] is None and node.gpu.name not in {other.gpu.name for other in found.others}:
@@ -143,7 +166,8 @@ def _first_supported(jobs: Sequence[Job], node: NodeType, supply: Supply) -> tup
     for number, job in enumerate(jobs):
         chip = None if unsupported_reason(node.gpu, job) else supply.chip(node.gpu, job.dtype, job.stored)
         if chip is not None:
-            return number, capped(chip, job.workload, node.owned.power_limit_w if node.owned else None)
+            measured = node.here and chip.basis == "measured"  # under the limit that stood then
+            return number, capped(chip, job.workload, None if measured else node.power_limit_w)
     return None
 
 
@@ -169,10 +193,9 @@ def _scored_rows(choices: Iterable[Choice], workload: Workload, supply: Supply) 
     scored: list[Scored] = []
     for number, choice in enumerate(choices):
         row, score = plan_row(choice, supply.spec_chip), float(choice.deployments.score[choice.row])
-        doubt = uncertain(choice, number)
-        scored.append(Scored(row, score, doubt))
+        scored.append(Scored(row, score, (choice, number)))
         if choice.best and by_price:
-            scored += [Scored(other, score * ratio, doubt) for other, ratio in at_other_quotes(choice, row)]
+            scored += [Scored(other, score * ratio, (choice, number)) for other, ratio in at_other_quotes(choice, row)]
     return scored
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple, get_args
 import msgspec
 
 from planner.engine.answers.plan import SOLUTIONS, PlanRow, Verdict
-from planner.engine.search.paired_draws import Uncertain, chances_of_first
+from planner.engine.search.paired_draws import chances_of_first, uncertain
+from planner.engine.search.selection import Choice
 from planner.units import percent_text
 from planner.workload.tasks import Workload
 
@@ -21,11 +22,11 @@ BY_PRICE = frozenset({"cheapest", "flop-per-usd"})
 
 
 class Scored(NamedTuple):
-    """A row with its score, the smaller the better, and what may be off of it."""
+    """A row with its score, the smaller the better, and the candidate it is made of, by its number."""
 
     row: PlanRow
     score: float
-    doubt: Uncertain | None = None
+    candidate: tuple[Choice, int] | None = None
 
 
 def ranked(scored: Sequence[Scored], workload: Workload, *, compared: bool = True) -> list[PlanRow]:
@@ -50,9 +51,9 @@ def _chances(in_order: Sequence[Scored], workload: Workload) -> dict[int, float]
     """Place -> the probability that the first row is truly better, for the next solutions that can be compared."""
     by_price = workload.objective in BY_PRICE
     first = {
-        place: (item.score, item.doubt)
+        place: (item.score, uncertain(*item.candidate))
         for place, item in enumerate(in_order[:COMPARED], start=1)
-        if item.row.verdict in SOLUTIONS and item.doubt is not None and (item.row.usd_per_h is not None or not by_price)
+        if item.row.verdict in SOLUTIONS and item.candidate is not None and (item.row.usd_per_h is not None or not by_price)
     }
     if 1 not in first:
         return {}

@@ -34,6 +34,16 @@ class Choice(NamedTuple):
         return bool(self.deployments.evaluated.memory.fits[self.row])
 
     @property
+    def meets(self) -> bool:
+        """Whether it fits and misses no target."""
+        return bool(self.deployments.meets[self.row])
+
+    @property
+    def sure(self) -> bool:
+        """Whether its memory is enough with the confidence asked for."""
+        return bool(self.deployments.sure[self.row])
+
+    @property
     def order(self) -> tuple[bool, bool, float]:
         """Sort key: those that meet their targets first, of these those that surely fit, then by score."""
         d, row = self.deployments, self.row

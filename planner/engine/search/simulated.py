@@ -27,7 +27,8 @@ def choose_simulated(d: Deployments) -> list[Choice]:
     free = _at_any_price(d)
     choices = choose(free)
     fitting = sorted((choice for choice in choices if choice.fits), key=lambda choice: choice.order)
-    waiting = sorted(_different_layouts([*fitting, *_beside(free, fitting[:SIMULATED_PLACES])]), key=lambda choice: choice.order)
+    candidates = sorted([*fitting, *_beside(free, fitting[:SIMULATED_PLACES])], key=lambda choice: choice.order)
+    waiting = list(_different_layouts(candidates))
     done = list[Choice]()
     while waiting:
         first = sorted([*waiting, *done], key=lambda choice: choice.order)[:SIMULATED_PLACES]
@@ -60,13 +61,12 @@ def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
     return [Choice(d, int(row), best=False) for row in rows[np.argsort(d.score[rows], kind="stable")]]
 
 
-def _different_layouts(choices: Iterable[Choice]) -> Iterable[Choice]:
-    """The best of those that differ in replicas and load alone."""
+def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
+    """The first of those that differ in replicas and load alone."""
     kept: dict[tuple[object, ...], Choice] = {}
-    for choice in sorted(choices, key=lambda choice: choice.order):
-        e, node = choice.deployments.evaluated, choice.node_type
-        layout = e.candidates.layout
-        degrees = (float(np.broadcast_to(of, e.table.rows)[choice.row]) for of in (layout.tp, layout.pp, layout.ep))
+    for choice in choices:
+        node, layout = choice.node_type, choice.deployments.evaluated.candidates.layout
+        degrees = (of.item(choice.row if of.size > 1 else 0) for of in (layout.tp, layout.pp, layout.ep))
         network = node.wire.bytes_per_s if choice.deployments.joined[choice.row] > 1 else 0.0
         kept.setdefault((*node.place, network, *degrees), choice)
     return kept.values()

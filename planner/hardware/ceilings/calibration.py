@@ -128,10 +128,11 @@ def _adjusted_by_related(
     compute: dict[str, list[float]] = {}
     bandwidth: list[float] = []
     names = []
-    for other in related:
-        points = [one for one in measurements if one.device == other.name and one.reliable]
-        if other.name == gpu.name or other.kind != gpu.kind or not points or not kind or records.kind_of(other) != kind:
+    measured = {one.device for one in measurements if one.reliable} - {gpu.name}
+    for other in related if measured and kind else ():
+        if other.name not in measured or other.kind != gpu.kind or records.kind_of(other) != kind:
             continue
+        points = [one for one in measurements if one.device == other.name and one.reliable]
         expected = unmeasured_ceilings(other, records.of(other))
         seen = figures_of(points, expected, on_cpu=other.kind == "cpu")
         for dtype, ceiling in seen.compute_flop_per_s.items():

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from planner.hardware.catalogue.gpu import DTYPES
 from planner.hardware.ceilings.ceilings import Ceiling, TrainPoint
 from planner.hardware.ceilings.evidence import WEAK_SPREADS, ceiling_from, replaces, undisturbed
 from planner.hardware.ceilings.products import fitted_knee, products_of, rate_of_products
@@ -64,7 +65,7 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings, *, on_cpu: bool) 
     bytes_per_s = (bandwidth or prior.bandwidth_bytes_per_s).value
     gemms = {
         dtype: undisturbed([one for one in usable if one.kind == "gemm" and one.dtype == dtype])
-        for dtype in sorted({one.dtype for one in usable if one.kind == "gemm" and one.dtype})
+        for dtype in sorted({one.dtype for one in usable if one.kind == "gemm" and one.dtype in DTYPES})
     }
     products = {dtype: products_of(found if on_cpu else _cold(found)) for dtype, found in gemms.items()}
     solid = [products[dtype] for dtype, found in gemms.items() if all(one.reliable for one in found)]

@@ -114,8 +114,9 @@ def _collectives(records: Sequence[CeilingRecord]) -> tuple[Collective, ...]:
     found: dict[tuple[str, str, int], Collective] = {}
     for record in records:
         for one in record.collective:
-            entry = Collective(one.link, one.op, one.gpus, _ceiling(record, one.latency_s), _ceiling(record, one.efficiency))
-            found.setdefault((one.link, one.op, one.gpus), entry)
+            key = one.link, one.op, one.gpus
+            if key not in found:
+                found[key] = Collective(*key, _ceiling(record, one.latency_s), _ceiling(record, one.efficiency))
     return tuple(found.values())
 
 
@@ -123,7 +124,8 @@ def _by_key(records: Sequence[CeilingRecord], field: str, unit: float) -> dict[s
     found: dict[str, Ceiling] = {}
     for record in records:
         for name, share in getattr(record, field).items():
-            found.setdefault(name, _ceiling(record, share, unit))
+            if name not in found:
+                found[name] = _ceiling(record, share, unit)
     return found
 
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-ComputeKind = Literal["gemm", "attention", "train", "train-compiled", "train-lora", "network", "prefill"]
-BandwidthKind = Literal["copy", "triad", "read", "gemv", "attention-decode", "transfer", "collective"]
+ComputeKind = Literal["gemm", "gemm-sparse", "grouped", "attention", "train", "train-compiled", "train-lora", "network", "prefill"]
+BandwidthKind = Literal["copy", "triad", "read", "gemv", "attention-decode", "attention-paged", "transfer", "collective"]
 MeasurementKind = Literal[ComputeKind, BandwidthKind, "launch", "decode", "memory", "fault"]
 UNITS: dict[str, str] = {
     **dict.fromkeys(get_args(ComputeKind), "FLOP/s"),

@@ -20,9 +20,13 @@ LINK_OVER = 1.10
 """Margin for switches that add up themselves and so carry more than the link's rate: 482 of 450 GB/s on 8 × H200 (stas00/ml-engineering)."""
 LEAST_LAUNCH_S = 1e-7
 """No operator is launched faster: a tenth of the fastest launch seen on CPUs and GPUs."""
+SAME_UNITS = {"mxfp8": "fp8"}
+"""Format with scales of its own -> the dtype whose units multiply it."""
+SPARSE_GAIN = 2.0
+"""Most that leaving out two numbers of four gains."""
 COLLECTIVE_OPS: tuple[CollectiveOp, ...] = get_args(CollectiveOp)
 FEWEST_RANKS = 2
-_STREAMING = ("copy", "triad", "read", "gemv", "attention-decode")
+_STREAMING = ("copy", "triad", "read", "gemv", "attention-decode", "attention-paged")
 """Kinds whose value is bytes/s of the device's memory."""
 
 
@@ -45,7 +49,10 @@ def implausibility(point: Measurement, gpu: Gpu) -> str:
     if point.kind in {"transfer", "collective"}:
         links = [link / 2 for link in (gpu.pcie_bytes_per_s, gpu.nvlink_bytes_per_s) if link]
         return _above(value, max(links, default=None), LINK_OVER, "one direction of its links,", "B/s")
-    return _above(value, gpu.compute_flop_per_s.get(point.dtype or ""), COMPUTE_OVER, f"its dense {point.dtype} peak,", "FLOP/s")
+    peak = gpu.compute_flop_per_s.get(SAME_UNITS.get(point.dtype or "", point.dtype or ""))
+    if point.kind == "gemm-sparse":
+        return _above(value, peak and SPARSE_GAIN * peak, COMPUTE_OVER, f"twice its dense {point.dtype} peak,", "FLOP/s")
+    return _above(value, peak, COMPUTE_OVER, f"its dense {point.dtype} peak,", "FLOP/s")
 
 
 def _above(value: float, most: float | None, over: float, whose: str, unit: str) -> str:

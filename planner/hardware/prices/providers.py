@@ -43,6 +43,8 @@ class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Nodes of one cluster that anyone can order; None: not published."""
     most_nodes_by_agreement: Gpus | None = None
     """Nodes of the largest cluster that the provider says it has rented out."""
+    by_agreement_alone: bool = False
+    """Whether not even one can be ordered without a contract."""
     local_disk_bytes: Positive | None = None
     as_of: str
     source: str
@@ -88,14 +90,22 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def network_of(self, instance: str) -> NodeNetwork | None:
         """Known network between nodes of `instance`."""
-        return next((one for one in self.network if any(fnmatchcase(instance, name) for name in one.instances)), None)
+        return next((one for one in self.network if any(matches(instance, name) for name in one.instances)), None)
 
     def countries_of(self, region: str) -> frozenset[str]:
         """The country of `region`; all of the provider's where the offer names no single one; empty: not known."""
         for pattern, country in self.regions.items():
-            if fnmatchcase(region, pattern):
+            if matches(region, pattern):
                 return frozenset([country])
         return frozenset(self.countries) if region in {"any", "all"} else frozenset([region] if region in self.countries else [])
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether `name` is `pattern`, in which * and ? stand for anything; most patterns have neither, or one * at their end."""
+    prefix = pattern.removesuffix("*")
+    if any(sign in prefix for sign in "*?["):
+        return fnmatchcase(name, pattern)
+    return name.startswith(prefix) if prefix != pattern else name == pattern
 
 
 def load_providers(folder: Path) -> dict[str, Provider]:

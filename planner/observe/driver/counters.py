@@ -112,9 +112,10 @@ FAST_QUERIES = (
     ),
 )
 
+POWER_LIMIT = single("power limit", "nvmlDeviceGetEnforcedPowerLimit", "power_limit_w", lambda milliwatts: milliwatts / 1e3)
 SLOW_QUERIES = (
     single("temperature", "nvmlDeviceGetTemperature", "temperature_c", float, (TEMPERATURE_GPU,)),
-    single("power limit", "nvmlDeviceGetEnforcedPowerLimit", "power_limit_w", lambda milliwatts: milliwatts / 1e3),
+    POWER_LIMIT,
     single("max SM clock", "nvmlDeviceGetMaxClockInfo", "max_sm_clock_hz", lambda megahertz: megahertz * MEGA, (CLOCK_SM,)),
     single("PCIe generation", "nvmlDeviceGetCurrPcieLinkGeneration", "pcie_generation"),
     single("PCIe width", "nvmlDeviceGetCurrPcieLinkWidth", "pcie_width"),

@@ -16,6 +16,7 @@ from planner.observe.driver.counters import (
     MEMORY,
     NO_GPM,
     NOT_WITH_MIG,
+    POWER_LIMIT,
     POWER_USAGE,
     SLOW_FIELDS,
     SLOW_QUERIES,
@@ -177,6 +178,11 @@ class NvmlDevice:
         """Profiles of the slices there are now; None when the GPU is not sliced."""
         self._read_mig_mode()
         return self._slices.profiles if self.mig_enabled else None
+
+    def power_limit_w(self) -> float | None:
+        """The power limit in force; None where the driver does not tell."""
+        limit: float | None = self._query(POWER_LIMIT).values.get("power_limit_w")
+        return limit
 
     def _gpm_reading(self) -> Reading:
         if not self.has_gpm():

@@ -85,6 +85,7 @@ def _facts(session: DriverSession, alive: Callable[[], None]) -> Reply:
             pci_bus_id=identity.pci_bus_id,
             cuda_ordinal=ordinals.get(identity.uuid),
             mig_profiles=device.mig_profiles(),
+            power_limit_w=device.power_limit_w(),
             gpm_state=device.probe_gpm(),
         )
 

@@ -38,6 +38,8 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
     """N of 'cuda:N' under this process's environment; None: hidden, or not knowable."""
     mig_profiles: tuple[str, ...] | None = None
     """Profiles of the present slices: '1g.10gb'; None: not sliced."""
+    power_limit_w: float | None = None
+    """Limit in force."""
     gpm_state: CapabilityState = "not supported"
     """'ok' when SM, tensor and bandwidth counters can be read, else what stands in the way."""
 

@@ -32,6 +32,11 @@ class Contents:
         return self.text.splitlines()
 
     @cached_property
+    def whole_lines(self) -> list[str]:
+        """The lines that end: the last may have lost digits where a file was cut off."""
+        return self.lines if self.text.endswith(("\n", "\r")) else self.lines[:-1]
+
+    @cached_property
     def is_json(self) -> bool:
         """Whether the text begins as a JSON object or list does."""
         return self.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["}

@@ -20,6 +20,7 @@ READERS = (
     "trtllm_bench",
     "llama_bench",
     "nccl_tests",
+    "mlperf",
     "own_serving",
 )
 """Modules of `planner.observe.results.readers`; the first that recognises a file reads it."""

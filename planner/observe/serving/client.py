@@ -68,6 +68,8 @@ class Timed:
     last_s: float | None = None
     input_tokens: int | None = None
     """Count of the server; None: it does not tell."""
+    cached_tokens: int = 0
+    """Those of the prompt that the server says it had in a cache."""
     output_tokens: int = 0
     """Count of the server, else parts of the answer."""
     parts: int = 0
@@ -102,6 +104,8 @@ class Client:
     key: str = ""
     """API key; empty: none is sent."""
     seed: int = 0
+    run: str = ""
+    """Part of what the words are drawn from; a server still knows those of the run before."""
     options: dict[str, Any] = field(default_factory=lambda: {"ignore_eos": True})
     """Fields that vLLM, SGLang and llama.cpp take besides OpenAI's own, so that answers have the length asked for."""
 
@@ -112,7 +116,7 @@ class Client:
 
     def prompt(self, number: int) -> str:
         """Random words, other ones for every request, so that no prefix is found in a cache."""
-        chance = random.Random(f"{self.seed}/{number}")  # noqa: S311  # words, no secrets
+        chance = random.Random(f"{self.run}/{self.seed}/{number}")  # noqa: S311  # words, no secrets
         return " ".join(chance.choice(WORDS) for _ in range(self.input_words))
 
     async def timed(self, number: int, due_s: float) -> Timed:
@@ -157,6 +161,7 @@ def _note(found: Timed, at_s: float, event: dict[str, Any]) -> None:
     usage = event.get("usage")
     if usage:
         found.input_tokens = usage.get("prompt_tokens", found.input_tokens)
+        found.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
         found.output_tokens = usage.get("completion_tokens") or found.output_tokens
 
 

@@ -18,6 +18,8 @@ Send = Callable[[int, float], Coroutine[Any, Any, Timed]]
 TOOL = "gpu-planner bench serve"
 WARM = 3
 """Requests before anything is timed: they compile, and say how many tokens a word has."""
+CACHED_SHARE = 0.1
+"""Share of the prompts' tokens found in a cache above which it is told: the time to the first token is too short then."""
 LATE_SHARE = 0.05
 """Mean lateness of a client, of the time between its requests or a tenth of a second, above which it is told."""
 
@@ -94,21 +96,12 @@ def result_of(point: Point, found: list[Timed], model: str, taken_at: str) -> Re
     begun_s, ended_s = min(one.sent_s for one in good), max(one.last_s or 0.0 for one in good)
     seconds = ended_s - begun_s
     inputs = [one.input_tokens for one in good if one.input_tokens is not None]
-    loaded = (
-        {"concurrency": int(point.amount), "requests": len(good)}
-        if point.loop == "closed"
-        else {"request_rate_per_s": point.amount}
-    )
+    input_tokens = round(statistics.fmean(inputs)) if inputs else None
+    output_tokens = round(statistics.fmean(one.output_tokens for one in good))
     return Result(
         tool=TOOL,
         name=point.name,
-        settings={"task": "serve"}
-        | stated(
-            model=model,
-            input_tokens=round(statistics.fmean(inputs)) if inputs else None,
-            output_tokens=round(statistics.fmean(one.output_tokens for one in good)),
-        )
-        | loaded,
+        settings=settings_of(point, model, input_tokens, output_tokens, len(good)),
         seen=known(
             ttft_s=_mean([one.ttft_s for one in good]),
             tpot_s=_mean([one.tpot_s for one in good]),
@@ -121,6 +114,14 @@ def result_of(point: Point, found: list[Timed], model: str, taken_at: str) -> Re
     )
 
 
+def settings_of(point: Point, model: str, input_tokens: int | None, output_tokens: int, requests: int) -> dict[str, Any]:
+    """Settings of a result of `point`, in the names of a request."""
+    loaded = (
+        {"concurrency": int(point.amount), "requests": requests} if point.loop == "closed" else {"request_rate_per_s": point.amount}
+    )
+    return {"task": "serve"} | stated(model=model, input_tokens=input_tokens, output_tokens=output_tokens) | loaded
+
+
 def _notes(point: Point, found: list[Timed], good: list[Timed]) -> list[str]:
     failed = [one for one in found if one.failure]
     notes = [f"{len(failed)} of {len(found)} requests failed and are in no figure: {failed[0].failure}"] if failed else []
@@ -129,6 +130,9 @@ def _notes(point: Point, found: list[Timed], good: list[Timed]) -> list[str]:
         notes.append(f"this client sent {late_s * 1e3:.0f} ms late on average: it, or its machine, is too slow for the rate")
     if all(one.input_tokens is None for one in good):
         notes.append("the server does not count tokens: say how many a prompt has with --set input_tokens=…")
+    cached = sum(one.cached_tokens for one in good) / max(1, sum(one.input_tokens or 0 for one in good))
+    if cached > CACHED_SHARE:
+        notes.append(f"the server had {cached:.0%} of the prompts' tokens in its cache: the time to the first token is too short")
     if any(one.parts < one.output_tokens for one in good):
         notes.append("the server sends several tokens in one part; times between tokens are means")
     return notes

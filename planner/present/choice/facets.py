@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from planner.errors import nearest_names
 from planner.present.plan import memory_share, throughput, worst
-from planner.workload.tasks import Market
+from planner.workload.tasks import Market, ProviderKind
 
 if TYPE_CHECKING:
     from planner.engine.answers.figure import Figure
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 Test = Callable[["PlanRow"], bool]
 LEAST_PREFIX = 2
 """Letters from which a word stands for the names it begins."""
+LISTS = {"gpu": "gpus_considered", "provider": "providers", "kind": "kinds", "region": "regions", "country": "countries"}
+"""Kind of names -> the key of the workload that lists them."""
+SINGLE = {"market": "market", "network": "fabric", "link": "fabric"}
+"""Kind of names -> the key of the workload that holds one of them."""
+FABRICS = ("infiniband", "ethernet", "none")
+WORDS = ("gpu", "provider", "market", "kind")
+"""Kinds of names that a word alone may stand for, in this order."""
+LISTED = ("gpu", "provider")
+"""Kinds that are left out by naming the others; of the rest `exclude` takes the names."""
 _COMPARISON = re.compile(r"([a-z0-9/$×]+?)(<=|>=|<|>|=)([\d.,]+)([kmb]?)%?", re.IGNORECASE)
 _SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
 
@@ -29,7 +38,9 @@ class FacetNames:
     gpus: Mapping[str, str] = field(default_factory=dict)
     """Every spelling -> the GPU's name."""
     providers: Sequence[str] = ()
+    regions: Sequence[str] = ()
     markets: Sequence[str] = get_args(Market)
+    kinds: Sequence[str] = get_args(ProviderKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +61,17 @@ class Facets:
         return all(test(row) for test in self.tests)
 
     def over(self, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """`workload` with the search narrowed."""
-        return {**workload, **self.changes}
+        """`workload` with the search narrowed; what it leaves out already stays left out."""
+        left_out = [*workload.get("exclude", ()), *self.changes.get("exclude", ())]
+        return {**workload, **self.changes, **({"exclude": left_out} if left_out else {})}
 
 
 def read_facets(text: str, names: FacetNames) -> Facets:
     """The filter that `text` spells.
 
-    `gpu:`, `provider:` and `market:` take names, several with commas; `$/h<5` and the like compare; `fits` and `here` choose rows;
-    `!` leaves out. A word alone stands for the GPUs, the provider or the market it names, exactly or else by how they begin, and
-    otherwise has to stand in a row.
+    `gpu:`, `provider:`, `kind:`, `region:`, `country:`, `market:` and `network:` take names, several with commas; `$/h<5` and the like
+    compare; `fits`, `here` and `own` choose rows; `!` leaves out. A word alone stands for the GPUs, the provider, the market or the kind
+    of providers it names, exactly or else by how they begin, and otherwise has to stand in a row.
     """
     reading = _Reading(names)
     for term in text.split():
@@ -73,8 +85,8 @@ class _Reading:
     def __init__(self, names: FacetNames) -> None:
         self._names = names
         self._spelled = {_folded(spelling): name for spelling, name in names.gpus.items()}
-        self._kept: dict[str, list[str]] = {"gpu": [], "provider": [], "market": []}
-        self._left_out: dict[str, list[str]] = {"gpu": [], "provider": []}
+        self._kept: dict[str, list[str]] = {kind: [] for kind in (*LISTS, *SINGLE)}
+        self._left_out: dict[str, list[str]] = {kind: [] for kind in (*LISTED, "kind")}
         self._changes: dict[str, Any] = {}
         self._tests: list[Test] = []
         self._chips: list[str] = []
@@ -94,6 +106,8 @@ class _Reading:
             self._condition("fits", lambda row: row.rank is not None)
         elif term.casefold() == "here":
             self._condition("here", lambda row: row.here)
+        elif term.casefold() == "own":
+            self._condition("own", lambda row: row.owned is not None)
         elif len(term) >= LEAST_PREFIX:
             self._word(term)
 
@@ -101,18 +115,21 @@ class _Reading:
         """The whole filter."""
         changes, chips = dict(self._changes), []
         every = {"gpu": dict.fromkeys(self._names.gpus.values()), "provider": dict.fromkeys(self._names.providers)}
-        for kind, key in (("gpu", "gpus_considered"), ("provider", "providers")):
-            kept, left_out = list(dict.fromkeys(self._kept[kind])), self._left_out[kind]
-            if kept or left_out:
+        for kind, key in LISTS.items():
+            kept, left_out = list(dict.fromkeys(self._kept[kind])), self._left_out.get(kind, [])
+            if kept or (left_out and kind in LISTED):
                 changes[key] = [name for name in kept or every[kind] if name not in left_out]
                 if not changes[key]:
                     del changes[key]
                     self._problems.append(f"no {kind} is left")
-                chips += [f"{kind} {', '.join(kept)}"] if kept else []
-                chips += [f"no {name}" for name in left_out]
-        if self._kept["market"]:
-            changes["market"] = self._kept["market"][-1]
-            chips.append(f"market {changes['market']}")
+            elif left_out:
+                changes["exclude"] = left_out
+            chips += [f"{kind} {', '.join(kept)}"] if kept else []
+            chips += [f"no {name}" for name in left_out]
+        for kind, key in SINGLE.items():
+            if self._kept[kind]:
+                changes[key] = self._kept[kind][-1]
+                chips.append(f"{kind} {changes[key]}")
         return Facets(changes, tuple(self._tests), (*chips, *self._chips), tuple(self._problems))
 
     def _facet(self, kind: str, given: str) -> None:
@@ -124,9 +141,8 @@ class _Reading:
             self._problems.append(f"no {kind} is called {given!r}" + (f"; {', '.join(near)}" if near else ""))
 
     def _word(self, word: str) -> None:
-        kinds = ("gpu", "provider", "market")
         for find in (self._exact, self._beginning, self._inside):
-            for kind in kinds:
+            for kind in WORDS:
                 if found := find(kind, word):
                     self._kept[kind] += found
                     return
@@ -134,7 +150,7 @@ class _Reading:
         self._condition(f"“{word}”", lambda row: wanted in _text(row))
 
     def _without(self, word: str) -> None:
-        for kind in ("gpu", "provider"):
+        for kind in self._left_out:
             if found := self._exact(kind, word):
                 self._left_out[kind] += found
                 return
@@ -159,9 +175,23 @@ class _Reading:
         self._condition(f"{name}{sign}{number}{scale}", lambda row: _holds(known(row), sign, limit))
 
     def _listed(self, kind: str) -> Sequence[str]:
-        return {"gpu": list(self._names.gpus.values()), "provider": self._names.providers, "market": self._names.markets}[kind]
+        names = self._names
+        lists: dict[str, Sequence[str]] = {
+            "gpu": list(names.gpus.values()),
+            "provider": names.providers,
+            "kind": names.kinds,
+            "region": names.regions,
+            "market": names.markets,
+            "network": FABRICS,
+            "link": FABRICS,
+        }
+        return lists[kind]
 
     def _exact(self, kind: str, given: str) -> list[str]:
+        if kind == "country":  # every code there is; the search says which it does not know
+            return [given.upper()]
+        if kind == "region" and set(given) & set("*?"):
+            return [given]
         folded = _folded(given)
         if kind == "gpu":
             return [self._spelled[folded]] if folded in self._spelled else []

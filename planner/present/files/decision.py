@@ -14,6 +14,7 @@ from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.engine.money.costs import Costs
 from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Part, Points, Section, Table, spread_text, text_table
+from planner.present.choice.frontier import frontier_chart
 from planner.present.choice.sentence import answer_sentence
 from planner.present.choice.standing import sensitivity, standing
 from planner.present.command_line import PlanCommand
@@ -169,7 +170,8 @@ def _alternatives(decision: Decision) -> Iterator[Section]:
     others = [row for row in plan.rows if not row.rank]
     if solutions:
         sure = [Paragraph(f"{words}.")] if (words := standing(plan)) else []
-        yield Section("What else there is", [Table(columns, solutions[:ALTERNATIVES]), *sure])
+        chart = frontier_chart(plan)
+        yield Section("What else there is", [Table(columns, solutions[:ALTERNATIVES]), *sure, *([chart] if chart else [])])
     if lines := sensitivity(plan):
         yield Section("What would put another GPU first", [Points(lines)])
     if others:

@@ -9,6 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table, text_table
+from planner.present.drawing.chart import Chart
+from planner.present.drawing.svg import STYLE as CHART_STYLE
+from planner.present.drawing.svg import chart_svg
+from planner.present.drawing.terminal import Look, chart_runs, rows_for
 from planner.text import one_line
 
 STYLE = """
@@ -17,9 +21,17 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; border-bottom: 1px solid #8886; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 th, td { padding: .2rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid #8884; }
+th, td { white-space: nowrap; } .words { white-space: normal; }
 th { border-bottom: 2px solid #888; } .right { text-align: right; font-variant-numeric: tabular-nums; }
 pre { background: #8882; padding: .7rem; overflow-x: auto; }
+@media print { :root { color-scheme: light; } body { font-size: 10pt; margin: 0; max-width: none; }
+  table { display: table; font-size: 7.5pt; } th, td { padding: .15rem .3rem; white-space: normal; } th { min-width: 0 !important; } }
 """
+MOST_PHRASE = 40
+"""Letters up to which words in a table stay on one line."""
+CELLS = 96
+"""Width of a chart in Markdown, which has no pictures of its own."""
+PLAIN = Look(curves=("",), quiet="", strong="")
 
 _MARKDOWN = re.compile(r"\\(?=[!-/:-@\[-`{-~])|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=[(\[:])|\|")
 """Signs that Markdown would read as HTML, an entity, a link, the end of a cell, or an escape."""
@@ -48,6 +60,9 @@ def _markdown(part: Part) -> str:
             return f"{fence}sh\n{one_line(text)}\n{fence}"
         case Facts():
             return markdown_table(_facts_table(part))
+        case Chart():
+            drawn = ["".join(text for text, _ in runs).rstrip() for runs in chart_runs(part, CELLS, rows_for(CELLS), PLAIN)]
+            return "\n".join([_begun(f"{part.title}. {part.note}").rstrip(), "", "```text", *drawn, "```"])
         case Table():
             return markdown_table(part)
 
@@ -82,7 +97,7 @@ def as_html(sections: Sequence[Section]) -> str:
     body = html_fragment(sections)
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n'
-        f"<title>{_escaped(title)}</title>\n<style>{STYLE}</style>\n{body}\n</html>\n"
+        f"<title>{_escaped(title)}</title>\n<style>{STYLE}{CHART_STYLE}</style>\n{body}\n</html>\n"
     )
 
 
@@ -108,18 +123,29 @@ def _html(part: Part) -> Iterator[str]:
             yield f"<pre>{_escaped(text)}</pre>"
         case Facts():
             yield from _html_table(_facts_table(part))
+        case Chart():
+            note = f" {_escaped(part.note)}" if part.note else ""
+            yield f"<figure>{chart_svg(part)}<figcaption>{_escaped(part.title)}.{note}</figcaption></figure>"
         case Table():
             yield from _html_table(part)
 
 
 def _html_table(table: Table[Any]) -> Iterator[str]:
-    marks = [' class="right"' if column.right else "" for column in table.columns]
-    heads = zip(marks, (column.title for column in table.columns), strict=True)
-    yield "<table><thead><tr>" + "".join(f"<th{mark}>{_escaped(head)}</th>" for mark, head in heads) + "</tr></thead><tbody>"
-    for row in table.texts():
+    texts = table.texts()
+    marks = [' class="right"' if column.right else ' class="words"' if column.least_width else "" for column in table.columns]
+    yield "<table><thead><tr>" + "".join(_html_heads(table, marks, texts)) + "</tr></thead><tbody>"
+    for row in texts:
         cells = zip(marks, row, strict=True)
         yield "<tr>" + "".join(f"<td{mark}>{_escaped(cell)}</td>" for mark, cell in cells) + "</tr>"
     yield "</tbody></table>"
+
+
+def _html_heads(table: Table[Any], marks: Sequence[str], texts: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The heads; those over words that may be folded are wide enough for a phrase."""
+    for place, (column, mark) in enumerate(zip(table.columns, marks, strict=True)):
+        longest = max((len(row[place]) for row in texts), default=0)
+        width = f' style="min-width:{0.85 * min(longest, MOST_PHRASE):.0f}ch"' if column.least_width else ""
+        yield f"<th{mark}{width}>{_escaped(column.title)}</th>"
 
 
 def _facts_table(facts: Facts) -> Table[Sequence[str]]:

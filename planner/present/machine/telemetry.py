@@ -192,13 +192,11 @@ def number_text(value: float | None, unit: str = "", scale: float = 1.0) -> str:
 
 
 def device_facts(device: DeviceSnapshot, why_no_errors: str) -> Iterator[Fact]:
-    """Clocks, temperatures, what holds the clock back, links, energy and memory errors of a GPU, with all there is to say."""
-    clock, most = number_text(device.sm_clock_hz, scale=MEGA), number_text(device.max_sm_clock_hz, "MHz", MEGA)
-    yield Fact("clocks", f"SM {clock} of {most}, memory {number_text(device.memory_clock_hz, 'MHz', MEGA)}")
-    yield Fact("temperature", f"{number_text(device.temperature_c)} °C, memory {number_text(device.memory_temperature_c)} °C")
-    yield Fact("held back by", held_back_text(device))
+    """Temperature and clock of the memory, links, energy and memory errors of a GPU, with all there is to say."""
+    clock = number_text(device.memory_clock_hz, "MHz", MEGA)
     energy = UNKNOWN if device.energy_j is None else f"{device.energy_j / JOULES_PER_KWH:,.1f} kWh since the driver was loaded"
     yield Fact("links, energy", f"{_links(device)}, energy {energy}")
+    yield Fact("memory chips", f"{clock}, {number_text(device.memory_temperature_c)} °C")
     yield Fact("memory errors", _errors_at_length(device) or f"{UNKNOWN} {why_no_errors}")
 
 

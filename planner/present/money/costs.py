@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from planner.engine.money.costs import Costs, WayCosts
 from planner.present.cells import Fact, Facts, Paragraph, Part, Points, Section, text_table
+from planner.present.money.curves import cost_charts
 from planner.units import UNKNOWN, digits, percent_text, usd_text
 
 MARKETS = ("on-demand", "spot", "reserved-1y", "reserved-3y")
@@ -23,7 +24,7 @@ def cost_sections(costs: Costs) -> list[Section]:
     sentences = list(break_evens(costs))
     if sentences:
         parts.append(Points(sentences))
-    found = [Section(heading, parts)]
+    found = [Section(heading, [*parts, *cost_charts(costs)])]
     if costs.providers:
         markets = [market for market in MARKETS if any(market in one.usd for one in costs.providers)]
         table = [

@@ -6,11 +6,11 @@ matters is filled in as the rule's docstring says. Names are looked up exactly, 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from planner.workload.lengths import as_conversations, is_setting
 from planner.workload.published.names import (
     CHECKPOINTING,
     DTYPES,
@@ -33,11 +33,6 @@ UNSTATED_PROMPT_TOKENS, UNSTATED_OUTPUT_TOKENS = 1, 128
 """'Short prompt', 'near-empty context'; and how long a single stream is timed where the source does not say."""
 PADDED_GPT_VOCABULARY = 51200
 """Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
-
-ROUND_SHARE = 0.005
-CONVERSATIONS_SIGMA = 0.8
-"""Standard deviation of the logarithm of lengths in ShareGPT as load generators cut it (up to 1,024 tokens in, 2,048 in all): a standard deviation of
-0.9 means. An assumption."""
 
 
 class NotPredicted(Exception):  # noqa: N818  # an expected outcome: the source does not say enough, or asks what is not modelled
@@ -112,11 +107,14 @@ def _engine(row: Row) -> dict[str, Any]:
 
 
 def _attention(row: Row) -> dict[str, Any]:
-    """'attention=fa2' and its like in the note; before FlashAttention (2022) Megatron kept the scores."""
+    """'attention=fa2' and its like in the note.
+
+    Before FlashAttention (2022) Megatron and its fork with DeepSpeed kept the scores: BLOOM's fused masking and softmax (arXiv:2211.05100).
+    """
     said = re.search(r"\battention=(\w+)", row["note"])
     if said and said[1] in {"fa2", "bettertransformer", "sdpa", "flash"}:
         return {"attention": "flash"}
-    old = re.search(r"\(SC21\)|2205\.05198", row["framework"])
+    old = re.search(r"\(SC21\)|2205\.05198|^Megatron-DeepSpeed", row["framework"])
     return {"attention": "eager"} if old or (said and said[1] == "eager") else {}
 
 
@@ -137,19 +135,10 @@ def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
     if counted := re.search(r"\b(\d+) (?:requests|prompts)\b", row["note"]):
         load["requests"] = int(counted[1])
     inputs, outputs = whole(row, "isl") or 0, whole(row, "osl") or 0
-    if re.search(r"ShareGPT|means of the run", row["note"]) and not _is_set(inputs):
-        return {"input_tokens": _conversations(inputs), "output_tokens": _conversations(outputs), **load}
+    if re.search(r"ShareGPT|means of the run", row["note"]) and not is_setting(inputs):
+        spread = {"input_tokens": as_conversations(inputs), "output_tokens": as_conversations(outputs)}
+        return {name: {"mean": of.mean, "p50": of.p50} for name, of in spread.items()} | load
     return {"input_tokens": inputs, "output_tokens": outputs, **load}
-
-
-def _is_set(tokens: int) -> bool:
-    """Whether a mean length is one that somebody sets for all requests: near a multiple of 100 or of 128."""
-    return any(abs(tokens - step * round(tokens / step)) <= ROUND_SHARE * tokens for step in (100, 128))
-
-
-def _conversations(mean: int) -> dict[str, float]:
-    """Lengths of that mean which spread as those of conversations do."""
-    return {"mean": mean, "p50": mean * math.exp(-(CONVERSATIONS_SIGMA**2) / 2)}
 
 
 def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:

@@ -30,10 +30,10 @@ def kinds_table(
         offs = np.array([one.off for one in group])
         errors = np.abs(np.expm1(-offs))
         for kind in KINDS:
-            own = np.array([one.kind == kind for one in group])
+            own = np.array([one.kind == kind and not one.asked for one in group])
             if not own.any():
                 continue
-            of_kind = [one for one in group if one.kind == kind]
+            of_kind = [one for one in group if one.kind == kind and not one.asked]
             medians = [np.median(errors[own][[one.source == name for one in of_kind]]) for name in {one.source for one in of_kind}]
             inside = (np.abs(offs[own]) <= halves[0][own]) * 1.0
             score = mean_of_sources(of_kind, interval_scores(offs[own], halves[0][own]))
@@ -54,8 +54,8 @@ def classes_table(groups: Sequence[Sequence[Residual]]) -> str:
         half = left_out(group).half_widths()
         inside = np.abs([one.off for one in group]) <= half
         for name in sorted({name for one in group for name in one.facts}):
-            own = np.array([one.facts.get(name, 0.0) > 0 for one in group])
-            sources = len({one.source for one in group if name in one.facts})
+            own = np.array([one.facts.get(name, 0.0) > 0 and not one.asked for one in group])
+            sources = len({one.source for one, counts in zip(group, own, strict=True) if counts})
             if LEAST_OF_A_CLASS <= own.sum() < len(group):
                 wide = math.exp(2 * float(np.median(half[own])))
                 what = "memory" if KINDS[group[0].kind] == "memory" else "time"
@@ -63,12 +63,32 @@ def classes_table(groups: Sequence[Sequence[Residual]]) -> str:
     return markdown_table(["class", "of", "n", "sources", "inside", "width"], rows, text_columns=2) + "\n"
 
 
+def less_said_table(groups: Sequence[Sequence[Residual]]) -> str:
+    """Coverage with each source left out where less is said than the source states: without the engine's release, without the engine."""
+    rows = []
+    for group in groups:
+        half = left_out(group).half_widths()
+        inside = np.abs([one.off for one in group]) <= half
+        for kind in KINDS:
+            for unsaid in ("release", "engine"):
+                own = np.array([one.kind == kind and one.asked == unsaid for one in group])
+                if own.sum() >= LEAST_OF_A_CLASS:
+                    of_kind = [one for one, counts in zip(group, own, strict=True) if counts]
+                    median = np.median([abs(math.expm1(-one.off)) for one in of_kind])
+                    shares = [f"{inside[own].mean():.0%}", f"{mean_of_sources(of_kind, inside[own] * 1.0):.0%}"]
+                    wide = math.exp(2 * float(np.median(half[own])))
+                    rows.append([kind, f"the {unsaid}", f"{own.sum():,}", f"{median:.1%}", *shares, f"× {wide:.2g}"])
+    return markdown_table(["kind", "not said", "n", "median", "inside", "by source", "width"], rows, text_columns=2) + "\n"
+
+
 def observed(found: Sequence[LeftOut]) -> list[tuple[float, float, float]]:
     """(nominal share, observed over values, observed over sources), every source left out in turn."""
-    residuals = [one for way in found for one in way.residuals]
+    every = [one for way in found for one in way.residuals]
+    stated = np.array([not one.asked for one in every])
+    residuals = [one for one in every if not one.asked]
     offs, points = np.abs([one.off for one in residuals]), []
     for share in SHARES:
-        inside = np.where(offs <= np.concatenate([way.half_widths(share) for way in found]), 1.0, 0.0)
+        inside = np.where(offs <= np.concatenate([way.half_widths(share) for way in found])[stated], 1.0, 0.0)
         points.append((share, float(inside.mean()), mean_of_sources(residuals, inside)))
     return points
 

@@ -2,25 +2,41 @@
 
 The scale s of a residual is ln s = b + kind + family + Σ slope · fact + kind-with-engine, fitted to the mean |residual| of each source in each
 combination of these; a source counts as one, however many values it has. A ridge keeps what few sources tell near what all tell; slopes of
-facts are at least 0, because knowing less never makes a range narrower. Then every source is left out in turn: its residuals over the
-scales that the others give are pooled over all sources, and the quantile q of these ratios says how many scales a range of nominal q is wide.
+facts are at least 0, because knowing less never makes a range narrower. Then every source is left out in turn, and the quantile q of its residuals
+over the scales that the others give says how many scales a range of nominal q is wide: of those of its kind, to which all other kinds are added with
+the weight of a few sources, as tails differ by kind.
+
+Values are also asked as people do who know less: without the engine's release, without the engine. These do not count above. The same quantile of
+their residuals over those ranges, in each family of kinds, is the factor of what is not known (`UNSAID`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.engine.evaluate.ranges import ENGINE_OPEN, RELEASE_OPEN
 from planner.engine.job.engines import ENGINES
 from planner.workload.published.spreads import KINDS, NOMINAL
 
 Floats = NDArray[np.float64]
-RIDGE_KIND, RIDGE_FACT, RIDGE_ENGINE = 3.0, 10.0, 1.0
+RIDGE_KIND, RIDGE_FACT, RIDGE_ENGINE = 3.0, 3.0, 1.0
 """Number of sources at which a kind (or family), a fact, an engine in a kind is believed half. Chosen by the interval score with each source left out."""
+BORROWED = 8.0
+"""Weight, in sources, of the ratios of all other kinds beside those of one kind. Chosen in the same way."""
+FEWEST, MOST = 0.97, 0.5
+"""A range of nominal share q holds at least FEWEST · q, and leaves out at least MOST · (1 - q), of the values of a kind as well, each counted alike: a
+source of many values is neither left to chance nor does it hide in ranges that others need."""
+SOURCES_FOR_VALUES = 3
+"""Sources of a kind from which its values count alike, too."""
+UNSAID = (RELEASE_OPEN, ENGINE_OPEN)
+"""Facts that have a factor in each family of kinds besides their slope."""
 WHOLE_SOURCE = 3
 """Values from which a source counts in full."""
 LEAST = 1e-3
@@ -44,6 +60,8 @@ class Residual:
     """Half width that stands beside that of the formulas, whatever is fitted."""
     held: Any = None
     """The comparison it comes from."""
+    asked: str = ""
+    """Part of what its source states that is not said; "": nothing is left out."""
 
     def size(self) -> float:
         """Size beyond what the network's part of the range covers."""
@@ -61,10 +79,8 @@ class Fitted:
 
 def weights(residuals: Sequence[Residual]) -> Floats:
     """The weight of each value: one for a source and kind, less below `WHOLE_SOURCE` values."""
-    counts: dict[tuple[str, str], int] = {}
-    for one in residuals:
-        counts[one.kind, one.source] = counts.get((one.kind, one.source), 0) + 1
-    return np.array([min(1.0, n / WHOLE_SOURCE) / n for one in residuals for n in (counts[one.kind, one.source],)])
+    counts = Counter((one.kind, one.source, one.asked) for one in residuals)
+    return np.array([min(1.0, n / WHOLE_SOURCE) / n for one in residuals for n in (counts[one.kind, one.source, one.asked],)])
 
 
 class Design:
@@ -82,7 +98,8 @@ class Design:
         self.rows = cells[:, :-1]
         self.coded = np.array(columns)
         self.sizes, self.weights = np.array([one.size() for one in residuals]), weights(residuals)
-        self.mass = np.bincount(self.cell, weights=self.weights)
+        self.counted = np.where([bool(one.asked) for one in residuals], 0.0, self.weights)
+        self.mass = np.bincount(self.cell, weights=self.counted)
         self.logs = np.log(np.bincount(self.cell, weights=self.sizes) / np.bincount(self.cell))
         begins = np.cumsum([1, len(self.families) + len(self.kinds), len(self.facts), len(self.engines)])
         self.ridge = np.full(begins[-1], RIDGE_ENGINE)
@@ -98,7 +115,7 @@ class Design:
 
     def fit(self, left_out: NDArray[np.bool_] | None = None) -> Floats:
         """The coefficients without some residuals: weighted least squares; facts of a negative slope are left out in turn."""
-        mass = self.mass if left_out is None else np.bincount(self.cell, np.where(left_out, 0.0, self.weights), len(self.rows))
+        mass = self.mass if left_out is None else np.bincount(self.cell, np.where(left_out, 0.0, self.counted), len(self.rows))
         normal = (self.rows * mass[:, None]).T @ self.rows + np.diag(self.ridge)
         target = self.rows.T @ (mass * self.logs)
         found, kept = np.zeros(len(self.ridge)), np.ones(len(self.ridge), dtype=bool)
@@ -128,16 +145,53 @@ class LeftOut:
     ratios: Floats
     weights: Floats
 
-    def quantile(self, share: float, without: str | None = None) -> float:
-        """Number of scales that hold `share` of a source not among these, the residuals of the group `without` not counted."""
-        wanted = min(share * (1 + 1 / UNITS), (1 + share) / 2)
-        return weighted_quantile(self.ratios, np.where(self.groups == without, 0.0, self.weights), wanted)
+    @cached_property
+    def kinds(self) -> NDArray[np.str_]:
+        """The kind of each."""
+        return np.array([one.kind for one in self.residuals])
+
+    @cached_property
+    def less_said(self) -> NDArray[np.bool_]:
+        """Whether each is asked with less than its source states."""
+        return np.array([bool(one.asked) for one in self.residuals])
+
+    def quantile(self, share: float, kind: str, without: str | None = None) -> float:
+        """Number of scales that hold `share` of a source of `kind` not among these, the residuals of the group `without` not counted."""
+        weight = np.where((self.groups == without) | self.less_said, 0.0, self.weights)
+        others = self.kinds != kind
+        borrowed = min(1.0, BORROWED / max(weight[others].sum(), 1e-9))
+        found = weighted_quantile(self.ratios, np.where(others, weight * borrowed, weight), _wanted(share))
+        alike = np.where(others, 0.0, (weight > 0) * 1.0)
+        if len({one.source for one, counted in zip(self.residuals, alike, strict=True) if counted}) < SOURCES_FOR_VALUES:
+            return found
+        least, most = (weighted_quantile(self.ratios, alike, of) for of in (share * FEWEST, 1 - (1 - share) * MOST))
+        return min(max(found, least), most)
+
+    def shape(self, share: float) -> float:
+        """Half width of nominal `share` over that of `NOMINAL`, of all kinds together."""
+        weight = np.where(self.less_said, 0.0, self.weights)
+        wide, usual = (weighted_quantile(self.ratios, weight, _wanted(of)) for of in (share, NOMINAL))
+        return wide / usual
+
+    def factor(self, unsaid: str, family: str, share: float = NOMINAL, without: str | None = None) -> float:
+        """Factor on the half width of the kinds of `family` where a question leaves `unsaid` open; at least 1."""
+        of_family = np.array([KINDS[kind] == family for kind in self.kinds])
+        counts = np.array([one.facts.get(unsaid, 0.0) > 0 for one in self.residuals]) & of_family & (self.groups != without)
+        if not counts.any():
+            return 1.0
+        known = {kind: self.quantile(share, kind, without) for kind in sorted(set(self.kinds[counts]))}
+        ratios = self.ratios[counts] / [known[kind] for kind in self.kinds[counts]]
+        return max(1.0, weighted_quantile(ratios, self.weights[counts], _wanted(share)))
 
     def half_widths(self, share: float = NOMINAL) -> Floats:
         """The half width of nominal `share` of every residual, by the other groups alone."""
-        known = {name: self.quantile(share, name) for name in sorted(set(self.groups))}
-        factors = np.array([known[group] for group in self.groups])
-        return np.hypot(factors * self.scales, [one.network for one in self.residuals])
+        of = [(one.kind, group, open_of(one)) for one, group in zip(self.residuals, self.groups, strict=True)]
+        known = {
+            (kind, group, unsaid): self.quantile(share, kind, group)
+            * (self.factor(unsaid, KINDS[kind], share, group) if unsaid else 1.0)
+            for kind, group, unsaid in sorted(set(of))
+        }
+        return np.hypot(np.array([known[key] for key in of]) * self.scales, [one.network for one in self.residuals])
 
 
 def left_out(residuals: Sequence[Residual], groups: Sequence[str] | None = None) -> LeftOut:
@@ -149,6 +203,16 @@ def left_out(residuals: Sequence[Residual], groups: Sequence[str] | None = None)
         own = names == name
         scales[own] = np.exp(design.coded[own] @ design.fit(own))
     return LeftOut(residuals, names, scales, design.sizes / scales, design.weights)
+
+
+def _wanted(share: float) -> float:
+    """Share of so many sources that covers a new one with `share`."""
+    return min(share * (1 + 1 / UNITS), (1 + share) / 2)
+
+
+def open_of(one: Residual) -> str:
+    """What the question of a value leaves open, one of `UNSAID`; "" where it leaves nothing open."""
+    return next((name for name in reversed(UNSAID) if one.facts.get(name, 0.0) > 0), "")
 
 
 def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 import yaml
-from job_sample import shell_of, understood
+from job_sample import documents, shell_of, understood
 from repository import RunPlanner
 from test_emit_plan import ACROSS, HUB, MANY, ONE, TRAINING, first, service
 
+from planner.cli.emit import Form
 from planner.cli.emit.measuring import Job
 from planner.cli.emit.measuring import written as measuring
-from planner.cli.emit.running import Form, written
+from planner.cli.emit.running import written
 from planner.errors import UserError
 
 TRAIN = {"gpus": 16, "nodes": 2, "gpus_per_node": 8, "tp": 1, "pp": 1, "dp": 16}
@@ -41,7 +42,7 @@ def script_of(pod: dict[str, Any]) -> str:
 
 
 def test_a_jobset_starts_the_ranks_of_two_nodes(shell: Callable[..., list[str]]) -> None:
-    (found,) = yaml.safe_load_all(training("jobset", TRAIN))
+    (found,) = documents(training("jobset", TRAIN))
     assert (found["apiVersion"], found["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet")
     assert found["spec"]["network"]["enableDNSHostnames"] is True
     (replicated,) = found["spec"]["replicatedJobs"]
@@ -56,7 +57,7 @@ def test_a_jobset_starts_the_ranks_of_two_nodes(shell: Callable[..., list[str]])
 
 
 def test_kueue_admits_all_pods_or_none() -> None:
-    headless, job = yaml.safe_load_all(training("kueue", TRAIN))
+    headless, job = documents(training("kueue", TRAIN))
     assert headless["kind"] == "Service"
     assert job["kind"] == "Job"
     assert job["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "gpu-queue"}
@@ -66,7 +67,7 @@ def test_kueue_admits_all_pods_or_none() -> None:
 
 @pytest.mark.parametrize("form", ["jobset", "kueue"])
 def test_measuring_by_jobset_and_kueue(form: Any) -> None:
-    *_, found = yaml.safe_load_all(measuring(form, BENCH))
+    *_, found = documents(measuring(form, BENCH))
     spec = found["spec"] if form == "kueue" else found["spec"]["replicatedJobs"][0]["template"]["spec"]
     assert spec["activeDeadlineSeconds"] == 1800
     assert "bench --suite collectives" in script_of(spec["template"]["spec"])
@@ -76,7 +77,7 @@ def test_a_leader_worker_set_has_many_replicas_over_nodes(shell: Callable[..., l
     layout = {**ACROSS, "gpus": 48, "nodes": 6, "dp": 3}
     with pytest.raises(UserError, match="many by lws"):
         service("kubernetes", layout)
-    balancer, found = yaml.safe_load_all(service("lws", layout))
+    balancer, found = documents(service("lws", layout))
     assert (found["apiVersion"], found["kind"]) == ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
     group = found["spec"]["leaderWorkerTemplate"]
     assert (found["spec"]["replicas"], group["size"]) == (3, 2)
@@ -92,7 +93,7 @@ def test_a_leader_worker_set_has_many_replicas_over_nodes(shell: Callable[..., l
 
 
 def test_kserve_serves_a_replica_a_pod() -> None:
-    (found,) = yaml.safe_load_all(service("kserve", MANY))
+    (found,) = documents(service("kserve", MANY))
     assert (found["apiVersion"], found["kind"]) == ("serving.kserve.io/v1beta1", "InferenceService")
     predictor = found["spec"]["predictor"]
     assert predictor["minReplicas"] == predictor["maxReplicas"] == 3
@@ -102,7 +103,7 @@ def test_kserve_serves_a_replica_a_pod() -> None:
 
 
 def test_sglang_is_written_with_its_own_words() -> None:
-    *_, found = yaml.safe_load_all(service("kubernetes", ACROSS, engine="sglang"))
+    *_, found = documents(service("kubernetes", ACROSS, engine="sglang"))
     call = script_of(found["spec"]["template"]["spec"]).splitlines()[-1]
     assert "sglang.launch_server" in call
     assert "--tp-size 8 --pp-size 2" in call

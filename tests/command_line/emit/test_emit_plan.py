@@ -14,7 +14,8 @@ from engine_sample import session
 from job_sample import block, documents, shell_of, understood
 from repository import RunPlanner
 
-from planner.cli.emit.running import Form, written
+from planner.cli.emit import Form
+from planner.cli.emit.running import written
 from planner.engine.answers.plan import PlanRow
 from planner.errors import UserError
 

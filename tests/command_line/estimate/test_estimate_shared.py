@@ -221,11 +221,15 @@ def children(process: int) -> list[int]:
 
 
 def copies_of(process: subprocess.Popen[bytes]) -> list[int]:
-    """Those it makes for the lines after the first."""
+    """Copies made for the lines after the first; answers are read meanwhile, as a full pipe would hold them up."""
+    assert process.stdout is not None
+    os.set_blocking(process.stdout.fileno(), False)
     ends = time.monotonic() + 60
     while time.monotonic() < ends and process.poll() is None:
         if len(found := children(process.pid)) == spare_processors():
             return found
+        with contextlib.suppress(BlockingIOError):
+            os.read(process.stdout.fileno(), 1 << 20)
         time.sleep(0.001)
     raise AssertionError("no copy was made")
 

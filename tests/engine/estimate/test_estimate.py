@@ -203,6 +203,9 @@ def test_a_price_is_turned_into_dollars_per_token() -> None:
     assert answer.usd_per_million_tokens.value == pytest.approx(1e6 * 6.0 / per_hour)
     assert answer.flop_per_usd.value == pytest.approx(answer.flop_per_token * per_hour / 6.0)
     assert isinstance(answer.usd_per_million_tokens, Figure)
+    table = {"L4": 1.0, "H100 SXM5 80GB": 3.0}
+    assert ask(**request_of("generate", gpus=2, price_usd_per_gpu_h=table)).usd_per_million_tokens == answer.usd_per_million_tokens
+    assert ask(**request_of("generate", gpus=2, price_usd_per_gpu_h={"L4": 1.0})).usd_per_million_tokens is None
     low, high = answer.usd_per_million_tokens.low, answer.usd_per_million_tokens.high
     assert low == pytest.approx(1e6 * 6.0 / 3600 / answer.tokens_per_s.high)
     assert high == pytest.approx(1e6 * 6.0 / 3600 / answer.tokens_per_s.low)

@@ -186,6 +186,21 @@ def test_a_file_is_placed_on_ones_own_first() -> None:
     assert rented.usd_per_month <= rented.alone_usd_per_month * 1.0001
 
 
+def test_filters_hold_for_every_workload_and_for_what_is_rented() -> None:
+    """No marketplace, none but Europe: what is taken comes from providers with a record of both."""
+    session = Session.open()
+    whole = session.portfolio(_file(own=[]))
+    kept = session.portfolio(_file(own=[], kinds=["hyperscaler", "gpu-cloud"], countries=["EU"], exclude=["verda"]))
+    assert kept.usd_per_month > whole.usd_per_month
+    sellers = {words.split(" ")[0] for pool in kept.pools for words in (pool.hourly_from, pool.spot_from) if words}
+    assert sellers
+    for name in sellers:
+        assert name != "verda"
+        assert session.providers[name].kind in {"hyperscaler", "gpu-cloud"}
+    with pytest.raises(UserError, match="ATLANTIS"):
+        session.portfolio(_file(countries=["Atlantis"]))
+
+
 def test_faults_of_every_workload_are_told_and_what_runs_nowhere_is_named() -> None:
     wrong = [{"name": "a", "set": {"model": "qwen3-8b", "task": "srve"}}, {"name": "b", "preset": "no-such-preset"}]
     with pytest.raises(UserError) as error:

@@ -153,6 +153,10 @@ def test_the_first_rows_and_this_machine() -> None:
     assert cut.rows[:5] == whole.rows[:5]
     assert [row.gpu for row in cut.rows[5:]] == [row.gpu for row in whole.rows[5:] if row.here]
     assert cut.counts.considered == whole.counts.considered
+    gpus = session().plan(workload(DEFAULT_PRESET), basis="spec", top=5, each_gpu=True)
+    best = {row.gpu: row.rank for row in reversed(whole.rows) if not row.here}
+    assert [(row.gpu, row.rank) for row in gpus.rows if not row.here] == sorted(best.items(), key=lambda one: one[1] or 1e9)[:5]
+    assert gpus.counts.shown == len(gpus.rows)
 
 
 def test_defaults_that_were_filled_in_are_in_the_task() -> None:

@@ -177,6 +177,23 @@ def test_a_price_given_is_that_of_the_gpus_named() -> None:
     assert not named.notes
 
 
+def test_a_table_of_prices_is_one_for_each_gpu() -> None:
+    """Others keep their offers; names may be aliases, and one nobody knows is named with its key."""
+    prices = {"rtx 3090": 2.5, "L40S": 0.1}
+    found = plan("qwen3-8b-single-user-chat", price_usd_per_gpu_h=prices, gpus_considered=["RTX 3090", "L40S", "RTX 4090"])
+    each = {"RTX 3090": 2.5, "L40S": 0.1}
+    assert {row.gpu for row in solutions(found)} == {*each, "RTX 4090"}
+    for row in solutions(found):
+        assert (row.offer is None) == (row.gpu in each)
+        if row.gpu in each:
+            assert row.usd_per_h is not None
+            assert row.usd_per_h.value == pytest.approx(each[row.gpu] * gpus_of(row))
+    assert found.rows[0].gpu == "L40S"
+    assert not found.notes
+    with pytest.raises(UserError, match=r"price_usd_per_gpu_h\.L4O"):
+        plan("qwen3-8b-single-user-chat", price_usd_per_gpu_h={"L4O": 1.0})
+
+
 def test_prices_are_as_old_as_the_oldest_offer() -> None:
     found = shipped(DEFAULT_PRESET)
     assert found.prices_as_of == min(row.offer.as_of for row in found.rows if row.offer and row.offer.as_of.count("-") == 2)

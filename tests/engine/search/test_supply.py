@@ -11,6 +11,7 @@ import pytest
 from engine_sample import plan, session, workload
 
 from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.search.plan import make_plan
 from planner.errors import UserError
@@ -195,6 +196,27 @@ def test_a_slice_here_is_no_whole_gpu() -> None:
     assert small.answer.fits
     assert small.answer.layout is not None
     assert small.answer.layout.tp == 1
+
+
+def test_a_capped_gpu_here_is_no_free_one() -> None:
+    """At 200 of 350 W prompts take 1 / 0.58 of the time (llmgarage.ai's sweep of an RTX 3090); one measured here was capped then."""
+    gpu = session().gpus.find("RTX 3090")
+    supply = replace(session()._supply("spec"), machine=[gpu], local_counts={gpu.name: 1})
+    asked_for = session().workload(
+        {"model": "llama-3.2-3b", "task": "prefill", "input_tokens": 2000, "batch": 8, "gpus_considered": ["RTX 3090"]}, "t"
+    )
+
+    def here(one: Supply) -> PlanRow:
+        return next(row for row in make_plan(Task(asked_for, session().models_of(asked_for)), one).rows if row.here)
+
+    free, capped = here(supply), here(replace(supply, power_limits_w={gpu.name: 200.0}))
+    assert free.answer.tokens_per_s is not None
+    assert capped.answer.tokens_per_s is not None
+    assert capped.answer.tokens_per_s.value / free.answer.tokens_per_s.value == pytest.approx(0.58, abs=0.06)
+    assert (free.power_limit_w, capped.power_limit_w) == (None, 200.0)
+    assert "limited to 200 W" in capped.why
+    rented = next(row for row in make_plan(Task(asked_for, session().models_of(asked_for)), supply).rows if row.offer)
+    assert rented.answer.tokens_per_s == free.answer.tokens_per_s
 
 
 def test_what_nobody_says_of_an_offer_of_ones_own_is_assumed_and_told() -> None:

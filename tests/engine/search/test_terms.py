@@ -101,7 +101,7 @@ def test_lost_work_by_hand() -> None:
 
 def test_spot_takes_longer_and_knows_it_less() -> None:
     base = {"model": "llama-3.1-8b", "task": "train", "recipe": "mixed", "sequence": 2048, "train_tokens": 1e11, "max_gpus": 16}
-    base |= {"gpus_considered": ["H100 SXM5 80GB"], "providers": ["nebius"]}
+    base |= {"gpus_considered": ["H100 SXM5 80GB"], "providers": ["coreweave"]}
     calm, spot, never = (
         session().plan(session().workload(base | keys, "test"), basis="spec").rows[0]
         for keys in ({}, {"market": "spot"}, {"market": "spot", "spot_interruptions_per_h": 0})

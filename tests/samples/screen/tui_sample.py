@@ -15,7 +15,7 @@ from planner.engine.answers.figure import Basis, Figure, Percentiles
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MemoryBytes, MemoryDetail, MemoryItem
-from planner.engine.answers.plan import Counts, OfferAnswer, Plan, PlanRow, Verdict
+from planner.engine.answers.plan import Counts, Flip, OfferAnswer, Plan, PlanRow, Verdict
 from planner.engine.answers.time import Bound, Operator, TimeDetail
 from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import Gpu, load_gpus
@@ -335,6 +335,10 @@ class SampleSession:
             change={"concurrency": 8}, text="8 at once: not enough alone", costs="time", saves_bytes=2 * GIB, slowdown=0.31
         )
         return [enough, slow]
+
+    def with_flips(self, workload: Workload, plan: Plan, *, basis: Literal["measured", "spec"]) -> Plan:
+        del workload, basis
+        return msgspec.structs.replace(plan, flips=[Flip(key="output_tokens", gpu="B200 180GB", value=238, factor=1.19)])
 
     def plan(
         self, workload: Workload, *, basis: Literal["measured", "spec"] = "measured", levers: bool = True, hints: bool = False

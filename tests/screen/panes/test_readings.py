@@ -26,8 +26,10 @@ from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE
 from widgets.panes.frame import Frame
 from widgets.panes.key_line import KeyLine
-from widgets.panes.machine.gpu import Drawing, block, history_values, short_head, short_line
+from widgets.panes.machine.gpu import Drawing, block
 from widgets.panes.machine.history import History, Marks
+from widgets.panes.machine.levels import history_values
+from widgets.panes.machine.many import short_head, short_line
 from widgets.panes.memory import headroom_of
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.pane import latencies
@@ -177,6 +179,7 @@ async def test_a_service_is_split_in_the_form_and_the_note_says_what_a_field_is(
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
+        await app.form.unfold("disaggregated")
         choice = app.form.query_one("#field-disaggregated", Choice)
         assert str(choice.content).split()[0] == "no"
         choice.focus()
@@ -305,6 +308,7 @@ async def test_a_choice_left_to_the_planner_shows_what_that_took(tmp_path: Path)
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
+        await app.form.unfold("dtype")
         choice = app.form.query_one("#field-dtype", Choice)
         choice.offer([Item("", "auto"), Item("bf16"), Item("fp8")], "", "bf16")
         await pilot.pause()

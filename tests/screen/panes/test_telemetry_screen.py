@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from measuring_sample import app_in, until
 from nvml_stub import A100, COMPILER, H100, ControlFile, build, environment
@@ -15,21 +16,15 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 from tui_sample import first_note, sample_options, settle
 
-from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, ProcessSnapshot
+from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, ProcessSnapshot
 from widgets.app import PlannerApp
 from widgets.drawing.symbols import ASCII, UNICODE
-from widgets.panes.machine.gpu import (
-    Drawing,
-    block,
-    history_values,
-    host_lines,
-    process_lines,
-    roomy_block,
-    short_line,
-    warnings_of_many,
-)
-from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
+from widgets.panes.machine.gpu import Drawing, block, host_lines, roomy_block, time_axis, warnings_of_many
+from widgets.panes.machine.history import COARSE_S, Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
+from widgets.panes.machine.levels import history_values
+from widgets.panes.machine.many import short_line, strip
 from widgets.panes.machine.pane import MachineView
+from widgets.panes.machine.processes import ORDERS, process_lines
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 needs_torch = pytest.mark.usefixtures("torch_here")
@@ -124,13 +119,61 @@ def test_every_figure_has_its_history_and_no_line_is_too_long(width: int) -> Non
     assert max(map(len, lines)) <= width
     by_label = {line[:16].strip(): line[16:].strip() for line in lines[1:]}
     assert lines[0] == "GPU 0 · NVIDIA H100 80GB HBM3 · cuda:0"
-    assert by_label["SM active"].split() == ["90", "%", "▇" * 10]
-    assert by_label["tensor"].split() == ["60", "%", "▅" * 10]
+    gauge = ["■■■■■■■■■·"] if width >= 76 else []
+    assert by_label["SM active"].split() == ["90", "%", *gauge, "▇" * 10]
+    assert by_label["tensor"].split()[-1] == "▅" * 10
     assert by_label["memory"].split()[-1] == "▅" * 10  # half
-    assert by_label["power"].split() == ["350/700", "W", "▅" * 10]
-    assert by_label["held back by"] == "power cap 12 %"
+    assert by_label["power"].split()[:2] == ["350/700", "W"]
+    assert by_label["SM clock"].split()[:2] == ["1,755/1,980", "MHz"]
+    assert by_label["temperature"].split()[-1] == "▅" * 10
+    assert by_label["held back by"].split() == ["power", "cap", "12", "%", "▼" * 10]
+    assert by_label["memory chips"] == "2,619 MHz, 84 °C"
     assert by_label["links, energy"].startswith("PCIe 5.0 ×16, energy 1,000.0 kWh since the")
     assert by_label["memory errors"].startswith("0 not corrected, 12 corrected ever")
+
+
+def test_a_day_is_kept_in_averages_and_the_axis_says_how_long_ago() -> None:
+    history = History()
+    for second in range(0, 7200, 5):
+        history.note(float(second), 5.0, {"busy": 1.0 if second < 3600 else 0.5})
+    assert history.values("busy", Cells(history.until_s, 4, 1800.0)) == [1.0, 1.0, 0.5, 0.5]
+    assert history.values("busy", Cells(history.until_s, 3, COARSE_S))[-1] == 0.5
+    assert len(history._coarse) == 7200 // COARSE_S - 1
+    for step_s, oldest in ((1.0, "-50 s"), (30.0, "-25 min"), (600.0, "-8.33 h")):
+        axis = str(time_axis(Drawing(UNICODE, 106, step_s, Marks(), recorded=False)))
+        assert axis.endswith("now")
+        assert oldest in axis
+        assert len(axis) <= 106
+
+
+def test_what_is_near_its_limit_is_drawn_as_a_warning() -> None:
+    hot = msgspec.structs.replace(H100_SNAPSHOT, memory_used_bytes=79.9e9, power_w=699.0, temperature_c=90.0)
+    history = History()
+    history.note(1.0, 1.0, history_values(hot))
+    lines = roomy_block(hot, history, Drawing(UNICODE, 100, 1.0, Marks(), recorded=False))
+    styles = {str(line)[:16].strip(): {str(span.style) for span in line.spans} for line in lines}
+    assert "$text-error" in styles["memory"]
+    assert "$text-warning" in styles["power"]
+    assert "$text-error" in styles["temperature"]
+    assert not {"$text-error", "$text-warning"} & styles["SM active"]
+
+
+@pytest.mark.parametrize("width", [40, 76, 200])
+def test_a_strip_holds_every_gpu(width: int) -> None:
+    devices = [msgspec.structs.replace(H100_SNAPSHOT, index=number, temperature_c=50.0 + number) for number in range(24)]
+    lines = list(map(str, strip(devices, Drawing(ASCII, width, 1.0, Marks(), recorded=False))))
+    assert max(map(len, lines)) <= width
+    degrees = " ".join(line[13:] for line in lines if line.startswith("°C"))
+    assert degrees.split() == [str(50 + number) for number in range(24)]
+
+
+def test_slices_of_a_divided_gpu_have_a_line_each() -> None:
+    part = MigSnapshot(
+        uuid=None, profile="3g.40gb", memory_used_bytes=2.0**33, memory_total_bytes=40 * 2.0**30, sm_active_fraction=0.5
+    )
+    for roomy in (True, False):
+        lines = lines_of(msgspec.structs.replace(H100_SNAPSHOT, mig=(part,)), 76, roomy=roomy)
+        assert any(line.split() == ["MIG", "3g.40gb", "8.0/40.0", "GiB", "SM", "50", "%"] for line in lines)
 
 
 def test_the_points_of_a_gpu_stand_below_its_own_histories() -> None:
@@ -170,7 +213,7 @@ def test_absent_values_say_why_and_are_never_zero() -> None:
     bare = DeviceSnapshot(index=0, name="RTX", state="ok", reasons={"ecc_uncorrected_aggregate": "not supported by this GPU"})
     lines = lines_of(bare, 76)
     assert any(line.startswith("memory errors   — not supported by this GPU") for line in lines)
-    assert not any(character.isdigit() for line in lines[1:] for character in line.replace("of the last 5 s", ""))
+    assert not any(character.isdigit() for line in lines[1:] if " a cell" not in line for character in line)
     drawing = Drawing(UNICODE, 76, 1.0, Marks(), recorded=True)
     assert "not in this recording" in str(roomy_block(DeviceSnapshot(index=0, state="ok"), History(), drawing)[-2])
 
@@ -194,10 +237,13 @@ def test_processes_are_listed_with_the_reason_of_what_is_not_known() -> None:
         DeviceSnapshot(index=1, state="ok", processes=()),
         DeviceSnapshot(index=2, state="ok", reasons={"processes": "not permitted for this user or container"}),
     )
+    by_number = [str(line) for line in process_lines((used,), drawing, "process")]
+    assert ["process▲" in by_number[0], by_number[1].split()[1], by_number[2].split()[1]] == [True, "77", "4123456"]
+    assert len({tuple(map(str, process_lines((used,), drawing, order))) for order in ORDERS}) == len(ORDERS)
     head, first, second, why, none = (str(line) for line in process_lines((used, free, closed, free), drawing))
-    assert head.split() == ["GPU", "0", "memory", "kind", "user", "command"]
-    assert first.split() == ["4123456", "8.0", "GiB", "both", "ada", "python", "train.py", "on", "slice", "7"]
-    assert second.split()[:5] == ["77", "—", "compute", "—", "—"]
+    assert head.split() == ["GPU", "process", "memory▼", "kind", "user", "command"]
+    assert first.split() == ["0/7", "4123456", "8.0", "GiB", "both", "ada", "python", "train.py"]
+    assert second.split()[:5] == ["0", "77", "—", "compute", "—"]
     assert "in a container" in second
     assert none.split() == ["nobody", "uses", "GPU", "1,", "1"]
     assert why.endswith("— not permitted for this user or container")

@@ -1,42 +1,36 @@
-"""One GPU, or the host, as lines of a given width: a line each when there are many, a block of figures, or with a history for each."""
+"""One GPU, or the host, as lines of a given width: a block of figures, or with a gauge and a history for each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from planner.present.machine.telemetry import ProcessLine, device_facts, number_text
+from planner.present.machine.telemetry import device_facts, held_back_text, number_text
 from planner.present.names import device_name
 from planner.units import MEGA, UNKNOWN, bytes_text, percent_text
 from widgets.drawing.symbols import Symbols
-from widgets.drawing.text import labelled, shorten_end, styled_lines
+from widgets.drawing.text import bar_text, labelled, shorten_end, styled_lines
 from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
+from widgets.panes.machine.levels import HOTTEST_C, activities, counters, held_back_by, share, style_of
 
 if TYPE_CHECKING:
-    from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, ProcessSnapshot
+    from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot
 
 LABEL, RIGHT_LABEL = 14, 12
-LEAST_SPARK = 3
 LEFT, RIGHT = LABEL + len("139.8/139.8 GiB "), RIGHT_LABEL + len("1000/1000 W")
 """Cells that the two columns of a block need; with fewer there is one."""
 ROOMY_LABEL, ROOMY_VALUE = 16, 18
 ROOMY_WIDTH = 60
 """Cells from which every figure has a history of its own."""
+GAUGE, GAUGE_WIDTH = 12, 76
+"""Cells of a gauge with the blanks behind it, and cells of a pane from which there are any."""
 LEGEND_LINES, ROOMY_LEGEND_LINES = 2, 5
-BUSY_COUNTERS = (
-    ("SM active", "sm_active_fraction"),
-    ("tensor", "tensor_active_fraction"),
-    ("DRAM traffic", "dram_bandwidth_fraction"),
-    ("occupancy", "sm_occupancy_fraction"),
-)
-FALLBACK_COUNTERS = (("kernel resident", "kernel_resident_fraction"), ("memory active", "memory_active_fraction"))
-"""Figures of GPUs without hardware counters: shares of time, not of the GPU."""
-PID, MEMORY, KIND, USER = 8, 9, 8, 10
-"""Cells of the columns of the list of processes."""
-KINDS = {"compute": "compute", "graphics": "graphics", "compute and graphics": "both"}
+MOST_TICKS = 6
+HELD = "held back by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,86 +54,70 @@ class Drawing:
             "not in this recording" if self.recorded and device.state == "ok" and field not in device.reasons else device.why(field)
         )
 
+    @property
+    def gauge(self) -> int:
+        """Cells of a gauge in a roomy block."""
+        return GAUGE if self.width >= GAUGE_WIDTH else 0
+
+    @property
+    def left(self) -> int:
+        """Cells left of the histories of a roomy block."""
+        return ROOMY_LABEL + ROOMY_VALUE + self.gauge
+
     def cells(self, history: History, width: int) -> Cells:
         """The cells a history of `width` is drawn on."""
         return Cells(history.until_s, max(1, width), self.step_s)
 
-    def tall(self, history: History, name: str, width: int) -> list[tuple[str, str]]:
-        """The same, as high as there is room for."""
-        cells = self.cells(history, width)
-        return [(line, "$primary") for line in tall_sparkline(history.values(name, cells), self.symbols.sparks, self.history_rows)]
+    def tall(self, history: History, name: str, width: int) -> list[Content]:
+        """The history of one figure, as high as there is room for; what is near a limit in the colour of a warning."""
+        values = history.values(name, self.cells(history, width))
+        return [_coloured(line, name, values) for line in tall_sparkline(values, self.symbols.sparks, self.history_rows)]
 
-    def spark(self, history: History, name: str, width: int) -> tuple[str, str]:
-        """The history of one figure, in its colour."""
-        cells = self.cells(history, width)
-        return sparkline(history.values(name, cells), cells.width, self.symbols.sparks), "$primary"
-
-
-def activities(device: DeviceSnapshot) -> Sequence[tuple[str, float | None]]:
-    """Figures that tell how busy a GPU is, by name: of the GPU where there are counters, else of time."""
-    return [(label, getattr(device, name)) for label, name in _counters(device)]
+    def spark(self, history: History, name: str, width: int) -> Content:
+        """The history of one figure on one line."""
+        values = history.values(name, self.cells(history, width))
+        return _coloured(sparkline(values, len(values), self.symbols.sparks), name, values)
 
 
-def history_values(device: DeviceSnapshot) -> dict[str, float | None]:
-    """Kept figures of a reading, as fractions."""
-    values: dict[str, float | None] = {name: getattr(device, name) for _, name in (*BUSY_COUNTERS, *FALLBACK_COUNTERS)}
-    values["activity"] = activities(device)[0][1]
-    values["memory"] = _share(device.memory_used_bytes, device.memory_total_bytes)
-    values["power"] = _share(device.drawn_power_w, device.power_limit_w)
-    return values
-
-
-def short_line(device: DeviceSnapshot, history: History, drawing: Drawing) -> Content:
-    """A GPU in one line: as much of it as there is room for."""
-    if device.state != "ok":
-        return Content.assemble((f"{device.index:>2}  ", "$quiet"), (device.why("name"), "$text-error"))
-    _, value = activities(device)[0]
-    sizes = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
-    share = percent_text(_share(device.memory_used_bytes, device.memory_total_bytes))
-    power, drawn = power_text(device), number_text(device.drawn_power_w, "W")
-    degrees = f"{number_text(device.temperature_c, '°C'):>6}"
-    options = (
-        f"  {sizes:>15}  {power:>11}  {degrees}",
-        f"  {share:>5}  {power:>11}  {degrees}",
-        f"  {share:>5}  {drawn:>6}  {degrees}",
-    )
-    head, spark = 11, LEAST_SPARK
-    text = next((option for option in options if head + spark + len(option) + 2 <= drawing.width), f"  {share:>5}")
-    sign = (f" {drawing.symbols.warning}", "bold $text-error") if device.health_warnings else ("", "")
-    room = max(spark, drawing.width - len(text) - head - 2)
-    return Content.assemble(
-        (f"{device.index:>2}  ", "$quiet"), f"{percent_text(value):>5} ", drawing.spark(history, "activity", room), text, sign
-    )
-
-
-def short_head(device: DeviceSnapshot, drawing: Drawing) -> Content:
-    """Columns of such lines."""
-    label, _ = activities(device)[0]
-    told = f"GPU {label}, memory, power, temperature"
-    return Content.styled(shorten_end(told, drawing.width, drawing.symbols.ellipsis), "$quiet")
+def _coloured(line: str, name: str, values: Sequence[float | None]) -> Content:
+    """The cells of a history, neighbours of one colour together."""
+    runs = groupby(zip(line, (style_of(name, value) for value in values), strict=True), key=lambda cell: cell[1])
+    return Content.assemble(*(("".join(sign for sign, _ in run), style) for style, run in runs))
 
 
 def block(device: DeviceSnapshot, history: History, drawing: Drawing, *, several: bool) -> list[Content]:
     """A GPU in six lines or so, two figures on each; in a narrow pane a line each."""
     if device.state != "ok":
-        return [_lost(device)]
+        return [lost_line(device)]
     if drawing.width < LEFT + RIGHT:
         rows = _narrow(device, history, drawing, several=several)
     else:
         rows = _paired(device, history, drawing, several=several)
-    if device.event_reasons:
-        rows += labelled("held back by", LABEL, ", ".join(device.event_reasons), drawing.width, "$text-warning")
-    return rows + _warnings(device, drawing) + _missing(device, drawing)
+    return [*rows, *_mig(device, drawing), *_warnings(device, drawing), *_missing(device, drawing)]
 
 
-def _figures(device: DeviceSnapshot) -> list[tuple[str, str]]:
-    """Figures that have a value and no history of their own in a block."""
+def _figures(device: DeviceSnapshot) -> list[tuple[str, str, str]]:
+    """(label, text, style) of figures that have a value and no history of their own in a block."""
+    memory, power = share(device.memory_used_bytes, device.memory_total_bytes), share(device.drawn_power_w, device.power_limit_w)
+    degrees = share(device.temperature_c, HOTTEST_C)
+    held = ", ".join(held_back_by(device)) or ("nothing" if device.event_reasons is not None else UNKNOWN)
     return [
-        ("memory", f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"),
-        ("power", power_text(device)),
-        ("SM clock", number_text(device.sm_clock_hz, "MHz", MEGA)),
-        ("temperature", number_text(device.temperature_c, "°C")),
+        ("memory", _memory_text(device), _warned("memory", memory)),
+        ("power", power_text(device), _warned("power", power)),
+        ("SM clock", number_text(device.sm_clock_hz, "MHz", MEGA), ""),
+        ("temperature", number_text(device.temperature_c, "°C"), _warned("temperature", degrees)),
+        (HELD, held, "$text-warning" if held_back_by(device) else ""),
     ]
+
+
+def _warned(name: str, fraction: float | None) -> str:
+    """Style of a value: plain as long as it is far from its limit."""
+    style = style_of(name, fraction)
+    return "" if style == "$primary" else style
+
+
+def _memory_text(device: DeviceSnapshot) -> str:
+    return f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
 
 
 def _paired(device: DeviceSnapshot, history: History, drawing: Drawing, *, several: bool) -> list[Content]:
@@ -150,64 +128,116 @@ def _paired(device: DeviceSnapshot, history: History, drawing: Drawing, *, sever
     first = f"{device.index} {first}" if several else first
     label = max(LABEL, len(first) + 1)
     room = max(4, left - label - 8)
-    cells = [*((name, percent_text(value)) for name, value in others), *_figures(device)]
-    spark = drawing.spark(history, "activity", room)
-    head = Content.assemble((f"{first:<{label}}", "$quiet"), f"{percent_text(busy):<6}", spark, "  ")
+    *figures, held = _figures(device)
+    cells = [*((name, percent_text(value), "") for name, value in others), *figures]
+    head = Content.assemble(
+        (f"{first:<{label}}", "$quiet"), f"{percent_text(busy):<6}", drawing.spark(history, "activity", room), "  "
+    )
     rows = [Content.assemble(head, *_cell(*cells[0], right, RIGHT_LABEL))]
     rows += _marks(history, drawing, device_of(device), label + 6, room)
     pairs = zip(cells[1::2], cells[2::2], strict=False)
     rows += [Content.assemble(*_cell(*one, left, LABEL), *_cell(*two, right, RIGHT_LABEL)) for one, two in pairs]
     if len(cells) % 2 == 0:
         rows.append(Content.assemble(*_cell(*cells[-1], left, LABEL)))
-    return rows
+    return [*rows, *labelled(held[0], LABEL, held[1], drawing.width, held[2])]
 
 
 def _narrow(device: DeviceSnapshot, history: History, drawing: Drawing, *, several: bool) -> list[Content]:
     """A figure a line, each share of the GPU with its history."""
-    counters = _counters(device)
-    heads = [f"{device.index} {label}" if several and number == 0 else label for number, (label, _) in enumerate(counters)]
+    found = counters(device)
+    heads = [f"{device.index} {label}" if several and number == 0 else label for number, (label, _) in enumerate(found)]
     label = max(LABEL, *(len(head) + 1 for head in heads))
     room = max(4, drawing.width - label - 6)
     rows = [
         Content.assemble(
             (f"{head:<{label}}", "$quiet"), f"{percent_text(getattr(device, name)):<6}", drawing.spark(history, name, room)
         )
-        for head, (_, name) in zip(heads, counters, strict=True)
+        for head, (_, name) in zip(heads, found, strict=True)
     ]
     rows += _marks(history, drawing, device_of(device), label + 6, room)
-    return rows + [_labelled(name, text, label) for name, text in _figures(device)]
+    for name, text, style in _figures(device):
+        rows += labelled(name, label, text, drawing.width, style)
+    return rows
 
 
 def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> list[Content]:
-    """A GPU with a history for each figure, its clocks, what holds it back, and how its memory does."""
+    """A GPU with a gauge and a history for each figure, what holds it back, its links, and how its memory does."""
     where = f"cuda:{device.cuda_ordinal}" if device.cuda_ordinal is not None else ""
     title = " · ".join(filter(None, (f"GPU {device.index}", device.name or "", where)))
     head = Content.styled(shorten_end(title, drawing.width, drawing.symbols.ellipsis), "bold $accent")
     if device.state != "ok":
-        return [head, _lost(device)]
-    memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
-    figures = [(label, name, percent_text(getattr(device, name))) for label, name in _counters(device)]
-    figures += [("memory", "memory", memory), ("power", "power", power_text(device))]
-    left = ROOMY_LABEL + ROOMY_VALUE
-    room = drawing.width - left
+        return [head, lost_line(device)]
+    clock = f"{number_text(device.sm_clock_hz, scale=MEGA)}/{number_text(device.max_sm_clock_hz, 'MHz', MEGA)}"
+    figures = [(label, name, percent_text(getattr(device, name))) for label, name in counters(device)]
+    figures += [
+        ("memory", "memory", _memory_text(device)),
+        ("power", "power", power_text(device)),
+        ("SM clock", "clock", clock),
+        ("temperature", "temperature", number_text(device.temperature_c, "°C")),
+    ]
+    room = drawing.width - drawing.left
     rows = []
+    newest = drawing.cells(history, 1)
     for label, name, text in figures:
         *above, base = drawing.tall(history, name, room)
-        rows += [Content.assemble(" " * left, line) for line in above]
-        rows.append(Content.assemble((f"{label:<{ROOMY_LABEL}}", "$quiet"), f"{text:<{ROOMY_VALUE}}", base))
-    rows += _marks(history, drawing, device_of(device), left, room)
-    held = "$text-warning" if device.event_reasons else ""
+        rows += [Content.assemble(" " * drawing.left, line) for line in above]
+        now = history.values(name, newest)[0]
+        gauge = bar_text(now, GAUGE - 2, drawing.symbols.filled, drawing.symbols.empty) + "  " if drawing.gauge else ""
+        value = (f"{text:<{ROOMY_VALUE}}", _warned(name, now))
+        rows.append(Content.assemble((f"{label:<{ROOMY_LABEL}}", "$quiet"), value, (gauge, style_of(name, now)), base))
+    rows += _held(device, history, drawing, room)
+    rows += [*_marks(history, drawing, device_of(device), drawing.left, room), time_axis(drawing)]
     for fact in device_facts(device, drawing.why(device, "ecc_uncorrected_aggregate")):
-        style = held if fact.label == "held back by" else ""
-        rows += labelled(fact.label, ROOMY_LABEL, str(fact.value), drawing.width, style)
-    return [head, *rows, *_warnings(device, drawing), *_missing(device, drawing)]
+        rows += labelled(fact.label, ROOMY_LABEL, str(fact.value), drawing.width)
+    return [head, *rows, *_mig(device, drawing), *_warnings(device, drawing), *_missing(device, drawing)]
+
+
+def _held(device: DeviceSnapshot, history: History, drawing: Drawing, room: int) -> list[Content]:
+    """What holds the clock back now, and when something did."""
+    text = held_back_text(device)
+    times = history.values("held", drawing.cells(history, room))
+    signs = "".join(drawing.symbols.held if value else drawing.symbols.dot if value is not None else " " for value in times)
+    style = "$text-warning" if held_back_by(device) else ""
+    label = (f"{HELD:<{ROOMY_LABEL}}", "$quiet")
+    beside = len(text) < drawing.left - ROOMY_LABEL
+    marked = Content.assemble(
+        *((run, "$text-warning" if run.strip(drawing.symbols.dot + " ") else "$quiet") for run in _runs(signs))
+    )
+    if beside:
+        return [Content.assemble(label, (f"{text:<{drawing.left - ROOMY_LABEL}}", style), marked)]
+    return [*labelled(HELD, ROOMY_LABEL, text, drawing.width, style), Content.assemble(" " * drawing.left, marked)]
+
+
+def _runs(text: str) -> Iterator[str]:
+    """The stretches of one sign."""
+    return ("".join(run) for _, run in groupby(text))
+
+
+def time_axis(drawing: Drawing) -> Content:
+    """How long ago the cells of the histories above are, and what a cell stands for."""
+    room = drawing.width - drawing.left
+    label = f"0 to 100 %, {_span_text(drawing.step_s)} a cell"
+    step = max(10, -(-room // MOST_TICKS) // 10 * 10)
+    line = [" "] * room
+    for back in range(0, room, step):
+        text = f"-{_span_text(back * drawing.step_s)}" if back else "now"
+        begin, end = room - back - len(text), room - back
+        if begin >= 0 and not "".join(line[max(0, begin - 1) : end]).strip():
+            line[begin:end] = text
+    return Content.styled(f"{label:<{drawing.left}}{''.join(line)}", "$quiet")
+
+
+def _span_text(seconds: float) -> str:
+    """'90 s', '5 min', '1.5 h'."""
+    scale, unit = (1.0, "s") if seconds < 120 else (60.0, "min") if seconds < 7200 else (3600.0, "h")
+    return f"{seconds / scale:.3g} {unit}"
 
 
 def host_lines(host: HostSnapshot, history: History, drawing: Drawing, *, roomy: bool = False) -> list[Content]:
     """The processor and its memory; `roomy`: below such blocks."""
     label = ROOMY_LABEL if roomy else LABEL
     busy = f"{percent_text(host.cpu_busy_fraction)} of {host.cpu_cores or UNKNOWN} CPU{'s' * (host.cpu_cores != 1)}  "
-    busy = busy.ljust(ROOMY_VALUE) if roomy else busy
+    busy = busy.ljust(drawing.left - label) if roomy else busy
     room = max(8, drawing.width - label - len(busy))
     name = shorten_end(device_name(host.cpu_name), drawing.width - label, drawing.symbols.ellipsis)
     return [
@@ -216,15 +246,6 @@ def host_lines(host: HostSnapshot, history: History, drawing: Drawing, *, roomy:
         *_marks(history, drawing, "cpu", label + len(busy), room),
         _labelled("RAM", ram_text(host), label),
     ]
-
-
-def process_lines(devices: Sequence[DeviceSnapshot], drawing: Drawing) -> list[Content]:
-    """Who uses each GPU; where that is not known, why."""
-    if drawing.recorded:
-        return [_labelled("processes", f"{UNKNOWN} only this machine's driver tells who uses a GPU", LABEL, "$quiet")]
-    lines = [line for device in devices if device.processes != () for line in _processes(device, drawing)]
-    unused = [str(device.index) for device in devices if device.processes == ()]
-    return lines + ([_labelled("nobody uses", f"GPU {', '.join(unused)}", LABEL)] if unused else [])
 
 
 def power_text(device: DeviceSnapshot) -> str:
@@ -243,12 +264,19 @@ def device_of(device: DeviceSnapshot) -> str:
     return f"cuda:{device.index if device.cuda_ordinal is None else device.cuda_ordinal}"
 
 
-def _counters(device: DeviceSnapshot) -> Sequence[tuple[str, str]]:
-    return BUSY_COUNTERS if device.sm_active_fraction is not None else FALLBACK_COUNTERS
+def _mig(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
+    """A line for each slice of a GPU that is divided."""
+    return [line for one in device.mig for line in labelled(f"MIG {one.profile}", LABEL, _slice_text(one), drawing.width)]
 
 
-def _share(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
+def _slice_text(one: MigSnapshot) -> str:
+    known = [
+        (label, percent_text(value))
+        for label, value in (("SM", one.sm_active_fraction), ("DRAM", one.dram_bandwidth_fraction))
+        if value is not None
+    ]
+    memory = f"{bytes_text(one.memory_used_bytes, unit=False)}/{bytes_text(one.memory_total_bytes)}"
+    return "  ".join([memory, *(f"{label} {text}" for label, text in known)])
 
 
 def _marks(history: History, drawing: Drawing, device: str, indent: int, room: int) -> list[Content]:
@@ -287,21 +315,8 @@ def _missing(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
     return styled_lines(device.why("sm_active_fraction"), drawing.width, "$quiet")
 
 
-def _processes(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
-    if device.processes:
-        head = f"{f'GPU {device.index}':<{PID}}{'memory':>{MEMORY}}  {'kind':<{KIND}}  {'user':<{USER}}command"
-        return [Content.styled(head, "$quiet"), *(_process(device, one, drawing) for one in device.processes)]
-    return [_labelled(f"GPU {device.index}", f"{UNKNOWN} {device.why('processes')}", LABEL, "$quiet")]
-
-
-def _process(device: DeviceSnapshot, one: ProcessSnapshot, drawing: Drawing) -> Content:
-    slice_of = f" on slice {one.gpu_instance}" if one.gpu_instance is not None else ""
-    command = ProcessLine(device, one).command
-    text = f"{one.pid:<{PID}}{bytes_text(one.memory_bytes):>{MEMORY}}  {KINDS[one.kind]:<{KIND}}  {(one.user or UNKNOWN)[:USER]:<{USER}}"
-    return Content(text + shorten_end(command + slice_of, max(10, drawing.width - len(text)), drawing.symbols.ellipsis))
-
-
-def _lost(device: DeviceSnapshot) -> Content:
+def lost_line(device: DeviceSnapshot) -> Content:
+    """Why a GPU does not answer."""
     return Content.assemble((f"{device.name or 'GPU'} {device.index}: ", "bold"), (device.why("name"), "$text-error"))
 
 
@@ -309,7 +324,7 @@ def _labelled(label: str, text: str, width: int, style: str = "") -> Content:
     return Content.assemble((f"{label:<{width}}", "$quiet"), (text, style))
 
 
-def _cell(label: str, value: str, width: int, label_width: int) -> tuple[tuple[str, str], str]:
+def _cell(label: str, value: str, style: str, width: int, label_width: int) -> tuple[tuple[str, str], tuple[str, str]]:
     """A label of at least `label_width` and its value in `width` cells."""
     head = f"{label} ".ljust(label_width)
-    return (head, "$quiet"), value.ljust(width - len(head))
+    return (head, "$quiet"), (value.ljust(width - len(head)), style)

@@ -13,6 +13,11 @@ STEP_S = 1.0
 """Time of a cell, unless readings come more often."""
 MOST_READINGS = 4800
 """Eight minutes at ten a second."""
+COARSE_S = 30.0
+MOST_COARSE = 2880
+"""Averages over so many seconds are kept of a day, beside the readings of the last minutes."""
+SPANS_S = (1.0, 5.0, 30.0, 120.0, 600.0)
+"""Times that a cell of a history can stand for."""
 MOST_MARKS = 512
 LONGEST_REACH_S = 10.0
 """A reading stands for the time since the one before it, but no longer than this."""
@@ -63,10 +68,14 @@ class Cells:
 
 
 class History:
-    """The readings of one GPU, or of the host."""
+    """The readings of one GPU, or of the host: every one of the last minutes, and averages of a day."""
 
     def __init__(self) -> None:
         self._readings: deque[Reading] = deque(maxlen=MOST_READINGS)
+        self._coarse: deque[Reading] = deque(maxlen=MOST_COARSE)
+        self._sums: dict[str, tuple[float, int]] = {}
+        """Figure -> sum and number of the readings that no average has yet."""
+        self._since_s = 0.0
         self._ahead_s = 0.0
         """Offset of a recording that began again from its own clock."""
 
@@ -82,11 +91,36 @@ class History:
         at_s += self._ahead_s
         reach_s = min(LONGEST_REACH_S, 1.5 * interval_s, at_s - self.until_s) if self._readings else 0.0
         self._readings.append(Reading(at_s, reach_s, values))
+        self._average(at_s, values)
+
+    def _average(self, at_s: float, values: Mapping[str, float | None]) -> None:
+        """Take the reading into the average of its half minute; one that is over is kept."""
+        begin_s = at_s // COARSE_S * COARSE_S
+        if self._sums and begin_s != self._since_s:
+            means = {name: total / number for name, (total, number) in self._sums.items()}
+            self._coarse.append(Reading(self._since_s + COARSE_S - 1e-3, COARSE_S, means))
+            self._sums = {}
+        self._since_s = begin_s
+        for name, value in values.items():
+            if value is not None:
+                total, number = self._sums.get(name, (0.0, 0))
+                self._sums[name] = total + value, number + 1
+
+    def _stretches(self, step_s: float) -> Iterator[Reading]:
+        """What the cells of `step_s` are made of, the newest first: readings, or averages and the readings since the last of them."""
+        if step_s < COARSE_S:
+            yield from reversed(self._readings)
+            return
+        if self._sums:
+            yield Reading(
+                self.until_s, self.until_s - self._since_s, {name: total / number for name, (total, number) in self._sums.items()}
+            )
+        yield from reversed(self._coarse)
 
     def values(self, name: str, cells: Cells) -> list[float | None]:
         """The mean of what stands for each cell, None where nothing does."""
         sums, counts = [0.0] * cells.width, [0] * cells.width
-        for reading in reversed(self._readings):
+        for reading in self._stretches(cells.step_s):
             last = cells.place(reading.at_s)
             if last < 0:
                 break

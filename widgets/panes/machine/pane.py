@@ -21,19 +21,17 @@ from widgets.panes.machine.gpu import (
     ROOMY_LEGEND_LINES,
     ROOMY_WIDTH,
     Drawing,
-    activities,
     block,
-    history_values,
     host_lines,
     power_text,
-    process_lines,
     ram_text,
     roomy_block,
-    short_head,
-    short_line,
     warnings_of_many,
 )
-from widgets.panes.machine.history import STEP_S, Cells, History, Marks, sparkline
+from widgets.panes.machine.history import SPANS_S, STEP_S, Cells, History, Marks, sparkline
+from widgets.panes.machine.levels import activities, history_values
+from widgets.panes.machine.many import short_head, short_line, strip
+from widgets.panes.machine.processes import ORDERS, process_lines
 
 if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
@@ -48,6 +46,8 @@ ROOMY_HEIGHT = 28
 """Rows from which more benchmark points are named."""
 DETAILED_DEVICES = 2
 """With more GPUs than this each gets one line."""
+LEAST_OF_A_STRIP = 5
+"""Fewer GPUs than this each have a line, even in a low pane."""
 HOST = "host"
 HEIGHTS = ((3, True), (2, True), (1, True), (1, False))
 """Rows of a history, and whether there is a blank line below each GPU, the best first."""
@@ -64,7 +64,10 @@ class MachineView(VerticalScroll, can_focus=True):
         self._trouble_of: Callable[[], str] = str
         self._trouble = ""
         self._list_processes: Callable[[bool], None] = _to_nobody
-        self._processes = False
+        self._order = ""
+        """Column by which processes are listed; empty: they are not."""
+        self._span = 0
+        """How often the histories were made to reach further back."""
         self._histories: defaultdict[str, History] = defaultdict(History)
         self._marks = Marks()
         self._step_s = STEP_S
@@ -110,19 +113,31 @@ class MachineView(VerticalScroll, can_focus=True):
     @property
     def lists_processes(self) -> bool:
         """Whether it shows who uses each GPU."""
-        return self._processes
+        return bool(self._order)
 
-    def toggle_processes(self) -> None:
-        """Show who uses each GPU, or no longer."""
-        self._processes = not self._processes
-        self._list_processes(self._processes)
+    def turn_processes(self) -> None:
+        """Show who uses each GPU, in the next order, or no longer."""
+        recorded = self._snapshot is not None and self._snapshot.source is not None
+        orders = ["", *(list(ORDERS)[:1] if recorded else ORDERS)]
+        self._order = orders[(orders.index(self._order) + 1) % len(orders)]
+        self._list_processes(self.lists_processes)
         self._draw()
-        if self._processes:
+        if self.lists_processes:
             self.call_after_refresh(self.scroll_end, animate=False)
+
+    def stretch(self, step: int) -> None:
+        """Let the histories reach further back (1), or less far (-1)."""
+        self._span = min(len(SPANS_S) - 1, max(0, self._span + step))
+        self._draw()
+
+    @property
+    def _cell_s(self) -> float:
+        """Time of a cell of a history."""
+        return SPANS_S[self._span] if self._span else self._step_s
 
     def on_show(self) -> None:
         """Ask again for what is in sight."""
-        self._list_processes(self._processes)
+        self._list_processes(self.lists_processes)
 
     def on_hide(self) -> None:
         """Nobody looks: the driver is not asked who uses the GPUs."""
@@ -169,7 +184,7 @@ class MachineView(VerticalScroll, can_focus=True):
 
     def _short_spark(self, key: str, name: str) -> str:
         history = self._histories[key]
-        cells = Cells(history.until_s, SPARK, self._step_s)
+        cells = Cells(history.until_s, SPARK, self._cell_s)
         return sparkline(history.values(name, cells), SPARK, self._symbols.sparks).strip()
 
     def _draw(self) -> None:
@@ -179,13 +194,15 @@ class MachineView(VerticalScroll, can_focus=True):
         width = max(20, self.size.width - self.gutter.width - SCROLLBAR)
         recorded = snapshot.source is not None  # elsewhere or at another time: nothing that is measured here happened there
         legend_lines = ROOMY_LEGEND_LINES if self.size.height >= ROOMY_HEIGHT else LEGEND_LINES
-        drawing = Drawing(self._symbols, width, self._step_s, Marks() if recorded else self._marks, recorded, legend_lines)
-        lines: list[Content] = []
-        if snapshot.badge is not None:
-            lines.append(Content.assemble((f" {snapshot.badge} ", "reverse bold"), (" not this machine", "$quiet")))
-        processes = process_lines(snapshot.devices, drawing) if self._processes and snapshot.devices else []
+        drawing = Drawing(self._symbols, width, self._cell_s, Marks() if recorded else self._marks, recorded, legend_lines)
+        badge = (
+            [Content.assemble((f" {snapshot.badge} ", "reverse bold"), (" not this machine", "$quiet"))] if snapshot.badge else []
+        )
+        processes = process_lines(snapshot.devices, drawing, self._order) if self._order and snapshot.devices else []
         host = partial(host_lines, snapshot.host, self._histories[HOST], drawing) if snapshot.host.cpu_name else _no_lines
-        roomy = self._roomy_gpus(snapshot, drawing, len(lines) + len(processes) + len(host()))
+        roomy = self._roomy_gpus(snapshot, drawing, len(badge) + len(processes) + len(host()))
+        few = bool(badge) and len(snapshot.devices) == 1 and roomy is None
+        lines = badge if roomy is not None or few or not snapshot.devices else []  # elsewhere the title has it
         lines += self._gpus(snapshot, drawing) if roomy is None else roomy
         if not snapshot.devices:
             lines += [Content(driver_text(snapshot))]
@@ -196,9 +213,11 @@ class MachineView(VerticalScroll, can_focus=True):
         self._entitle()
 
     def _gpus(self, snapshot: Snapshot, drawing: Drawing) -> list[Content]:
-        """A block for each GPU, or a line where there are many."""
+        """A block for each GPU; of many a line, or a column of a strip."""
         devices = snapshot.devices
         if len(devices) > DETAILED_DEVICES:
+            if len(devices) >= max(self.size.height, LEAST_OF_A_STRIP):
+                return [*strip(devices, drawing), *warnings_of_many(devices, drawing)]
             short = [short_line(device, self._histories[str(device.index)], drawing) for device in devices]
             return [short_head(devices[0], drawing), *short, *warnings_of_many(devices, drawing)]
         several = len(devices) > 1
@@ -230,7 +249,8 @@ class MachineView(VerticalScroll, can_focus=True):
         paused = "paused, p resumes" if self._paused else ""
         slow = f"every {snapshot.interval_s:g} s while it measures" if self._marks.open and not snapshot.source else ""
         parts = [snapshot.badge or "", self._trouble, paused, slow, f"{count}{name}" if name else ""]
-        aside = "P processes · R right-sizes" if snapshot.devices else ""
+        listed = f"P by {self._order}" if self._order else "P processes"
+        aside = f"[ ] time · {listed} · R right-sizes" if snapshot.devices else ""
         frame_of(self).entitle(" · ".join(filter(None, parts)), aside, name="Telemetry" if snapshot.badge else "")
 
 

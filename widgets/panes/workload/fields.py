@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, get_args
 
 from planner.engine.job.engines import ENGINES, GENERIC
 from planner.workload import tasks
-from widgets.panes.workload.values import NO, YES, Kind, get
-
-CHOSEN = "auto"
-"""Text of a field whose value is chosen; what was chosen stands behind it."""
-
-TRAIN, FINETUNE, GENERATE, SERVE, PREFILL = "train", "finetune", "generate", "serve", "prefill"
-TRAINS = (TRAIN, FINETUNE)
-RUNS = (GENERATE, SERVE, PREFILL)
-ALL = (*TRAINS, *RUNS)
+from widgets.panes.workload.field import FINETUNE, GENERATE, PREFILL, RUNS, SERVE, TRAIN, TRAINS, Field
+from widgets.panes.workload.offer_fields import OFFERS
+from widgets.panes.workload.values import NO, YES, get
 
 TASK_WORDS = {
     TRAIN: "train from scratch",
@@ -54,32 +48,6 @@ TRAINERS = tuple(name for name, records in ENGINES.items() if records[0].trains)
 SERVERS = tuple(name for name, records in ENGINES.items() if records[0].generates and name != GENERIC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """One line of the form."""
-
-    key: str
-    """Dotted name in the workload."""
-    label: str
-    kind: Kind = "number"
-    unit: str = ""
-    choices: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
-    """Meaning of each choice."""
-    tasks: tuple[str, ...] = ALL
-    about: str = ""
-    """Accepted input, in words."""
-    empty: str = CHOSEN
-    """Text while nothing is given; CHOSEN: by the planner."""
-    needs: str = ""
-    """Only shown while this other key has a value."""
-
-    @property
-    def picked(self) -> bool:
-        """Whether its value is picked from a list."""
-        return self.kind in {"choice", "switch"}
-
-
 def _target(percentile: int, what: str, label: str, about: str) -> Field:
     return Field(
         key=f"targets.p{percentile}_{what}_s",
@@ -99,11 +67,31 @@ def _targets(percentile: int) -> tuple[Field, ...]:
     )
 
 
-COMMON: tuple[Field, ...] = (
+MODEL: tuple[Field, ...] = (
     Field(key="model", label="model", kind="choice"),
     Field(key="task", label="task", kind="choice", choices=get_args(tasks.TaskName), words=tuple(TASK_WORDS.values())),
     Field(key="weight_dtype", label="weights", kind="choice", choices=WEIGHT_FORMATS, tasks=RUNS),
     Field(key="kv_dtype", label="KV cache", kind="choice", choices=get_args(tasks.KvDtype), tasks=RUNS),
+    Field(key="recipe", label="recipe", kind="choice", choices=get_args(tasks.Recipe), words=RECIPE_WORDS, tasks=TRAINS),
+    Field(key="optimizer", label="optimizer", kind="choice", choices=get_args(tasks.Optimizer), tasks=TRAINS),
+    Field(
+        key="lora.rank",
+        label="LoRA rank",
+        kind="count",
+        tasks=(FINETUNE,),
+        empty="no LoRA",
+        about="of the adapters; empty: every weight is tuned",
+    ),
+    Field(
+        key="lora.base",
+        label="LoRA base",
+        kind="choice",
+        choices=("bf16", "fp16", "int8", "nf4", "nf4-dq"),
+        tasks=(FINETUNE,),
+        needs="lora",
+    ),
+)
+LOAD: tuple[Field, ...] = (
     Field(
         key="input_tokens",
         label="input",
@@ -134,6 +122,14 @@ COMMON: tuple[Field, ...] = (
         key="request_rate_per_s", label="load", unit="req/s", tasks=(SERVE,), empty="none", about="requests that come, on average"
     ),
     Field(
+        key="daily_users",
+        label="users",
+        unit="a day",
+        tasks=(SERVE,),
+        empty="none",
+        about="instead of load: people on one day; 20k",
+    ),
+    Field(
         key="targets.burst",
         label="burst",
         kind="percent",
@@ -141,7 +137,6 @@ COMMON: tuple[Field, ...] = (
         tasks=(SERVE,),
         about="how much more than that it has to stand",
     ),
-    *_targets(95),
     Field(
         key="concurrency",
         label="at once",
@@ -158,24 +153,6 @@ COMMON: tuple[Field, ...] = (
         empty="no end",
         about="of a job that ends: gives hours and dollars",
     ),
-    Field(key="recipe", label="recipe", kind="choice", choices=get_args(tasks.Recipe), words=RECIPE_WORDS, tasks=TRAINS),
-    Field(key="optimizer", label="optimizer", kind="choice", choices=get_args(tasks.Optimizer), tasks=TRAINS),
-    Field(
-        key="lora.rank",
-        label="LoRA rank",
-        kind="count",
-        tasks=(FINETUNE,),
-        empty="no LoRA",
-        about="of the adapters; empty: every weight is tuned",
-    ),
-    Field(
-        key="lora.base",
-        label="LoRA base",
-        kind="choice",
-        choices=("bf16", "fp16", "int8", "nf4", "nf4-dq"),
-        tasks=(FINETUNE,),
-        needs="lora",
-    ),
     Field(key="sequence", label="sequence", kind="count", unit="tokens", tasks=TRAINS, about="of one training sequence"),
     Field(
         key="global_batch",
@@ -186,8 +163,6 @@ COMMON: tuple[Field, ...] = (
         about="sequences an optimizer step, over all GPUs",
     ),
     Field(key="micro_batch", label="micro", kind="count", unit="seqs", tasks=TRAINS, about="sequences a GPU takes at a time"),
-    Field(key="checkpointing", label="checkpoint", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
-    Field(key="sharding", label="sharding", kind="choice", choices=get_args(tasks.Sharding), tasks=TRAINS),
     Field(
         key="train_tokens",
         label="train on",
@@ -196,6 +171,9 @@ COMMON: tuple[Field, ...] = (
         empty="no end",
         about="of the whole job: gives hours and dollars; 15T",
     ),
+)
+LIMITS: tuple[Field, ...] = (
+    *_targets(95),
     Field(
         key="targets.deadline_h",
         label="deadline",
@@ -205,15 +183,17 @@ COMMON: tuple[Field, ...] = (
         about="the whole job has to end within this",
     ),
     Field(key="targets.budget_usd", label="budget", unit="$", empty="none", about="of the whole job; of a service, of a month"),
+)
+SEARCH: tuple[Field, ...] = (
     Field(key="max_gpus", label="at most", kind="count", unit="GPUs", about="the search ends there"),
     Field(key="market", label="market", kind="choice", choices=get_args(tasks.Market)),
     Field(key="objective", label="objective", kind="choice", choices=get_args(tasks.Objective)),
 )
-"""Fields that most people set."""
-
-FURTHER: tuple[Field, ...] = (
+FINE: tuple[Field, ...] = (
     Field(key="engine", label="engine", kind="choice", choices=TRAINERS, tasks=TRAINS),
     Field(key="engine", label="engine", kind="choice", choices=SERVERS, tasks=RUNS),
+    Field(key="checkpointing", label="checkpoint", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
+    Field(key="sharding", label="sharding", kind="choice", choices=get_args(tasks.Sharding), tasks=TRAINS),
     Field(
         key="disaggregated",
         label="split P:D",
@@ -238,6 +218,31 @@ FURTHER: tuple[Field, ...] = (
         empty="1",
         about="of time between requests; 1 Poisson, 3 bursts",
     ),
+    Field(
+        key="max_num_seqs",
+        label="slots",
+        kind="count",
+        unit="seqs",
+        tasks=(SERVE,),
+        about="most requests in flight on a replica",
+    ),
+    Field(
+        key="max_num_batched_tokens",
+        label="iteration",
+        kind="count",
+        unit="tokens",
+        tasks=(SERVE,),
+        about="most tokens of one iteration of the engine",
+    ),
+    Field(
+        key="warmup_requests",
+        label="warm-up",
+        kind="count",
+        tasks=(SERVE,),
+        empty="none",
+        about="first of the requests, which are not measured",
+        needs="requests",
+    ),
     *_targets(99),
     Field(key="dtype", label="compute", kind="choice", choices=get_args(tasks.Dtype)),
     Field(key="attention", label="attention", kind="choice", choices=get_args(tasks.Attention), tasks=TRAINS),
@@ -249,10 +254,20 @@ FURTHER: tuple[Field, ...] = (
     ),
     Field(key="epochs", label="epochs", tasks=TRAINS, empty="none", about="how often the data set is gone through"),
     Field(key="targets.headroom", label="keep free", kind="percent", unit="%", about="of the memory, for fragmentation"),
+    Field(key="power_limit_w", label="power cap", unit="W", empty="none", about="power limit of each GPU, as nvidia-smi -pl"),
 )
-"""Fields below, where the form scrolls to."""
-
-FIELDS = (*COMMON, *FURTHER)
+GROUPS: Mapping[str, tuple[Field, ...]] = {
+    "": MODEL,
+    "load": LOAD,
+    "limits": LIMITS,
+    "search": SEARCH,
+    "offers": OFFERS,
+    "fine points": FINE,
+}
+"""Heading -> its fields; those without a heading stand on top."""
+FOLDED = ("offers", "fine points")
+"""Groups that few people need, folded until somebody opens them."""
+FIELDS = tuple(replace(field, group=group) for group, fields in GROUPS.items() for field in fields)
 
 
 def fields_for(workload: Mapping[str, Any]) -> list[Field]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, ClassVar
@@ -25,7 +25,8 @@ from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice
-from widgets.panes.workload.field_line import FieldLine, field_id
+from widgets.panes.workload.field import CHOSEN, Field
+from widgets.panes.workload.field_line import FieldLine, GroupLine, field_id, group_id
 from widgets.panes.workload.history import History, changed_keys, difference
 from widgets.screens.picker import Item
 
@@ -52,6 +53,8 @@ class Form(VerticalScroll, can_focus=False):
         .field-line:focus-within .field-label { color: $accent; text-style: bold; }
         .field-line.-faulty .field-label { color: $text-error; text-style: bold; }
         .field-line.-faulty Entry { background: $error 25%; }
+        .group-line { height: 1; color: $secondary; }
+        .group-line:focus { background: $primary 35%; }
         .fault { display: none; height: auto; color: $text-error; padding: 0 0 0 2; }
     }
     """
@@ -83,6 +86,7 @@ class Form(VerticalScroll, can_focus=False):
         self._models: Sequence[Item] = ()
         self._faults: dict[str, str] = {}
         self._last: Widget | None = None
+        self._folded = set(spec.FOLDED)
 
     @property
     def workload(self) -> Mapping[str, Any]:
@@ -179,7 +183,7 @@ class Form(VerticalScroll, can_focus=False):
     async def action_reset(self) -> None:
         """Put the field with the cursor back to what the preset has."""
         focused = self.screen.focused
-        if focused is None or focused.id == "field-preset" or self not in focused.ancestors:
+        if focused is None or focused.id == "field-preset" or self not in focused.ancestors or isinstance(focused, GroupLine):
             return
         field = self._field_of(focused)
         self._faults.pop(field.key, None)
@@ -213,24 +217,53 @@ class Form(VerticalScroll, can_focus=False):
             yield Static("preset", classes="field-label")
             yield Choice("preset", symbols=self._symbols, id="field-preset")
 
+    async def unfold(self, key: str) -> None:
+        """Open the group of the field of this key."""
+        group = next((field.group for field in spec.fields_for(self._workload) if field.key == key), "")
+        if group in self._folded:
+            self._folded.remove(group)
+            await self._rebuild()
+
+    @on(GroupLine.Folded)
+    async def _fold(self, event: GroupLine.Folded) -> None:
+        event.stop()
+        (self._folded.add if event.folded else self._folded.discard)(event.group)
+        hidden = {field.key for field in spec.FIELDS if field.group in self._folded}
+        self._faults = {key: fault for key, fault in self._faults.items() if key not in hidden}
+        await self._rebuild()
+        self._focus(group_id(event.group))
+
     async def _rebuild(self) -> None:
-        """Put up the fields of the task, unless they are there already."""
-        wanted = spec.fields_for(self._workload)
-        if [line.field for line in self.query(FieldLine)] != wanted:
+        """Put up the fields of the task, each group below its heading, unless they are there already."""
+        fields = spec.fields_for(self._workload)
+        wanted = [field for field in fields if field.group not in self._folded]
+        headings = [group for group in spec.GROUPS if group and any(field.group == group for field in fields)]
+        there = [line.group for line in self.query(GroupLine)]
+        if ([line.field for line in self.query(FieldLine)], there) != (wanted, headings):
             widget = self.screen.focused
             focused = widget.id if widget is not None and self in widget.ancestors else None
             async with self.batch():
                 self._last = None
                 await self.query(".of-task").remove()
                 lines: list[Widget] = []
-                for field in wanted:
-                    line = FieldLine(field, self._symbols)
-                    line.add_class("of-task")
-                    lines += [line, Static("", classes="fault of-task", id=f"fault-{field_id(field.key)}")]
+                for group in ("", *headings):
+                    lines += [GroupLine(group, self._symbols)] if group else []
+                    for field in (field for field in wanted if field.group == group):
+                        line = FieldLine(field, self._symbols)
+                        line.add_class("of-task")
+                        lines += [line, Static("", classes="fault of-task", id=f"fault-{field_id(field.key)}")]
                 await self.mount_all(lines)
             if focused:
                 self._focus(focused)
         self._fill()
+
+    def _fill_headings(self, changed: Collection[str]) -> None:
+        """Say of each folded group how many of its fields are set."""
+        fields = spec.fields_for(self._workload)
+        for heading in self.query(GroupLine):
+            keys = [field.key for field in fields if field.group == heading.group]
+            given = sum(values.get(self._workload, key) is not None for key in keys)
+            heading.show(folded=heading.group in self._folded, given=given, changed=sum(key in changed for key in keys))
 
     def _focus(self, widget_id: str) -> None:
         try:
@@ -244,6 +277,7 @@ class Form(VerticalScroll, can_focus=False):
             return
         self.query_one("#field-preset", Choice).offer(self._presets, self._preset)
         changed = set(changed_keys(self._base, self._workload))
+        self._fill_headings(changed)
         for line in self.query(FieldLine):
             line.mark_changed(line.field.key in changed)
             field, value = line.field, values.get(self._workload, line.field.key)
@@ -253,7 +287,7 @@ class Form(VerticalScroll, can_focus=False):
                 line.query_one(Choice).offer(self._items(field, text), text, chosen)
                 continue
             editor = line.query_one(Input)
-            nothing = f"{field.empty} {chosen}".strip() if field.empty == spec.CHOSEN else field.empty
+            nothing = f"{field.empty} {chosen}".strip() if field.empty == CHOSEN else field.empty
             editor.placeholder = nothing if value is None else ""
             if not editor.has_focus or field.key not in self._faults:
                 text = values.show(field.kind, value)
@@ -264,7 +298,7 @@ class Form(VerticalScroll, can_focus=False):
                             editor.action_select_all()
             self._mark(line, self._faults.get(field.key, ""))
 
-    def _items(self, field: spec.Field, current: str) -> Sequence[Item]:
+    def _items(self, field: Field, current: str) -> Sequence[Item]:
         if field.key == "model":
             known = any(item.value == current for item in self._models)
             return self._models if known or not current else [Item(current, detail="of this preset"), *self._models]
@@ -304,7 +338,7 @@ class Form(VerticalScroll, can_focus=False):
         self._faults.pop(field.key, None)
         await self._set(field, value, typed=True)
 
-    async def _set(self, field: spec.Field, value: Any, *, typed: bool = False) -> None:
+    async def _set(self, field: Field, value: Any, *, typed: bool = False) -> None:
         turned = values.turned_to(self._workload, value) if field.key == "task" else values.put(self._workload, field.key, value)
         await self._show(turned, field.key, typed=typed)
 
@@ -315,7 +349,7 @@ class Form(VerticalScroll, can_focus=False):
         await self._rebuild()
         self.post_message(self.Changed(self._workload))
 
-    def _field_of(self, editor: Widget) -> spec.Field:
+    def _field_of(self, editor: Widget) -> Field:
         return editor.query_ancestor(FieldLine).field
 
     def _mark(self, line: FieldLine, fault: str) -> None:
@@ -326,7 +360,7 @@ class Form(VerticalScroll, can_focus=False):
             below.display = bool(fault)
 
 
-def _differs(field: spec.Field, text: str, value: Any) -> bool:
+def _differs(field: Field, text: str, value: Any) -> bool:
     """Whether what is typed means another value than the workload's; '8,192' and '8192' are the same."""
     try:
         return bool(values.parse(field.kind, text) != value) and text != values.show(field.kind, value)

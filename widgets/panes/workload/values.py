@@ -10,7 +10,7 @@ from typing import Any, Literal
 from planner.units import is_known
 from planner.workload import tasks
 
-Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text"]
+Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text", "names"]
 """Value of a field."""
 
 AUTO = ""
@@ -65,6 +65,8 @@ def parse(kind: Kind, text: str) -> Any:
         return text == YES
     if kind in {"choice", "text"}:
         return text
+    if kind == "names":
+        return [name for part in text.split(",") if (name := part.strip())] or None
     if kind == "lengths":
         return _parse_lengths(text)
     if kind == "crowd" and text.casefold() == "max":
@@ -145,6 +147,8 @@ def show(kind: Kind, value: Any) -> str:
         return AUTO
     if kind == "switch":
         return YES if value else NO
+    if kind == "names":
+        return ", ".join(map(str, value))
     if kind == "lengths" and isinstance(value, Mapping):
         mean, p95 = value.get("mean"), value.get("p95")
         return number_text(mean) + (f"/{number_text(p95)}" if p95 else "")

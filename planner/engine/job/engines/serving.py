@@ -74,7 +74,8 @@ FIRST = (
         rounds_apart=True,
         fp8_cache=True,
         most_sequences=2048,
-        mixed_launches_per_layer=180,
+        release="before 1.0 (compiled engine)",
+        mixed_launches_per_layer=90,
         mixed_factor=1.15,
         cache_block_tokens=32,
         pool_fraction=0.9,
@@ -84,8 +85,10 @@ FIRST = (
         context_source="as vLLM: an assumption",
         communicator_source="as vLLM without its custom all-reduce: an assumption",
         source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, max_batch_size 2048, guaranteed no eviction: TensorRT-LLM's defaults; "
-        "checkpoints of its quantiser keep the cache of an FP8 model in FP8, too (kv_cache_quant_algo); CUDA graphs of decoding alone, unless "
-        "piecewise ones are asked for; host time and mixed iterations: scripts/calibration/fit_host_step.py on 356 published loops (2026-11-21) of one GPU model",
+        "checkpoints of its quantiser keep the cache of an FP8 model in FP8, too (kv_cache_quant_algo); an engine built by TensorRT is launched "
+        "by C++: half of what PyTorch takes for a mixed iteration, between the first tokens (a quarter) and the times between tokens (all of it) of 36 "
+        "published loads of one release, 0.14, on H100; host time: scripts/calibration/fit_host_step.py on 356 published loops (2026-11-21) of one GPU "
+        "model and release 1.0",
     ),
     Engine(
         name="llama.cpp",
@@ -188,6 +191,16 @@ LATER = (
         late_steps=1.0,
         source="as V1; from 0.14 on a step is scheduled beside the one before (async scheduling by default): host time of a sequence by the published "
         "loops of a release of 2026 (3 µs); a token is handed over while the next step runs",
+    ),
+    replace(
+        _BY_NAME["tensorrt-llm"],
+        since=(1,),
+        released="2025-09",
+        release="1.0 and later",
+        mixed_launches_per_layer=180,
+        source="as before; from 1.0 on PyTorch runs the model (TensorRT-LLM's release notes of 1.0: the PyTorch backend is the default), with CUDA graphs of "
+        "decoding alone, unless piecewise ones are asked for; mixed iterations: scripts/calibration/fit_host_step.py on 356 published loops "
+        "(2026-11-21) of one GPU model",
     ),
     _MMQ,
     replace(

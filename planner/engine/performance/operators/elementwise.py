@@ -42,10 +42,11 @@ LAYER_NORM, PLAIN_ACTIVATION = 1 / 9, 0.4
 def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats:
     """Bytes of one layer outside its products, of one kind in `ELEMENTWISE`, of `ADAPTERS`, or of all; shape [rows].
 
-    For Llama 20h + 4(q + k) + 6f per token fused, 84h + 24q + 28k + 10f operator by operator.
+    For Llama 20h + 4(q + k) + 6f per token fused, 84h + 24q + 28k + 10f operator by operator. Training in FP8 is fused: PyTorch has no such
+    products of its own, and Transformer Engine and torchao under torch.compile, which bring them, fuse what lies between.
     """
     m, j, s = t.model, t.job, t.layout
-    fused = np.maximum(t.engine.fused_elementwise, j.compiled)
+    fused = np.maximum(np.maximum(t.engine.fused_elementwise, j.compiled), j.train * (j.narrow_bytes > 0))
     scale = j.activation_bytes / 2 * np.where(j.autocast > 0, 1.6, 1.0) * (1 + t.engine.fp32_between)
     factors = {
         "norms": m.norms / 2 * np.where(m.centred > 0, LAYER_NORM, 1.0),

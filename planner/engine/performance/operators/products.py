@@ -76,9 +76,9 @@ def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
     reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
     reached = np.where(in_int8, int8_flop_per_s, reached)
     flop_s = 2 * group.rows * group.weights / reached
-    few = np.where((c.is_hbm > 0) & (group.rows <= FUSED_UNPACK_ROWS), t.engine.hbm_share, 1.0)
+    share = np.where(c.is_hbm > 0, t.engine.hbm_share, 1.0)
     read = np.where(group.stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
-    bytes_s = group.weights * group.stored / (read * few) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    bytes_s = group.weights * group.stored / (read * share) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
     around = group.moved * np.where(in_int8, ROUNDING_BYTES, CONVERSION_BYTES) * t.engine.fp32_between + group.apart_bytes
     unpacked = t.engine.unpacks * ~in_int8 * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
     around = around + group.weights * unpacked * np.clip(group.rows / FUSED_UNPACK_ROWS - 1, 0.0, 1.0)

@@ -96,13 +96,18 @@ def closed_loop(t: Table, batch: Batch, times: LoopTimes) -> tuple[Latency, Late
     together, late, last, first = _first_token(t, batch, times)
     uniform = t.job.uniform_loop > 0
     in_step = uniform & (t.engine.prompts_first > 0)
+    decoding = np.maximum(output - 1, 0.0) * step_s
     ttft = np.where(uniform, together, queued) + 0.5 * step_s
+    ttft = np.where(in_step, ttft, np.minimum(ttft, cycle - decoding))
     # in step, a sequence waits for the prompts after its own and then decodes undisturbed
-    tpot = np.where(in_step, (sequences - first) * prefill_s + (output - 1) * step_s, cycle - ttft) / np.maximum(output - 1, 1.0)
+    cycle = np.where(in_step, ttft + (sequences - first) * prefill_s + decoding, cycle)
+    tpot = (cycle - ttft) / np.maximum(output - 1, 1.0)
     growing = prefill_s + output * times.attention_s / sequences
     request_p95, request_p99 = (cycle + tail * np.sqrt(sequences) * growing for tail in NORMAL_TAILS)
     tails = [prefill_s + np.minimum(sequences * prefill_s, factor * (queued - prefill_s)) for factor in (3.0, 4.6)]
-    ttft_p95, ttft_p99 = (step_s + np.where(uniform, of, tail) for of, tail in zip((late, last), tails, strict=True))
+    ttft_p95, ttft_p99 = (
+        np.maximum(ttft, step_s + np.where(uniform, of, tail)) for of, tail in zip((late, last), tails, strict=True)
+    )
     steps = np.maximum(output - 1, 1.0)
     tpot_p95 = np.maximum(tpot, (request_p95 - ttft_p95) / steps)
     tpot_p99 = np.maximum(tpot, np.maximum(request_p95 - ttft_p95, request_p99 - ttft_p99) / steps)

@@ -10,6 +10,7 @@ import numpy as np
 from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.columns.rows import RowRecord
 from planner.engine.job.job import Job
+from planner.workload.lengths import drawn_outputs
 from planner.workload.tasks import Lengths
 
 NORMAL_P95 = 1.6448536269514722
@@ -106,7 +107,7 @@ def replica_load(jobs: Sequence[Job], replicas: Floats, *, surge: Floats | float
         rate_per_s=rate,
         concurrency=np.where(np.isfinite(clients), np.ceil(clients / replicas), 0.0),
         inputs=token_lengths([job.workload.input_tokens for job in jobs], [job.input_tokens for job in jobs]),
-        outputs=token_lengths([job.workload.output_tokens for job in jobs], [job.output_tokens for job in jobs]),
+        outputs=token_lengths([drawn_outputs(job.workload) for job in jobs], [job.output_tokens for job in jobs]),
         prefix_tokens=np.array([job.prefix_tokens for job in jobs]),
         variation=thinned_variation(np.array(variation), replicas),
         window_s=np.array([job.workload.batch_window_s or 0.0 for job in jobs]),

@@ -13,13 +13,14 @@ from planner.engine.evaluate.supply import Supply
 from planner.engine.money.owned_cost import bought_usd, running_usd_per_h
 from planner.engine.procurement.paying import TERMS
 from planner.engine.procurement.portfolio.pool_cost import pool_cost
-from planner.engine.procurement.portfolio.records import Entry, Need, Pool, PortfolioFile, Problem, Source
+from planner.engine.procurement.portfolio.records import FILTERS, Entry, Need, Pool, PortfolioFile, Problem, Source
 from planner.engine.procurement.portfolio.time_classes import TimeClass, rounded_share, time_classes
 from planner.engine.search.supply.owned_nodes import parts_of
+from planner.engine.search.supply.quotes import admitted
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import HOURS_PER_MONTH
 from planner.workload.hardware.owned import Owning
-from planner.workload.tasks import Market
+from planner.workload.tasks import Market, Workload
 
 TOO_DEAR = 3.0
 """A pool where each workload alone costs so many times its cheapest place is left out."""
@@ -162,8 +163,11 @@ def _pools(file: PortfolioFile, supply: Supply) -> dict[PoolKey, Pool]:
 
 
 def _offered(file: PortfolioFile, supply: Supply) -> Iterator[tuple[Source, PoolKey]]:
+    filters = Workload(model="", task="serve", **{key: getattr(file, key) for key in FILTERS})
     for market, term in TERMS.items():
         for price, offer in priced_offers(supply.offers, market, file.providers):
+            if not admitted(offer, supply.providers.get(offer.provider), filters):
+                continue
             monthly = price * HOURS_PER_MONTH
             if term:  # owed as a whole
                 monthly *= math.ceil(file.months / term) * term / file.months

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from planner.numbers import Dollars, Gpus, Name
 from planner.workload.hardware.owned import Own, Owning
+from planner.workload.tasks import Names, ProviderKind
 
 HOURS = 24
 """Hours of the day that a load is told of."""
@@ -44,7 +45,17 @@ class PortfolioFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Capital that may be spent on GPUs; absent: none are bought."""
     gpus: list[Name] = []
     """GPUs to choose from; empty: all that are owned or offered."""
-    providers: list[Name] = []
+    providers: Names = []
+    """As the keys of a workload of these names: what may be rented for any of them."""
+    kinds: list[ProviderKind] = []
+    regions: Names = []
+    countries: Names = []
+    certifications: Names = []
+    exclude: Names = []
+
+
+FILTERS = ("providers", "kinds", "regions", "countries", "certifications", "exclude")
+"""Keys of a file that hold for every workload and for the stock."""
 
 
 class Need(msgspec.Struct, frozen=True):

@@ -47,6 +47,8 @@ def plan_row(choice: Choice, spec_chip: FindChip) -> PlanRow:
         assumed=answer.assumed | assumed_of_supply(choice, quote),
     )
     verdict, why = verdict_of(d, choice.row, answer)
+    if node.limit_w is not None:
+        why = f"{why}; its power is limited to {node.limit_w:.0f} W"
     spec_answer = _by_specification(d, choice.row, chip, price, spec_chip) if chip.basis in {"measured", "transferred"} else None
     row = PlanRow(
         rank=None,
@@ -58,6 +60,7 @@ def plan_row(choice: Choice, spec_chip: FindChip) -> PlanRow:
         probability_meets=round(float(d.probability_meets[choice.row]), 3),
         here=node.here,
         basis=chip.basis,
+        power_limit_w=node.limit_w,
         other_offers=len({other.offer.provider for other in node.others} - ({quote.offer.provider} if quote else set())),
         owned=node.owned.answer(round(float(d.gpus[choice.row]))) if node.owned else None,
         job_h=(hours := _job_hours(d.workload, answer)),
@@ -174,11 +177,6 @@ def _expected_hours(hours: Figure | None, job: Job, answer: Answer) -> Figure | 
     return hours.scaled(factor) if WORTH_TELLING <= factor < np.inf else None
 
 
-def _own_limit(d: Deployments, row: int) -> float | None:
-    owned = d.node_type(row).owned
-    return owned.power_limit_w if owned else None
-
-
 def _by_specification(d: Deployments, row: int, chip: Chip, usd_per_h: float | None, spec_chip: FindChip) -> Answer | None:
     """Answer for the same candidate without the measurements of this machine."""
     c = d.evaluated.candidates
@@ -188,6 +186,10 @@ def _by_specification(d: Deployments, row: int, chip: Chip, usd_per_h: float | N
         return None
     one = c.take(np.array([row]))
     alone = Candidates(
-        one.jobs, one.job_index, [capped(plain, job.workload, _own_limit(d, row))], np.zeros(1, dtype=np.int64), one.layout
+        one.jobs,
+        one.job_index,
+        [capped(plain, job.workload, d.node_type(row).power_limit_w)],
+        np.zeros(1, dtype=np.int64),
+        one.layout,
     )
     return priced(answer_of(evaluate(alone), 0), usd_per_h)

@@ -85,6 +85,6 @@ def _doubt(e: Evaluated, row: int, answer: Answer) -> str:
     assert memory is not None
     most = memory.total.high
     if job.task == "serve":
-        most -= memory.kv_cache - min(memory.kv_cache, float(e.memory.kv_per_sequence[row]))
+        most -= memory.kv_cache - min(memory.kv_cache, float(e.memory.kv_per_sequence[row] + e.memory.kv_shared[row]))
     room = float(e.memory.usable[row]) / (1 - job.headroom)
     return f"may need {bytes_text(most)}" if most > room else ""

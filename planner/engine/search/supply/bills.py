@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.search.supply.node_types import NodeType, host_bytes_per_gpu
-from planner.engine.search.supply.quotes import UNLIMITED, Quote
+from planner.engine.search.supply.node_types import NodeType
+from planner.engine.search.supply.quotes import Quote
 from planner.hardware.prices.providers import Provider
 from planner.workload.tasks import Term
 
@@ -50,23 +49,10 @@ class Terms:
         """The quotes numbered `slot`."""
         places = [min(slot, len(node.quotes) - 1) for node in node_types]
         quotes = [node.quotes[place] if node.quotes else None for node, place in zip(node_types, places, strict=True)]
-
-        def column(values: Iterator[Any]) -> Floats:
-            return np.array([*values], dtype=np.float64)
-
-        pairs = [*zip(node_types, quotes, strict=True)]
-        return cls(
-            quotes,
-            np.maximum(np.array(places, dtype=np.int64), 0),
-            column(quote.usd_per_h if quote else node.usd_per_gpu_h or float("nan") for node, quote in pairs),
-            np.array([quote is None for quote in quotes]),
-            np.array([quote is not None and quote.term == "spot" for quote in quotes]),
-            np.array([node.here for node in node_types]),
-            column(iter(node.most for node in node_types)),
-            column(quote.machines if quote else UNLIMITED for quote in quotes),
-            column(min(node.cluster, quote.cluster if quote else UNLIMITED) for node, quote in pairs),
-            column(host_bytes_per_gpu(quote) for quote in quotes),
-        )
+        numbers = np.array([node.terms[max(place, 0)] for node, place in zip(node_types, places, strict=True)]).T
+        usd_per_h, each_gpu, spot, here, *limits = numbers.reshape(len(fields(cls)) - 2, len(node_types))
+        slots = np.maximum(np.array(places, dtype=np.int64), 0)
+        return cls(quotes, slots, usd_per_h, each_gpu > 0, spot > 0, here > 0, *limits)
 
     def at(self, node_index: Rows) -> Terms:
         """The columns of each row, by the number of its node type."""

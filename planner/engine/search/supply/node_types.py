@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import msgspec
+
+from planner.engine.evaluate.offer_prices import own_prices
 from planner.engine.evaluate.supply import Supply
 from planner.engine.search.supply.owned_nodes import OwnedNode, owned_pools
 from planner.engine.search.supply.quotes import UNLIMITED, Quote, Wire, quotes_of, usual_wire, wire_given
@@ -20,6 +24,25 @@ HOST_SHARE = 0.9
 """Share of a host's memory for what is offloaded: the rest is the system's and the processes' own. An assumption."""
 DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
 """Task -> most GPUs that the search considers when the workload does not say."""
+SUPPLY_KEYS = (
+    *(
+        "task",
+        "offload",
+        "price_usd_per_gpu_h",
+        "own",
+        "owning",
+        "capex_usd",
+        "market",
+        "providers",
+        "kinds",
+        "regions",
+        "countries",
+    ),
+    *("certifications", "exclude", "fabric", "max_nodes", "gpus_considered", "max_gpus"),
+)
+"""Keys of a workload that decide what hardware there is for it: of all others nothing is seen in this folder."""
+MOST_KEPT = 16
+"""Lists of node types that are kept beside a supply."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +64,8 @@ class NodeType:
     """Quotes that no other quote of the same GPUs covers, the cheapest first: one of them is paid."""
     others: tuple[Quote, ...] = ()
     """All quotes of nodes of the same GPUs over the same kind of link, the cheapest first."""
+    limit_w: float | None = None
+    """Power limit in force of a GPU of this machine."""
     owned: OwnedNode | None = None
     """Costs of a GPU that is not rented."""
     largest: bool = True
@@ -53,11 +78,33 @@ class NodeType:
         return self.gpu.name, "here" if self.here else kind
 
     @property
+    def power_limit_w(self) -> float | None:
+        """The cap that it stands under; None: the vendor's limit."""
+        return self.owned.power_limit_w if self.owned else self.limit_w
+
+    @cached_property
     def cluster(self) -> int:
         """Most nodes that can be joined."""
         if self.here or not self.largest or self.wire.bytes_per_s <= 0:
             return 1
         return max((quote.cluster for quote in self.quotes), default=UNLIMITED)
+
+    @cached_property
+    def terms(self) -> list[tuple[float, ...]]:
+        """Each quote, or the price of one's own, as the numbers of `bills.Terms`."""
+        return [self._terms(quote) for quote in self.quotes or (None,)]
+
+    def _terms(self, quote: Quote | None) -> tuple[float, ...]:
+        return (
+            quote.usd_per_h if quote else self.usd_per_gpu_h or float("nan"),
+            quote is None,
+            quote is not None and quote.term == "spot",
+            self.here,
+            self.most,
+            quote.machines if quote else UNLIMITED,
+            min(self.cluster, quote.cluster if quote else UNLIMITED),
+            host_bytes_per_gpu(quote),
+        )
 
     @property
     def most_joined(self) -> int:
@@ -80,18 +127,33 @@ def most_gpus(workload: Workload) -> int:
 def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     """One node type a GPU, node size, link and network that is worth its price; then the devices of this machine.
 
-    Raises `UserError` for a GPU, a provider or a place of the workload that nobody knows.
+    Made once for all workloads that differ in other keys than `SUPPLY_KEYS`. Raises `UserError` for a GPU, a provider or a place of the
+    workload that nobody knows.
     """
+    asked = Workload(model="", **{key: getattr(workload, key) for key in SUPPLY_KEYS})
+    name, kept = msgspec.json.encode(asked), supply.node_types
+    if name not in kept:
+        made = _node_types_for(asked, supply)
+        if len(kept) >= MOST_KEPT:
+            del kept[next(iter(kept))]
+        kept[name] = made
+    found: list[NodeType] = kept[name]
+    return found
+
+
+def _node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     considered = {supply.find_gpu(name).name for name in workload.gpus_considered}
     most = most_gpus(workload)
     quotes: dict[str, dict[int, list[Quote]]] = defaultdict(lambda: defaultdict(list))
     for name, size, quote in quotes_of(workload, supply, considered):
         quotes[name][size].append(quote)
+    prices = own_prices(workload, considered, supply.find_gpu)
+    of_machine = own_prices(workload, {gpu.name for gpu in supply.machine}, supply.find_gpu)
     found: list[NodeType] = []
     for gpu in supply.gpus:
         if considered and gpu.name not in considered:
             continue
-        price = own_price(workload, gpu, considered)
+        price = prices.get(gpu.name)
         if price is not None or gpu.name not in quotes:
             found += _unquoted(gpu, sorted(quotes[gpu.name]) or [UNPRICED_NODE], workload, most, price)
         else:
@@ -99,9 +161,10 @@ def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     for gpu in supply.machine:
         if not considered or gpu.name in considered:
             count = min(supply.local_counts.get(gpu.name, 1), most)
-            price = own_price(workload, gpu, {gpu.name})
+            price = of_machine.get(gpu.name)
             inside = count if split_name(gpu.name) is None else 1  # slices exchange nothing but over the host
-            found.append(NodeType(gpu, inside, None, count, usual_wire(gpu, inside, ""), here=True, usd_per_gpu_h=price))
+            wire, limit = usual_wire(gpu, inside, ""), supply.power_limits_w.get(gpu.name)
+            found.append(NodeType(gpu, inside, None, count, wire, here=True, usd_per_gpu_h=price, limit_w=limit))
     return [*found, *_owned_types(workload, supply)]
 
 
@@ -114,11 +177,6 @@ def _owned_types(workload: Workload, supply: Supply) -> Iterator[NodeType]:
         )
         cost = pool.node.usd_per_h if pool.node else None
         yield NodeType(pool.gpu, pool.per_node, pool.nvlink, pool.most, wire, usd_per_gpu_h=cost, owned=pool.node, largest=whole)
-
-
-def own_price(workload: Workload, gpu: Gpu, named: Iterable[str]) -> float | None:
-    """The price of one's own for `gpu`: a number is that of the GPUs that are `named`, no one's else."""
-    return workload.price_usd_per_gpu_h if gpu.name in set(named) else None
 
 
 def _unquoted(gpu: Gpu, sizes: Sequence[int], workload: Workload, most: int, price: float | None) -> Iterator[NodeType]:

@@ -133,8 +133,8 @@ def _reach(offer: Offer, supply: Supply, gpu: Gpu, size: int, workload: Workload
     usual = USUAL_NODES[provider.kind_of(offer) if provider else "gpu-cloud"]
     if published is None:
         assumed.append("max_nodes")
-    to_order = published or usual
-    most = max(to_order, (known.most_nodes_by_agreement if known else None) or 0)
+    most = max(published or usual, (known.most_nodes_by_agreement if known else None) or 0)
+    to_order = 0 if known and known.by_agreement_alone else published or usual
     if workload.max_nodes is not None:
         most = to_order = workload.max_nodes
         assumed = []

@@ -1,6 +1,7 @@
 """AIPerf's and GenAI-Perf's profile_export JSON: metrics with unit and mean at the top level, settings in `input_config`.
 
-Keys by AIPerf's JSON export 1.0 to 1.4 and genai-perf's (https://github.com/ai-dynamo/aiperf, docs on outputs, read 2026-11-22).
+Keys by AIPerf's JSON export 1.0 to 1.4 and genai-perf's (https://github.com/ai-dynamo/aiperf, docs on outputs, read 2026-11-22), of 1.4 by
+files of AIPerf 0.13, which call the load `phases` and the model `models`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _read(contents: Contents) -> list[Result]:
 def _result(one: dict[str, Any]) -> Result:
     config = one.get("input_config") or {}
     model = _model(config)
-    rate, at_once = (_first(config, name) for name in ("request_rate", "concurrency"))
+    rate, at_once = _first(config, "request_rate", "rate"), _first(config, "concurrency")
     achieved = number(one, "request_throughput", "avg")
     given = load(rate, at_once, number(one, "request_count", "avg"), achieved) if rate or at_once else {}
     return Result(
@@ -53,21 +54,35 @@ def _seconds(one: dict[str, Any], metric: str) -> float | None:
 
 
 def _model(config: dict[str, Any]) -> str:
-    endpoint = config.get("endpoint") if isinstance(config.get("endpoint"), dict) else {}
-    named = (endpoint or {}).get("model_names") or config.get("model_names") or config.get("model") or ""
-    return str(named[0] if isinstance(named, list) and named else named or "")
+    endpoint, models = _part(config, "endpoint"), _part(config, "models").get("items")
+    named = endpoint.get("model_names") or config.get("model_names") or config.get("model") or models or ""
+    named = named[0] if isinstance(named, list) and named else named
+    return str((named.get("name") if isinstance(named, dict) else named) or "")
 
 
-def _first(config: dict[str, Any], name: str) -> float | None:
-    """A number of the load: under `loadgen` (AIPerf), under `perf_analyzer.stimulus` or at the top, alone or in a list (GenAI-Perf)."""
-    analyzer = config.get("perf_analyzer") if isinstance(config.get("perf_analyzer"), dict) else {}
-    stimulus = (analyzer or {}).get("stimulus")
-    for place in (config.get("loadgen"), stimulus, config):
-        found = place.get(name) if isinstance(place, dict) else None
-        found = found[0] if isinstance(found, list) and found else found
-        if (value := number({"": found}, "")) is not None:
-            return value
+def _first(config: dict[str, Any], *names: str) -> float | None:
+    """A number of the load, by the first place that has it.
+
+    AIPerf writes it under `phases` (since 0.13) or `loadgen`, GenAI-Perf under `perf_analyzer.stimulus` or at the top, in a list or alone.
+    """
+    phases = config.get("phases")
+    measured = (
+        [one for one in phases if isinstance(one, dict) and one.get("kind") == "profiling"] if isinstance(phases, list) else []
+    )
+    stimulus = _part(_part(config, "perf_analyzer"), "stimulus")
+    for place in (*measured, _part(config, "loadgen"), stimulus, config):
+        for name in names:
+            found = place.get(name)
+            found = found[0] if isinstance(found, list) and found else found
+            if (value := number({"": found}, "")) is not None:
+                return value
     return None
+
+
+def _part(config: dict[str, Any], name: str) -> dict[str, Any]:
+    """The object `name` of the settings; empty where there is none."""
+    found = config.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 READER = Reader(

@@ -37,7 +37,8 @@ def _rows(contents: Contents) -> Iterator[dict[str, Any]]:
         yield from _markdown(contents)
     else:
         for row in csv.DictReader(contents.lines):
-            yield {name: _value(text) for name, text in row.items() if name and text is not None}
+            if None not in row.values():  # a row that was cut off has fewer cells than the head
+                yield {name: _value(text) for name, text in row.items() if name}
 
 
 def _value(text: str) -> float | str:

@@ -1,6 +1,6 @@
-"""`trtllm-bench throughput --report_json`: engine, machine, layout, requests and performance.
+"""`trtllm-bench throughput`: its --report_json, or the text it prints: engine, layout, requests and performance.
 
-Keys by tensorrt_llm/bench/dataclasses/reporting.py of TensorRT-LLM 1.2 (https://github.com/NVIDIA/TensorRT-LLM, read 2026-11-22).
+Keys and lines by tensorrt_llm/bench/dataclasses/reporting.py of TensorRT-LLM 1.2 (https://github.com/NVIDIA/TensorRT-LLM, read 2026-11-22).
 """
 
 from __future__ import annotations
@@ -17,8 +17,46 @@ WEIGHTS = {"FP8": "fp8", "NVFP4": "nvfp4", "W4A16_AWQ": "awq", "W4A16_GPTQ": "gp
 """Quantisation algorithm -> storage format; any other is asked for."""
 
 
+PRINTED = {
+    "Model": ("engine", "model"),
+    "TensorRT-LLM Version": ("engine", "version"),
+    "Dtype": ("engine", "dtype"),
+    "KV Cache Dtype": ("engine", "kv_cache_dtype"),
+    "Quantization": ("engine", "quantization"),
+    "TP Size": ("world_info", "tp_size"),
+    "PP Size": ("world_info", "pp_size"),
+    "EP Size": ("world_info", "ep_size"),
+    "Number of requests": ("request_info", "num_requests"),
+    "Number of concurrent requests": ("request_info", "avg_num_concurrent_requests"),
+    "Average Input Length (tokens)": ("request_info", "avg_input_length"),
+    "Average Output Length (tokens)": ("request_info", "avg_output_length"),
+    "Request Throughput (req/sec)": ("performance", "request_throughput_req_s"),
+    "Total Output Throughput (tokens/sec)": ("performance", "system_output_throughput_tok_s"),
+    "Average request latency (ms)": ("performance", "avg_request_latency_ms"),
+    "Average time-to-first-token [TTFT] (ms)": ("streaming_metrics", "avg_ttft_ms"),
+    "Average time-per-output-token [TPOT] (ms)": ("streaming_metrics", "avg_tpot_ms"),
+}
+"""A line of the printed report -> its place in the JSON one."""
+PARTS = ("engine", "world_info", "request_info", "performance")
+HEADINGS = ("= REQUEST DETAILS", "= PERFORMANCE OVERVIEW")
+
+
 def _read(contents: Contents) -> list[Result]:
-    return [_result(one) for one in contents.objects]
+    return [_result(one) for one in (contents.objects if contents.is_json else [_printed(contents)])]
+
+
+def _printed(contents: Contents) -> dict[str, Any]:
+    """The printed report in the form of the JSON one; of a log with several the last."""
+    found: dict[str, Any] = {part: {} for part in PARTS}
+    for line in contents.whole_lines:
+        name, _, value = (part.strip() for part in line.partition(":"))
+        if name in PRINTED and value != "None":
+            part, key = PRINTED[name]
+            try:
+                found.setdefault(part, {})[key] = float(value)
+            except ValueError:
+                found.setdefault(part, {})[key] = value
+    return found
 
 
 def _result(one: dict[str, Any]) -> Result:
@@ -55,16 +93,10 @@ def _result(one: dict[str, Any]) -> Result:
     )
 
 
-READER = Reader(
-    "trtllm-bench",
-    lambda contents: (
-        contents.have("engine", "world_info", "request_info", "performance")
-        and all(
-            isinstance(one[key], dict)
-            for one in contents.objects
-            for key in ("engine", "world_info", "request_info", "performance")
-        )
-    ),
-    _read,
-    "the report of trtllm-bench --report_json",
-)
+def _recognises(contents: Contents) -> bool:
+    if not contents.is_json:
+        return all(heading in contents.text for heading in HEADINGS)
+    return contents.have(*PARTS) and all(isinstance(one[part], dict) for one in contents.objects for part in PARTS)
+
+
+READER = Reader("trtllm-bench", _recognises, _read, "the report of trtllm-bench, printed or --report_json")

@@ -19,14 +19,14 @@ from bench.points import Bench, UnsupportedError, rate_result
 from bench.protocol import Point, Result, breaks_device
 
 FLOAT_TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-CUDA_NEEDS = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (7, 0), "fp8": (8, 9), "int8": (7, 5), "fp4": (10, 0)}
+CUDA_NEEDS = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (7, 0), "fp8": (8, 9), "int8": (7, 5), "fp4": (10, 0), "mxfp8": (10, 0)}
 """Compute capability from which a dtype has its own units; below, it is emulated or refused."""
 CPU_NEEDS = {"fp16": ("avx512_fp16", "amx_fp16", "asimdhp")}
 """Without one of these torch falls back to a loop hundreds of times slower."""
-CPU_NEVER = ("tf32", "fp8", "fp4")
+CPU_NEVER = ("tf32", "fp8", "fp4", "mxfp8")
 """No such unit on a CPU: torch emulates fp8 for correctness only."""
-FP4_BLOCK = 16
-"""Elements of a row that share an 8-bit scale (NVFP4)."""
+SCALE_BLOCK = {"fp4": 16, "mxfp8": 32}
+"""Elements of a row that share an 8-bit scale (NVFP4; MXFP8 of the Open Compute Project)."""
 ROTATED_CACHES = 4
 """Operands of calls on a GPU rotate over this many times the L2 cache, so that short ones can be replayed back to back."""
 TRIED = 128
@@ -116,6 +116,8 @@ def product(device: str, dtype: str, m: int, n: int, k: int, *, fast: bool = Fal
         )
     if dtype == "fp4":
         return _fp4_product(device, m, n, k)
+    if dtype == "mxfp8":
+        return _mxfp8_product(device, m, n, k)
     kind = FLOAT_TYPES[dtype]
     left = torch.randn(m, k, device=device, dtype=kind)
     right = torch.randn(n, k, device=device, dtype=kind).t()
@@ -129,13 +131,21 @@ def _fp4_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:
     """
     left = torch.randint(0, 256, (m, k // 2), dtype=torch.uint8, device=device).view(torch.float4_e2m1fn_x2)
     right = torch.randint(0, 256, (n, k // 2), dtype=torch.uint8, device=device).view(torch.float4_e2m1fn_x2).t()
-    scales = [torch.ones(fp4_scales(rows, k), device=device).to(torch.float8_e4m3fn) for rows in (m, n)]
+    scales = [torch.ones(scale_count("fp4", rows, k), device=device).to(torch.float8_e4m3fn) for rows in (m, n)]
     return lambda: torch._scaled_mm(left, right, scale_a=scales[0], scale_b=scales[1], out_dtype=torch.bfloat16)  # noqa: SLF001  # as for fp8
 
 
-def fp4_scales(rows: int, k: int) -> int:
-    """Number of scales of an NVFP4 operand of `rows` × `k` elements in cuBLAS's tiles."""
-    return 128 * math.ceil(rows / 128) * 4 * math.ceil(k / FP4_BLOCK / 4)
+def _mxfp8_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:
+    """MXFP8: a power of two for every block of 32 elements, in the tiles of `_fp4_product`."""
+    left = torch.randn(m, k, device=device).to(torch.float8_e4m3fn)
+    right = torch.randn(n, k, device=device).to(torch.float8_e4m3fn).t()
+    scales = [torch.ones(scale_count("mxfp8", rows, k), device=device).to(torch.float8_e8m0fnu) for rows in (m, n)]
+    return lambda: torch._scaled_mm(left, right, scale_a=scales[0], scale_b=scales[1], out_dtype=torch.bfloat16)  # noqa: SLF001  # as for fp8
+
+
+def scale_count(dtype: str, rows: int, k: int) -> int:
+    """Number of scales of an operand of `rows` × `k` elements in cuBLAS's tiles."""
+    return 128 * math.ceil(rows / 128) * 4 * math.ceil(k / SCALE_BLOCK[dtype] / 4)
 
 
 class Product:
@@ -173,9 +183,10 @@ def operand_bytes(dtype: str) -> int:
 
 def input_bytes(dtype: str) -> float:
     """Bytes of one element of A or B with its part of a scale."""
-    return 0.5 + 1 / FP4_BLOCK if dtype == "fp4" else operand_bytes(dtype)
+    elements = {"fp4": 0.5, "mxfp8": 1.0}
+    return elements[dtype] + 1 / SCALE_BLOCK[dtype] if dtype in elements else operand_bytes(dtype)
 
 
 def output_bytes(dtype: str) -> int:
     """Bytes of one element of C."""
-    return {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2, "fp4": 2, "int8": 4}[dtype]
+    return {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2, "fp4": 2, "mxfp8": 2, "int8": 4}[dtype]

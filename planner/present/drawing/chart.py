@@ -1,0 +1,57 @@
+"""A chart as data: curves, dots and the lines of limits, for every way it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.present.drawing.axes import Axis
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A line through points."""
+
+    name: str
+    """Empty: it only joins dots."""
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One point with words of its own."""
+
+    x: float
+    y: float
+    label: str = ""
+    """Written beside it where there is room; dots without are drawn faintly."""
+    detail: str = ""
+    """What a reader who points at it is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A straight line across the chart at one value of an axis."""
+
+    value: float
+    label: str
+    upright: bool = True
+    """At a value of x; else at one of y."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Curves and dots between two axes."""
+
+    title: str
+    x: Axis
+    y: Axis
+    x_title: str
+    y_title: str
+    curves: Sequence[Curve] = ()
+    dots: Sequence[Dot] = ()
+    limits: Sequence[Limit] = ()
+    note: str = ""
+    """How it is read, and what is not in it."""

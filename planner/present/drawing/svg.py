@@ -1,0 +1,159 @@
+"""A chart as SVG inside a page: no script, nothing fetched, colours of the page's light or dark scheme, told apart on paper by dashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from planner.present.drawing.axes import Axis
+from planner.present.drawing.chart import Chart, Dot
+from planner.text import one_line
+
+WIDTH, HEIGHT = 760, 380
+LEFT, RIGHT, TOP, BOTTOM = 78, 190, 22, 46
+"""Margins: values of y, names of curves, nothing, values and title of x."""
+NO_NAMES = 24
+"""Right margin where no curve has a name."""
+LINE, LETTER = 15, 6.3
+"""Height of a line of text, and the mean width of a letter, at 12 px."""
+DASHES = ("", "8 3", "2 3", "8 3 2 3", "14 4", "4 2")
+STYLE = """
+figure { margin: 1rem 0; max-width: 56rem; break-inside: avoid; } figcaption { font-size: .85rem; opacity: .85; }
+svg.chart { width: 100%; height: auto; font: 12px system-ui, sans-serif; --grid: #8883; --ink: #222; --quiet: #666; --page: #fff;
+  --c0: #0072b2; --c1: #c04f00; --c2: #00785a; --c3: #a3487d; --c4: #7d7400; --c5: #2b7bb0; }
+.chart text { fill: var(--ink); } .chart .quiet { fill: var(--quiet); } .chart .grid { stroke: var(--grid); }
+.chart .frame { fill: none; stroke: var(--quiet); } .chart .limit { stroke: var(--quiet); stroke-dasharray: 4 3; }
+.chart .curve { fill: none; stroke-width: 2; } .chart .faint { fill: var(--quiet); opacity: .55; }
+.chart .dot { fill: var(--page); stroke: var(--ink); stroke-width: 2; }
+.chart .halo { paint-order: stroke; stroke: var(--page); stroke-width: 3; }
+@media screen and (prefers-color-scheme: dark) { svg.chart { --grid: #8884; --ink: #e4e4e4; --quiet: #aaa; --page: #121212;
+  --c0: #56b4e9; --c1: #f0894a; --c2: #2fbf8f; --c3: #dd92bd; --c4: #e6da4a; --c5: #9ad0f0; } }
+"""
+"""Rules of the page that holds such charts. The colours are Okabe and Ito's, darker on white."""
+
+
+def chart_svg(chart: Chart) -> str:
+    """The chart as an `svg` element; `STYLE` has to be among the rules of its page."""
+    inside = [*_axes(chart), *_limits(chart), *_curves(chart), *_dots(chart)]
+    words = f"<title>{_plain(chart.title)}</title>"
+    note = f"<desc>{_plain(chart.note)}</desc>" if chart.note else ""
+    return "\n".join([f'<svg class="chart" role="img" viewBox="0 0 {WIDTH} {HEIGHT}">{words}{note}', *inside, "</svg>"])
+
+
+def _right(chart: Chart) -> int:
+    """Right edge of the plot, which leaves room for the names of curves where there are any."""
+    return WIDTH - (RIGHT if any(curve.name for curve in chart.curves) else NO_NAMES)
+
+
+def _x(chart: Chart, value: float) -> float:
+    return LEFT + (_right(chart) - LEFT) * chart.x.place(value)
+
+
+def _y(chart: Chart, value: float) -> float:
+    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * chart.y.place(value)
+
+
+def _axes(chart: Chart) -> Iterator[str]:
+    """The grid with its values, the frame, and what the axes measure."""
+    bottom, right = HEIGHT - BOTTOM, _right(chart)
+    for tick, text in _ticks(chart.x, (right - LEFT) // 60):
+        x = _x(chart, tick)
+        yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{bottom}"/>'
+        yield _text(x, bottom + 16, text, "quiet", "middle")
+    for tick, text in _ticks(chart.y, 8):
+        y = _y(chart, tick)
+        yield f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield _text(LEFT - 6, y + 4, text, "quiet", "end")
+    yield f'<rect class="frame" x="{LEFT}" y="{TOP}" width="{right - LEFT}" height="{bottom - TOP}"/>'
+    yield _text((LEFT + right) / 2, HEIGHT - 10, chart.x_title, "", "middle")
+    yield _text(8, TOP - 8, chart.y_title, "", "start")
+
+
+def _ticks(axis: Axis, most: int) -> list[tuple[float, str]]:
+    return [(tick, axis.text(tick)) for tick in axis.ticks(most)]
+
+
+def _limits(chart: Chart) -> Iterator[str]:
+    for limit in chart.limits:
+        if not 0 <= (chart.x if limit.upright else chart.y).place(limit.value) <= 1:
+            continue
+        if limit.upright:
+            x = _x(chart, limit.value)
+            yield f'<line class="limit" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
+            left = chart.x.place(limit.value) > 0.6
+            yield _text(x + (-4 if left else 4), TOP + 13, limit.label, "quiet halo", "end" if left else "start")
+        else:
+            y = _y(chart, limit.value)
+            yield f'<line class="limit" x1="{LEFT}" x2="{_right(chart)}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            yield _text(_right(chart) - 4, y - 4, limit.label, "quiet halo", "end")
+
+
+def _curves(chart: Chart) -> Iterator[str]:
+    """The curves, each in a dash of its own, and their names at their right ends."""
+    ends = apart([_y(chart, curve.points[-1][1]) for curve in chart.curves])
+    for number, (curve, end) in enumerate(zip(chart.curves, ends, strict=True)):
+        dash = f' stroke-dasharray="{DASHES[number % len(DASHES)]}"' if DASHES[number % len(DASHES)] else ""
+        colour = f"var(--c{number % len(DASHES)})"
+        path = " ".join(f"{_x(chart, x):.1f},{_y(chart, y):.1f}" for x, y in curve.points)
+        yield f'<polyline class="curve" style="stroke:{colour}"{dash} points="{path}"><title>{_plain(curve.name)}</title></polyline>'
+        if not curve.name:
+            continue
+        last_x, last_y = curve.points[-1]
+        x, y = _x(chart, last_x), _y(chart, last_y)
+        yield f'<line style="stroke:{colour}" x1="{x:.1f}" y1="{y:.1f}" x2="{x + 12:.1f}" y2="{end:.1f}"/>'
+        yield f'<text x="{x + 15:.1f}" y="{end + 4:.1f}" style="fill:{colour}">{_plain(_short(curve.name))}</text>'
+
+
+def apart(heights: Sequence[float]) -> list[float]:
+    """Heights of names so that none covers another, close to those wanted, in their order and inside the chart."""
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    placed, last = list(heights), float(-LINE)
+    for number in order:
+        placed[number] = last = max(placed[number], last + LINE)
+    last = HEIGHT - BOTTOM + 1.5 * LINE
+    for number in reversed(order):
+        placed[number] = last = min(placed[number], last - LINE)
+    return placed
+
+
+def _dots(chart: Chart) -> Iterator[str]:
+    """Dots without a label faintly, the others above them with as many labels as do not touch."""
+    for dot in chart.dots:
+        if not dot.label:
+            x, y = _x(chart, dot.x), _y(chart, dot.y)
+            yield f'<circle class="faint" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{_plain(dot.detail)}</title></circle>'
+    named = [(dot, _x(chart, dot.x), _y(chart, dot.y)) for dot in chart.dots if dot.label]
+    boxes = [(x - 5, y - 5, x + 5, y + 5) for _, x, y in named]
+    for dot, x, y in named:
+        yield from _labelled(dot, x, y, boxes)
+
+
+def _labelled(dot: Dot, x: float, y: float, boxes: list[tuple[float, float, float, float]]) -> Iterator[str]:
+    """A dot, with its label on the side where no other is; without where there is no such side."""
+    yield f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{_plain(dot.detail or dot.label)}</title></circle>'
+    width = LETTER * len(dot.label)
+    for left, top in ((x + 8, y - 14), (x + 8, y + 2), (x - 8 - width, y - 14), (x - 8 - width, y + 2)):
+        box = (left, top, left + width, top + LINE)
+        if left > LEFT and box[2] < WIDTH and not any(_touch(box, other) for other in boxes):
+            boxes.append(box)
+            yield _text(left, top + 12, dot.label, "halo", "start")
+            return
+
+
+def _touch(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _text(x: float, y: float, text: str, kind: str, anchor: str) -> str:
+    style = f' class="{kind}"' if kind else ""
+    return f'<text{style} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_plain(text)}</text>'
+
+
+def _short(name: str) -> str:
+    """`name` cut to what the margin holds; the whole name is told where the curve is pointed at."""
+    most = int((RIGHT - 18) / LETTER)
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def _plain(text: str) -> str:
+    return escape(one_line(text))

@@ -1,0 +1,97 @@
+"""A chart in the cells of a terminal, readable without colour: letters mark the curves and the dots, and a legend says what they are."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from planner.present.drawing.chart import Chart
+from planner.present.drawing.plot import Plot, Run
+from planner.text import one_line
+
+ASPECT, LEAST_ROWS, MOST_ROWS = 5, 10, 26
+"""Cells of width for one of height, and the bounds of the height."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Styles of a chart, named as whoever shows it names them."""
+
+    curves: Sequence[str]
+    quiet: str
+    strong: str
+    ascii_only: bool = False
+
+
+def rows_for(width: int, most: int = MOST_ROWS) -> int:
+    """Height of a chart of `width` cells where at most `most` rows are free."""
+    return max(LEAST_ROWS, min(most, MOST_ROWS, width // ASPECT))
+
+
+def chart_runs(chart: Chart, width: int, height: int, look: Look) -> list[list[Run]]:
+    """The chart in `height` rows of `width` cells, then its legend, as runs of text in one style."""
+    plot = Plot(width, height, chart.x, chart.y, ascii_only=look.ascii_only, quiet=look.quiet)
+    for limit in chart.limits:
+        (plot.vertical if limit.upright else plot.level)(limit.value, limit.label, look.quiet)
+    for number, curve in enumerate(chart.curves):
+        plot.line(curve.points, look.curves[number % len(look.curves)], every=1 + number % 3, sign=string.ascii_uppercase[number])
+    letters = iter(string.ascii_lowercase)
+    named: list[tuple[str, str]] = []
+    for dot in chart.dots:
+        if not dot.label:
+            plot.mark(dot.x, dot.y, "." if look.ascii_only else "·", look.quiet)
+    for dot in chart.dots:
+        letter = next(letters, "") if dot.label else ""
+        if letter:
+            plot.mark(dot.x, dot.y, letter, look.strong)
+            named.append((letter, dot.label))
+    for number, (x, y) in enumerate(_ends(chart, plot)):
+        if chart.curves[number].name:
+            plot.mark(x, y, string.ascii_uppercase[number], look.curves[number % len(look.curves)])
+    head = [(f"{chart.y_title}, over {chart.x_title}", look.quiet)]
+    return [head, *plot.runs(), *_legend(chart, named, look, width)]
+
+
+def _ends(chart: Chart, plot: Plot) -> Iterator[tuple[float, float]]:
+    """Place of each curve's letter: its right end, or so far to the left that no letter hides another."""
+    taken: set[tuple[int, int]] = set()
+    for curve in chart.curves:
+        places = [curve.points[-1], *reversed(list(_along(curve.points, plot.columns)))]
+        free = next((place for place in places if _cell(plot, place) not in taken), places[0])
+        taken.add(_cell(plot, free))
+        yield free
+
+
+def _cell(plot: Plot, place: tuple[float, float]) -> tuple[int, int]:
+    across = math.floor(min(plot.x.place(place[0]), 1 - 1e-9) * plot.columns)
+    return across, math.floor(min(1 - plot.y.place(place[1]), 1 - 1e-9) * plot.rows)
+
+
+def _along(points: Sequence[tuple[float, float]], steps: int) -> Iterator[tuple[float, float]]:
+    """Points of the last straight stretch, close to each other."""
+    (x0, y0), (x1, y1) = points[-2:] if len(points) > 1 else (points[0], points[0])
+    for step in range(steps):
+        yield x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps
+
+
+def _legend(chart: Chart, named: Sequence[tuple[str, str]], look: Look, width: int) -> Iterator[list[Run]]:
+    """Letter and words of every curve and named dot, as many on a line as fit."""
+    entries = [
+        (f"{string.ascii_uppercase[number]} {one_line(curve.name)}", look.curves[number % len(look.curves)])
+        for number, curve in enumerate(chart.curves)
+        if curve.name
+    ]
+    entries += [(f"{letter} {one_line(label)}", look.strong) for letter, label in named]
+    line: list[Run] = []
+    used = 0
+    for text, style in entries:
+        if line and used + 3 + len(text) > width:
+            yield line
+            line, used = [], 0
+        gap = "   " if line else ""
+        line.append((gap + text[:width], style))
+        used += len(gap) + len(text)
+    if line:
+        yield line

@@ -1,0 +1,98 @@
+"""What holds of any service: Little's law, the parts of a request, weights that are read in every step, and rates that are kept up with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from engine_sample import ask_all
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Percentiles
+
+DENSE = ["llama-3.1-8b", "bloom-560m", "opt-1.3b", "llama-2-7b"]
+GPUS = {"H100 SXM5 80GB": 3.35e12, "A100 80GB SXM": 2.039e12, "RTX 4090": 1.008e12, "L4": 3.0e11}
+"""Part -> its bandwidth by the data sheet, bytes/s."""
+quick = settings(max_examples=3, deadline=None, derandomize=True, database=None)
+
+service = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from(DENSE),
+        "gpu": st.sampled_from(list(GPUS)),
+        "task": st.just("serve"),
+        "engine": st.sampled_from(["vllm", "sglang", "tensorrt-llm"]),
+        "input_tokens": st.integers(16, 1500),
+        "output_tokens": st.integers(2, 500),
+    }
+)
+
+
+several = st.lists(st.tuples(service, st.integers(1, 128)), min_size=12, max_size=12)
+"""Services and the clients of a closed loop, asked together."""
+
+
+def answers_to(*requests: dict[str, Any]) -> list[Answer]:
+    """Answers of requests, none of which may be refused."""
+    found = ask_all(*requests)
+    assert all(isinstance(one, Answer) for one in found), found
+    return [one for one in found if isinstance(one, Answer)]
+
+
+def loops(given: list[tuple[dict[str, Any], int]]) -> list[tuple[dict[str, Any], int, Answer]]:
+    """Each service, its clients and what they see."""
+    answers = answers_to(*({**request, "concurrency": clients} for request, clients in given))
+    return [(*one, answer) for one, answer in zip(given, answers, strict=True)]
+
+
+def mean(latency: Percentiles | None) -> float:
+    assert latency is not None
+    return latency.mean.value
+
+
+@quick
+@given(several)
+def test_a_closed_loop_has_all_its_clients_in_flight(given: list[tuple[dict[str, Any], int]]) -> None:
+    for _, clients, answer in loops(given):
+        assert answer.requests_per_s is not None
+        if answer.fits:
+            assert answer.requests_per_s.value * mean(answer.request_s) == pytest.approx(clients, rel=0.05)
+
+
+@quick
+@given(several)
+def test_a_request_is_its_first_token_and_all_others(given: list[tuple[dict[str, Any], int]]) -> None:
+    for request, _, answer in loops(given):
+        parts = mean(answer.ttft_s) + (request["output_tokens"] - 1) * mean(answer.tpot_s)
+        assert mean(answer.request_s) == pytest.approx(parts, rel=0.05)
+
+
+@quick
+@given(several)
+def test_no_token_comes_before_the_weights_are_read(given: list[tuple[dict[str, Any], int]]) -> None:
+    for request, _, answer in loops(given):
+        assert answer.memory_bytes is not None
+        assert answer.parameters is not None
+        read = answer.memory_bytes.weights * (1 - answer.parameters.embedding / answer.parameters.total)
+        assert mean(answer.tpot_s) >= read / GPUS[request["gpu"]]
+
+
+@quick
+@given(st.lists(st.tuples(service, st.floats(0.05, 20)), min_size=12, max_size=12))
+def test_a_service_that_keeps_up_answers_what_comes(given: list[tuple[dict[str, Any], float]]) -> None:
+    answers = answers_to(*({**request, "request_rate_per_s": rate} for request, rate in given))
+    for (_, rate), answer in zip(given, answers, strict=True):
+        assert answer.requests_per_s is not None
+        assert answer.requests_per_s.value <= rate * (1 + 1e-9)
+        if answer.fits and str(answer.assumed["percentiles"]).startswith("simulated"):
+            assert answer.requests_per_s.value == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("gpu", ["A100 80GB SXM", "RTX 4090"])
+@pytest.mark.parametrize("model", ["mixtral-8x7b", "llama-2-7b"])
+def test_llama_cpp_takes_no_less_for_more_sequences(model: str, gpu: str) -> None:
+    fields = {"model": model, "gpu": gpu, "task": "generate", "engine": "llama.cpp", "input_tokens": 64, "output_tokens": 8}
+    answers = answers_to(*({**fields, "batch": size} for size in (8, 16, 40, 60, 90, 150, 250, 400)))
+    between = [mean(answer.tpot_s) for answer in answers]
+    assert between == sorted(between)

@@ -1,0 +1,76 @@
+"""Groups of the form: folded, opened, and what they say of their fields; lists of names in a field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.widgets import Input
+from tui_sample import sample_options, settle
+
+from planner.workload.tasks import Workload
+from widgets.app import PlannerApp
+from widgets.panes.key_line import KeyLine
+from widgets.panes.workload import values
+from widgets.panes.workload.field_line import GroupLine
+from widgets.panes.workload.fields import FIELDS, GROUPS, fields_for
+
+SUPPLY = ("providers", "kinds", "countries", "regions", "certifications", "exclude", "fabric", "max_nodes")
+SERVING = ("requests", "warmup_requests", "max_num_seqs", "max_num_batched_tokens", "power_limit_w", "daily_users")
+
+
+async def test_a_group_opens_by_its_heading_and_says_what_is_set_while_it_is_folded(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        heading = app.form.query_one("#group-offers", GroupLine)
+        assert str(heading.content) == "▸ offers"
+        assert not app.form.query("#field-providers")
+        heading.focus()
+        await pilot.pause()
+        assert "open, fold" in str(app.main.query_one(KeyLine).content)
+        await pilot.press("enter")
+        await settle(pilot)
+        heading = app.form.query_one("#group-offers", GroupLine)
+        assert app.focused is heading
+        assert str(heading.content) == "▾ offers"
+        app.form.query_one("#field-providers", Input).focus()
+        await pilot.press(*"runpod, aws")
+        await settle(pilot)
+        assert app.form.workload["providers"] == ["runpod", "aws"]
+        app.form.query_one("#group-offers", GroupLine).focus()
+        await pilot.press("left")
+        await settle(pilot)
+        assert str(app.form.query_one("#group-offers", GroupLine).content) == "▸ offers  1 set •"
+        await pilot.press("u")
+        await settle(pilot)
+        assert "providers" not in app.form.workload
+        assert str(app.form.query_one("#group-offers", GroupLine).content) == "▸ offers"
+
+
+async def test_what_cannot_be_read_in_a_group_is_given_up_when_it_is_folded(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await app.form.unfold("max_nodes")
+        app.form.query_one("#field-max-nodes", Input).focus()
+        await pilot.press(*"some")
+        await settle(pilot)
+        assert app.form.has_faults
+        app.form.query_one("#group-offers", GroupLine).focus()
+        await pilot.press("space")
+        await settle(pilot)
+        assert not app.form.has_faults
+
+
+def test_every_field_is_a_key_of_a_workload_and_stands_in_one_group() -> None:
+    keys = [field.key.partition(".")[0] for field in FIELDS]
+    assert set(keys) <= set(Workload.__struct_fields__)
+    assert {field.group for field in FIELDS} == set(GROUPS)
+    shown = {field.key for field in fields_for({"task": "serve", "requests": 10})}
+    assert {*SUPPLY, *SERVING} <= shown
+
+
+def test_names_are_typed_with_commas() -> None:
+    assert values.parse("names", "runpod, aws,") == ["runpod", "aws"]
+    assert values.parse("names", " , ") is None
+    assert values.show("names", ["runpod", "aws"]) == "runpod, aws"

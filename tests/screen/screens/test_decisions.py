@@ -1,0 +1,119 @@
+"""Answers in sections on screen: ways to pay, what GPUs run, the guided way, a portfolio; on the real catalogue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.cells import cell_len
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Static
+from tui_sample import settle
+
+from planner.present.cells import Code, Fact, Facts, Paragraph, Part, Points, Section, text_table
+from planner.present.drawing.axes import LinearAxis
+from planner.present.drawing.chart import Chart, Curve
+from planner.present.guide import AMOUNTS, LIMITS
+from widgets.app import PlannerApp
+from widgets.drawing.sections import section_lines
+from widgets.drawing.text_field import Entry
+from widgets.options import AppOptions
+from widgets.screens.decisions.costs import CostScreen
+from widgets.screens.decisions.fit import FitScreen
+from widgets.screens.decisions.guide import GuideScreen, answers_of, questions_for
+from widgets.screens.decisions.portfolio import PortfolioScreen
+
+STOCK = """
+months = 6
+[[workload]]
+name = "chat"
+preset = "qwen3-8b-single-user-chat"
+"""
+
+
+def shows(app: PlannerApp, kind: type[Screen[None]]) -> bool:
+    return isinstance(app.screen, kind)
+
+
+def text_of(app: PlannerApp) -> str:
+    return str(app.screen.query_one("#text Static", Static).content)
+
+
+async def answered(app: PlannerApp, pilot: Pilot[None]) -> str:
+    for _ in range(500):
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        if len(text_of(app)) > 1:
+            break
+    widest = max(cell_len(line.rstrip()) for line in text_of(app).splitlines())
+    assert widest <= app.screen.query_one("#text").scrollable_content_region.width
+    return text_of(app)
+
+
+async def test_decisions_by_their_keys(tmp_path: Path) -> None:
+    (tmp_path / "stock.toml").write_text(STOCK)
+    options = AppOptions(state=tmp_path / "s", config=tmp_path / "c", telemetry=False, preset="qwen3-8b-single-user-chat")
+    app = PlannerApp(options)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("O")
+        costs = await answered(app, pilot)
+        assert shows(app, CostScreen)
+        assert "What has been paid by when" in costs
+        await pilot.press("y")
+        await answered(app, pilot)
+        await pilot.press("u")
+        assert "over 12 months, in use 50 % of the time" in await answered(app, pilot)
+        await pilot.press("escape", "F")
+        assert shows(app, FitScreen)
+        one = await answered(app, pilot)
+        assert "largest model" in one
+        await pilot.press("plus")
+        assert await answered(app, pilot) != one
+        assert "2 ×" in str(app.screen.query_one("#box").border_title)
+        await pilot.press("escape", "D")
+        assert shows(app, GuideScreen)
+        await pilot.press("enter")
+        assert "5. Commit" in await answered(app, pilot)
+        assert not app.screen.query_one("#question-0").display, "24 rows hold the questions or the answer"
+        await pilot.press("escape")
+        assert shows(app, GuideScreen)
+        app.screen.query_one("#answer-2", Entry).value = "many"
+        await pilot.press("enter")
+        assert "'many' is no number" in await answered(app, pilot)
+        await pilot.press("escape", "L", *str(tmp_path / "none.toml"), "enter")
+        assert shows(app, PortfolioScreen)
+        assert "none.toml" in await answered(app, pilot)
+        app.screen.query_one(Entry).value = str(tmp_path / "stock.toml")
+        await pilot.press("enter")
+        assert "1 workloads on one stock" in await answered(app, pilot)
+
+
+def test_sections_in_cells() -> None:
+    parts: list[Part] = [
+        Paragraph("words " * 20, "strong"),
+        Points(["one", "two"]),
+        Facts([Fact("label", "value")]),
+        Code("type this"),
+        Chart("Lines", LinearAxis(0, 9), LinearAxis(0, 5), "months", "dollars", [Curve("rent", [(0, 0), (9, 4)])]),
+    ]
+    sections = [Section("Title", parts), Section("Table", [text_table(("a", "b"), [("x", "y")])])]
+    lines = [line.plain for line in section_lines(sections, 40)]
+    assert lines[0] == "Title"
+    assert max(map(len, lines)) <= 40
+    text, chart = lines[: lines.index("Lines")], lines[lines.index("Lines") :]
+    assert [line for line in text if line.startswith("  ")] == ["  one", "  two", "  label  value", "    type this"]
+    assert lines[-2:] == ["a  b", "x  y"]
+    assert "A rent" in chart
+    plain = [line.plain for line in section_lines(sections, 40, ascii_only=True)]
+    assert all(line.isascii() for line in plain[plain.index("Lines") :])
+
+
+def test_questions_take_over_what_the_form_has() -> None:
+    form = {"task": "serve", "request_rate_per_s": 3.0, "targets": {"p95_request_s": 4.0}, "input_tokens": {"mean": 5, "p95": 9}}
+    asked = questions_for("serve", form)
+    assert [one.key for one in asked] == ["task", "model", "request_rate_per_s", "p95_request_s", "months"]
+    given = answers_of(asked, ["serve", "llama-3.1-8b", "3", "4", "6"], form)
+    assert given["request_rate_per_s"] == 3
+    assert "input_tokens" not in given
+    assert {one.key for one in questions_for("train", form)[2:4]} == {AMOUNTS["train"][0].key, LIMITS["train"][0].key}

@@ -1,0 +1,57 @@
+"""Sections of `planner.present` as styled lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from textual.content import Content
+
+from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table
+from planner.present.drawing.chart import Chart
+from planner.present.drawing.terminal import Look, chart_runs, rows_for
+from planner.present.lines.folding import fact_lines, folded
+from planner.present.lines.text_table import fitted
+
+STYLES = {"": "", "strong": "bold", "faint": "$quiet"}
+CHART_STYLES = ("$accent", "$primary", "$success", "$stack-gradients", "$stack-logits", "$secondary")
+MOST_CHART_ROWS = 16
+
+
+def section_lines(sections: Sequence[Section], width: int, *, ascii_only: bool = False) -> Iterator[Content]:
+    """`sections` in lines of at most `width` cells, with a blank line between them; `ascii_only`: charts too."""
+    for number, section in enumerate(sections):
+        if number:
+            yield Content("")
+        if section.title:
+            yield from (Content.styled(line, "bold $accent") for line in folded(section.title, width))
+        for part in section.parts:
+            yield from _part(part, width, ascii_only)
+
+
+def _part(part: Part, width: int, ascii_only: bool) -> Iterable[Content]:
+    match part:
+        case Table():
+            table = fitted(part, width)
+            yield Content.styled(table.head(), "bold $quiet")
+            for item, lines in zip(part.items, table.rows(), strict=True):
+                yield from (Content.styled(line, STYLES[part.style(item)]) for line in lines)
+            if table.left_out:
+                titles = ", ".join(column.title for column in table.left_out)
+                yield from (Content.styled(line, "$quiet") for line in folded(f"A wider screen also shows: {titles}.", width))
+        case Facts(facts):
+            yield from (Content(line) for line in fact_lines(facts, width))
+        case Paragraph(text, style):
+            yield from (Content.styled(line, STYLES[style]) for line in folded(text, width))
+        case Points(items):
+            for item in items:
+                first, *more = folded(item, width - 4)
+                yield Content(f"  {first}")
+                yield from (Content(f"    {line}") for line in more)
+        case Code(text):
+            yield Content.styled(f"    {text}", "$quiet")
+        case Chart():
+            look = Look(CHART_STYLES, quiet="$quiet", strong="bold", ascii_only=ascii_only)
+            yield Content("")
+            yield Content.styled(part.title, "bold")
+            yield from (Content.assemble(*runs) for runs in chart_runs(part, width, rows_for(width, MOST_CHART_ROWS), look))
+            yield from (Content.styled(line, "$quiet") for line in folded(part.note, width) if line)

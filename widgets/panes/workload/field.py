@@ -1,0 +1,43 @@
+"""A line of the workload form: its key, its words, what it takes, and which tasks have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from widgets.panes.workload.values import Kind
+
+CHOSEN = "auto"
+"""Text of a field whose value is chosen; what was chosen stands behind it."""
+
+TRAIN, FINETUNE, GENERATE, SERVE, PREFILL = "train", "finetune", "generate", "serve", "prefill"
+TRAINS = (TRAIN, FINETUNE)
+RUNS = (GENERATE, SERVE, PREFILL)
+ALL = (*TRAINS, *RUNS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One line of the form."""
+
+    key: str
+    """Dotted name in the workload."""
+    label: str
+    kind: Kind = "number"
+    unit: str = ""
+    choices: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    """Meaning of each choice."""
+    tasks: tuple[str, ...] = ALL
+    about: str = ""
+    """Accepted input, in words."""
+    empty: str = CHOSEN
+    """Text while nothing is given; CHOSEN: by the planner."""
+    group: str = ""
+    """Heading below which it stands; empty: at the top."""
+    needs: str = ""
+    """Only shown while this other key has a value."""
+
+    @property
+    def picked(self) -> bool:
+        """Whether its value is picked from a list."""
+        return self.kind in {"choice", "switch"}

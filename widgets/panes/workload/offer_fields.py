@@ -1,0 +1,24 @@
+"""Fields that narrow what can be rented."""
+
+from __future__ import annotations
+
+from widgets.panes.workload.field import Field
+
+OFFERS: tuple[Field, ...] = (
+    Field(key="gpus_considered", label="GPUs", kind="names", empty="all", about="of these alone: H100, L4"),
+    Field(key="providers", label="providers", kind="names", empty="all", about="rented from these alone: runpod, aws"),
+    Field(key="kinds", label="kinds", kind="names", empty="all", about="hyperscaler, gpu-cloud, marketplace, peer-to-peer"),
+    Field(key="regions", label="regions", kind="names", empty="all", about="of these alone; * and ? match: us-east*"),
+    Field(key="countries", label="countries", kind="names", empty="all", about="data centres there alone: DE, FR, or EU"),
+    Field(key="certifications", label="certified", kind="names", empty="any", about="providers that hold all of them: ISO 27001"),
+    Field(key="exclude", label="without", kind="names", empty="none", about="providers, their kinds, GPUs, instances left out"),
+    Field(
+        key="fabric",
+        label="network",
+        kind="choice",
+        choices=("infiniband", "ethernet", "none"),
+        words=("between nodes", "between nodes", "one node alone"),
+    ),
+    Field(key="max_nodes", label="nodes", kind="count", unit="nodes", about="most that can be had at once"),
+    Field(key="confidence", label="sure", kind="percent", unit="%", about="fits with at least this probability"),
+)

@@ -1,0 +1,74 @@
+"""What the GPUs of the highlighted row can run: every model, in its best precision, with context, users and speed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import BindingType
+
+from planner.engine.fit.ranking import Order
+from planner.present.names import device_name
+from widgets.base_app import BaseApp
+from widgets.screens.decisions.turning import Turn, TurningScreen, turn_bindings
+
+if TYPE_CHECKING:
+    from planner.present.cells import Section
+
+MOST_ROWS = 100
+TASKS = ("serve", "generate", "prefill", "train", "finetune")
+ORDERS: Mapping[str, Order] = {"by size": "size", "by speed": "speed", "by users": "users", "by context": "context"}
+TURNS = (
+    Turn("b", "by", tuple(ORDERS)),
+    Turn("t", "task", TASKS),
+    Turn("p", "precisions", ("best precision", "every precision")),
+)
+MOST_GPUS = 8192
+
+
+def open_screen(app: BaseApp) -> None:
+    """Ask what as many of the highlighted GPU can run."""
+    row = app.table.highlighted
+    if row is not None:
+        app.push_screen(
+            FitScreen(app, row.gpu, row.answer.layout.gpus if row.answer.layout else 1, str(app.form.workload.get("task")))
+        )
+
+
+class FitScreen(TurningScreen):
+    """Models that run on a number of equal GPUs."""
+
+    WIDTH = 176
+    TURNS = TURNS
+    KEYS = "+ - GPUs · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *turn_bindings(TURNS),
+        ("plus", "count(2)", "twice as many GPUs"),
+        ("minus", "count(0.5)", "half as many GPUs"),
+        ("F", "dismiss", "back"),
+    ]
+
+    def __init__(self, app: BaseApp, gpu: str, gpus: int, task: str) -> None:
+        super().__init__(app, "")
+        self._gpu, self._gpus = gpu, gpus
+        self._chosen[1] = TASKS.index(task) if task in TASKS else 0
+
+    def action_count(self, factor: float) -> None:
+        """Ask for another number of GPUs."""
+        self._gpus = min(MOST_GPUS, max(1, int(self._gpus * factor)))
+        self.ask_again()
+
+    @property
+    def subject(self) -> str:
+        """Which GPUs, and how many."""
+        return f"What {self._gpus:,} × {device_name(self._gpu)} can run"
+
+    async def sections(self, chosen: Mapping[str, str]) -> Sequence[Section]:
+        """The table of models."""
+        from planner.present.fit import fit_sections, shown_rows
+
+        fields, order, gpu, gpus, basis = {"task": chosen["task"]}, ORDERS[chosen["by"]], self._gpu, self._gpus, self._planner.basis
+
+        found = await self._planner.ask(lambda session: session.fit(fields, gpu, gpus, order=order, basis=basis))
+        rows = shown_rows(found, every=chosen["precisions"] == "every precision")
+        return fit_sections(found, rows[:MOST_ROWS], len(rows))

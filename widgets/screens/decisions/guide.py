@@ -1,0 +1,159 @@
+"""The guided way: five questions, filled with what the form has, then the steps from a profile to a commitment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on
+from textual.binding import BindingType
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from planner.errors import Problem, UserError
+from planner.present.guide import AMOUNTS, LIMITS, MODEL, MONTHS, TASK, Question
+from widgets.base_app import BaseApp
+from widgets.drawing.text_field import Entry
+from widgets.panes.workload.values import get, number_text, parse_number
+from widgets.screens.decisions.turning import TurningScreen
+
+if TYPE_CHECKING:
+    from planner.present.cells import Section
+
+KEPT = ("weight_dtype", "input_tokens", "output_tokens", "sequence", "people", "own", "owning", "capex_usd")
+"""Keys of the form's workload that no question is about."""
+LOW = 34
+"""Rows of a screen below which questions and answer are not both in sight."""
+NUMBERS = slice(2, None)
+"""Questions that are answered with a number."""
+
+
+def open_screen(app: BaseApp) -> None:
+    """Ask the five questions."""
+    app.push_screen(GuideScreen(app))
+
+
+class GuideScreen(TurningScreen):
+    """Five fields above the steps they lead to; enter in one of them asks."""
+
+    WIDTH = 112
+    DEFAULT_CSS = """
+    GuideScreen {
+        .question { color: $quiet; height: 1; }
+        Entry { height: 1; border: none; background: $panel; margin: 0 0 0 3; }
+        #text { margin: 1 0 0 0; }
+    }
+    """
+    KEYS = "enter asks · tab answer · esc back"
+    ASKS_AT_ONCE = False
+    AUTO_FOCUS = "#answer-0"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape", "back", "back"),
+        ("down", "down(1)", "next"),
+        ("up", "down(-1)", "previous"),
+    ]
+
+    def __init__(self, app: BaseApp) -> None:
+        super().__init__(app, "Guide")
+        self._workload = app.form.workload
+        self._questions = questions_for(str(self._workload.get("task", TASK.usual)), self._workload)
+
+    def above(self) -> Iterator[Widget]:
+        """The questions with their fields."""
+        for number, one in enumerate(self._questions):
+            yield Static(_numbered(number, one), classes="question", id=f"question-{number}")
+            yield Entry(usual_answer(one, self._workload), select_on_focus=True, id=f"answer-{number}")
+
+    def action_down(self, step: int) -> None:
+        """The next field; in the answer the next line."""
+        if not isinstance(self.focused, Entry):
+            self.action_scroll(step)
+        elif step > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        self.ask_again()
+
+    @on(Input.Changed, "#answer-0")
+    def _task_typed(self, event: Input.Changed) -> None:
+        """The third and fourth question depend on the first answer."""
+        if event.value not in AMOUNTS or event.value == self._questions[2].key:
+            return
+        before, self._questions = self._questions, questions_for(event.value, self._workload)
+        for number, (was, one) in enumerate(zip(before, self._questions, strict=True)):
+            if one != was:
+                self.query_one(f"#question-{number}", Static).update(_numbered(number, one))
+                self.query_one(f"#answer-{number}", Entry).value = usual_answer(one, self._workload)
+
+    def action_back(self) -> None:
+        """To the questions where they made room for the answer, or else out."""
+        if self._shows_questions:
+            self.dismiss()
+        else:
+            self._make_room(for_answer=False)
+            self.query_one("#answer-0").focus()
+
+    @property
+    def _shows_questions(self) -> bool:
+        return bool(self.query_one("#question-0").display)
+
+    def _make_room(self, *, for_answer: bool) -> None:
+        """On a low screen either the questions or the answer is in sight."""
+        for node in self.query(".question, Entry"):
+            node.display = not (for_answer and self.app.size.height < LOW)
+        if for_answer:
+            self.scrolled.focus()
+
+    async def sections(self, _chosen: Mapping[str, str]) -> Sequence[Section]:
+        """The five steps."""
+        from planner.engine.procurement.guide import Answers
+        from planner.present.guide import guide_sections
+        from planner.schema import read_struct
+
+        texts = [self.query_one(f"#answer-{number}", Entry).value.strip() for number in range(len(self._questions))]
+        answers = read_struct(Answers, answers_of(self._questions, texts, self._workload), "")
+        basis = self._planner.basis
+        found = await self._planner.ask(lambda session: session.guide(answers, basis=basis))
+        self._make_room(for_answer=True)
+        return guide_sections(found.guide)
+
+
+def _numbered(number: int, one: Question) -> str:
+    return f"{number + 1}. {one.words}"
+
+
+def questions_for(task: str, workload: Mapping[str, Any]) -> tuple[Question, ...]:
+    """The five questions; of several about the same the one whose answer the workload has."""
+
+    def about(alternatives: Sequence[Question]) -> Question:
+        return next((one for one in alternatives if _known(one, workload) is not None), alternatives[0])
+
+    return TASK, MODEL, about(AMOUNTS[task]), about(LIMITS[task]), MONTHS
+
+
+def usual_answer(one: Question, workload: Mapping[str, Any]) -> str:
+    """What the workload has, or else what is taken for no answer."""
+    answer = _known(one, workload) or one.usual
+    return number_text(answer) if isinstance(answer, int | float) else str(answer)
+
+
+def _known(one: Question, workload: Mapping[str, Any]) -> Any:
+    return workload.get(one.key) or get(workload, f"targets.{one.key}")
+
+
+def answers_of(asked: Sequence[Question], texts: Sequence[str], workload: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `Answers` that the texts and the workload spell; raises `UserError` for what is no task or number."""
+    task, model, *_ = texts
+    if task not in AMOUNTS:
+        raise UserError(Problem(TASK.words, "", f"{task!r} is none of {', '.join(AMOUNTS)}."))
+    kept = {name: workload[name] for name in KEPT if name in workload and not isinstance(workload[name], dict | float)}
+    found: dict[str, Any] = {**kept, "task": task, "model": model, "lora": bool(workload.get("lora"))}
+    for one, text in zip(asked[NUMBERS], texts[NUMBERS], strict=True):
+        try:
+            found[one.key] = parse_number(text)
+        except ValueError as wrong:
+            raise UserError(Problem(one.words, "", str(wrong))) from wrong
+    return found | {"months": int(found["months"])}

@@ -1,0 +1,65 @@
+"""Several workloads on one stock: the mix for a file of them, and what to own, commit to and rent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.widgets import Input
+
+from widgets.base_app import BaseApp
+from widgets.drawing.text_field import Entry
+from widgets.screens.decisions.turning import TurningScreen
+
+if TYPE_CHECKING:
+    from planner.engine.procurement.portfolio.records import Portfolio
+    from planner.present.cells import Section
+    from planner.session import Session
+
+
+def open_screen(app: BaseApp) -> None:
+    """Ask for the file."""
+    app.push_screen(PortfolioScreen(app))
+
+
+class PortfolioScreen(TurningScreen):
+    """The path of a file above the mix that it asks for."""
+
+    DEFAULT_CSS = """
+    PortfolioScreen {
+        Entry { height: 1; border: none; background: $panel; }
+        #text { margin: 1 0 0 0; }
+    }
+    """
+    KEYS = "enter reads the file · esc back"
+    ASKS_AT_ONCE = False
+    AUTO_FOCUS = "#portfolio-file"
+
+    def __init__(self, app: BaseApp) -> None:
+        super().__init__(app, "Portfolio")
+
+    def above(self) -> Iterator[Entry]:
+        """The path."""
+        yield Entry(placeholder="path of a .toml file: [[workload]] name, preset, load by hour; own, months", id="portfolio-file")
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        if event.value.strip():
+            self.ask_again()
+
+    async def sections(self, _chosen: Mapping[str, str]) -> Sequence[Section]:
+        """What runs where, and what is taken of each pool."""
+        from planner.engine.procurement.portfolio.records import PortfolioFile
+        from planner.present.money.portfolio import portfolio_sections
+        from planner.reading import read_toml
+        from planner.schema import read_struct
+
+        given, basis = self.query_one("#portfolio-file", Entry).value.strip(), self._planner.basis
+
+        def asked(session: Session) -> Portfolio:
+            path = Path(given).expanduser()
+            return session.portfolio(read_struct(PortfolioFile, read_toml(path), str(path)), str(path), basis=basis)
+
+        return portfolio_sections(await self._planner.ask(asked))

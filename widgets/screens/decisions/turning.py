@@ -1,0 +1,107 @@
+"""A scrolling answer that keys ask for anew: each key goes to the next of its choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from planner.errors import UserError
+from widgets.drawing.sections import section_lines
+from widgets.drawing.symbols import ASCII
+from widgets.drawing.text import styled_lines
+from widgets.screens.overlay import TextOverlay
+
+if TYPE_CHECKING:
+    from planner.present.cells import Section
+    from widgets.base_app import BaseApp
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A key and the choices it goes through."""
+
+    key: str
+    label: str
+    choices: Sequence[str]
+
+
+def turn_bindings(turns: Sequence[Turn]) -> list[BindingType]:
+    """The keys of `turns`, for the BINDINGS of a screen."""
+    return [Binding(turn.key, f"turn({number})", turn.label, show=False) for number, turn in enumerate(turns)]
+
+
+class TurningScreen(TextOverlay):
+    """Sections of an answer; what is wrong with the question stands in their place."""
+
+    WIDTH = 150
+    DEFAULT_CSS = "TurningScreen #box { min-height: 60%; }"
+    TURNS: ClassVar[Sequence[Turn]] = ()
+    KEYS = "esc back"
+    """Keys beside those of `TURNS`."""
+    ASKS_AT_ONCE = True
+    """Whether it asks when it opens, not only when the user says so."""
+
+    def __init__(self, app: BaseApp, title: str) -> None:
+        super().__init__(title)
+        self._planner = app
+        self._chosen = [0] * len(self.TURNS)
+        self._sections: Sequence[Section] = ()
+        self._problems: Sequence[str] = ()
+
+    async def sections(self, chosen: Mapping[str, str]) -> Sequence[Section]:
+        """The answer for the choices, by label; raises `UserError`."""
+        raise NotImplementedError
+
+    def above_sections(self, _width: int) -> Iterable[Content]:
+        """Lines before the sections: nothing, unless a screen has a chart."""
+        return ()
+
+    @property
+    def subject(self) -> str:
+        """The heading before the choices."""
+        return self._heading
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The choice of each key, by its label."""
+        return {turn.label: turn.choices[place % len(turn.choices)] for turn, place in zip(self.TURNS, self._chosen, strict=True)}
+
+    def on_mount(self) -> None:
+        """Ask for the first time, or wait until the user does."""
+        if self.ASKS_AT_ONCE:
+            self.ask_again()
+        else:
+            self._tell_keys()
+
+    def action_turn(self, number: int) -> None:
+        """The next choice of a key."""
+        self._chosen[number] += 1
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Ask for the choices there are now."""
+        self._tell_keys()
+        self.run_worker(self._ask(), group="ask", exclusive=True, exit_on_error=False)
+
+    def _tell_keys(self) -> None:
+        keys = [f"{turn.key} {turn.label}" for turn in self.TURNS]
+        self.entitle(" · ".join([self.subject, *self.chosen.values()]), " · ".join([*keys, self.KEYS]))
+
+    async def _ask(self) -> None:
+        try:
+            self._sections, self._problems = await self.sections(self.chosen), ()
+        except UserError as wrong:
+            self._sections, self._problems = (), [str(problem) for problem in wrong.problems]
+        self.draw()
+
+    def lines(self, width: int) -> Iterator[Content]:
+        """What is wrong with the question, or the answer."""
+        for problem in self._problems:
+            yield from styled_lines(problem, width, "$text-error")
+        if self._sections:
+            yield from self.above_sections(width)
+            yield from section_lines(self._sections, width, ascii_only=self._planner.symbols is ASCII)
