@@ -9,6 +9,7 @@
   clicks typed ahead of a palette that closes. The palette then runs its command twice.
 - A screen that was opened as the program is left is mounted without its widgets, and what looks for them fails; so does the search of a
   palette that was closed by a click while a key for it was on its way.
+- A palette that is opened while the one before it is still being removed has its id, and fails.
 - A page up or down in a list that has not been laid out, or whose lines are gone, fails on a line that is not there.
 - SIGCONT without a SIGTSTP before it takes the terminal a second time, and what is given back at the end is its raw mode.
 - A fault exits with 1 and shows the local variables of every frame.
@@ -67,6 +68,11 @@ class MendedApp(App[None]):
         """Textual's driver, on Unix with an input and an output that end when the terminal does."""
         driver = super().get_driver_class()
         return driver if driver is not LinuxDriver else PromptDriver
+
+    def action_command_palette(self) -> None:
+        """Open the palette, unless one is open or still being closed."""
+        if not any(isinstance(one, CommandPalette) for one in self._nodes):
+            super().action_command_palette()
 
     def leave_from_thread(self, code: int) -> bool:
         """Exit with `code`, asked by another thread; False where the app does not run."""

@@ -11,6 +11,7 @@ import pytest
 from measurement_sample import measurement
 from repository import ROOT, RunPlanner
 
+from planner import durable
 from planner.durable import NotKeptError, WriteResult, write_out, write_whole
 from planner.hardware.measurements.exchange import export_document
 from planner.hardware.measurements.store import Store
@@ -145,3 +146,14 @@ def test_a_time_yet_to_come_never_goes_before_what_was_taken_later(tmp_path: Pat
         for run, year, value in (("r1", 2099, 1.0), ("r2", 2026, 2.0), ("r3", 2020, 3.0)):
             store.add(measurement(run=run, value=value, taken_at=f"{year}-01-01T00:00:00Z", origin=origin))
         assert [one.value for one in store.latest()] == [wanted]
+
+
+def test_a_pipe_is_written_once_it_is_read_and_refused_where_nobody_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    monkeypatch.setattr(durable, "READER_WAIT_S", 0.1)
+    with pytest.raises(NotKeptError, match="nobody reads this pipe"):
+        write_out(pipe, "text")
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_out(pipe, "text")
+    assert os.read(reading, 100) == b"text"
+    os.close(reading)

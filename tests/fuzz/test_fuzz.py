@@ -11,11 +11,14 @@ import pytest
 from fuzz_commands import Commands
 from fuzz_documents import Documents
 from fuzz_lines import Lines
+from fuzz_readers import Readers
 
 from planner.cli.estimate import lines as lines_room
 
 CORPUS = Path(__file__).parent / "corpus.json"
-FUZZERS: dict[str, tuple[type[Any], int]] = {"lines": (Lines, 12), "documents": (Documents, 12), "commands": (Commands, 60)}
+FUZZERS: dict[str, tuple[type[Any], int]] = {
+    "lines": (Lines, 12), "documents": (Documents, 12), "readers": (Readers, 2), "commands": (Commands, 60),
+}  # fmt: skip
 """Kind of input -> what makes and judges it, and rounds of some ten seconds together."""
 pytestmark = [
     pytest.mark.process,  # `report` and `doctor` ask other programs about this machine
@@ -29,7 +32,10 @@ def test_random_input_and_the_corpus_end_as_documented(kind: str, tmp_path: Path
     make, rounds = FUZZERS[kind]
     fuzz = make(20260822, tmp_path)
     for given in json.loads(CORPUS.read_text(encoding="utf-8"))[kind]:
-        fuzz.judge([one.encode("utf-8", "surrogatepass") for one in given] if kind == "lines" else given)
+        if kind == "readers":  # [kind, text or [text, times], …]
+            fuzz.judge(given[0], "".join(one if isinstance(one, str) else one[0] * one[1] for one in given[1:]).encode())
+        else:
+            fuzz.judge([one.encode("utf-8", "surrogatepass") for one in given] if kind == "lines" else given)
     for _ in range(rounds):
         fuzz.round()
     assert not fuzz.found, "\n".join(fuzz.found)

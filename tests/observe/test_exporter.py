@@ -18,6 +18,7 @@ import pytest
 from repository import ROOT, RunPlanner
 from telemetry_sample import WINDOWS, snapshot_of
 
+from planner.cli.watch.table import MOST_SHOWN, telemetry_text
 from planner.errors import UserError
 from planner.observe.snapshot import DeviceSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.exporter import devices_of, read_exporter
@@ -236,3 +237,18 @@ def test_an_exporter_that_goes_away_and_comes_back_is_waited_for() -> None:
     assert stale_s > 1.0
     assert len(seen) > count >= 2
     assert stream.failure is None
+
+
+def test_reading_many_gpus_takes_time_in_proportion() -> None:
+    def seconds(gpus: int) -> float:
+        page = "".join(f'DCGM_FI_DEV_GPU_UTIL{{gpu="{one}",UUID="GPU-{one}",modelName="X"}} 5\n' for one in range(gpus))
+        began_s = time.process_time()
+        snapshot = snapshot_of(0.0, *devices_of(read_samples(page, "page")))
+        prometheus_text(snapshot)
+        shown = telemetry_text(snapshot, 120).plain
+        assert len(snapshot.devices) == gpus
+        assert f"… and {gpus - MOST_SHOWN:,} more GPUs" in shown
+        return time.process_time() - began_s
+
+    seconds(1000)
+    assert seconds(20_000) < 40 * seconds(2000)  # 10 times as long; 100 times where it grows with the square

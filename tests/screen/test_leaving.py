@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from textual.command import CommandPalette
+from textual.css.query import NoMatches
 from textual.message import Message
+from textual.worker import WorkerFailed
 from tui_sample import SampleSession, sample_options, settle
 
 from planner.engine.answers.lever import Lever
@@ -157,3 +161,22 @@ async def test_an_overlay_that_cannot_answer_says_so_and_the_program_goes_on(tmp
             await pilot.pause(0.02)
         assert any(words in note.message for note in app._notifications)
         assert app.is_running
+
+
+async def test_a_palette_that_closes_may_be_searched_and_opened_again(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.action_command_palette()
+        await pilot.pause()
+        closing = app.screen
+        assert isinstance(closing, CommandPalette)
+        closing.dismiss()
+        app.action_command_palette()  # before the first is removed: it has its id
+        await pilot.pause()
+        worker = closing._gather_commands("late")
+        with contextlib.suppress(WorkerFailed):
+            await worker.wait()
+        assert isinstance(worker.error, NoMatches)
+        await pilot.press("q")
+    assert (app.fault, app.return_code) == (None, 0)

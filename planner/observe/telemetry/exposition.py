@@ -67,6 +67,10 @@ _ESCAPE = re.compile(r"\\[\\n\"]")
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
+MOST_LABEL = 1000
+"""Characters of a label's text that are read."""
+
+
 class Sample(NamedTuple):
     """One line of the format."""
 
@@ -175,7 +179,7 @@ def _labels(braced: str) -> dict[str, str]:
         matched = _LABEL.match(inner, place)
         if matched is None:
             raise ValueError(braced)
-        text = matched[3]
+        text = matched[3][:MOST_LABEL]
         found[matched[1] or matched[2]] = _ESCAPE.sub(lambda escape: _ESCAPES[escape[0]], text) if "\\" in text else text
         place = matched.end()
     return found

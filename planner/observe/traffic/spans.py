@@ -37,7 +37,7 @@ def read_spans(path: Path) -> Trace:
             inputs, outputs, hit = (_number(facts, names) for names in (INPUTS, OUTPUTS, CACHED))
             if inputs is None and outputs is None:
                 continue
-            if facts.get("gen_ai.operation.name", "") not in CALLS:
+            if str(facts.get("gen_ai.operation.name", "")) not in CALLS:
                 builder.left_out["not a call of a model"] += 1
                 continue
             try:

@@ -23,14 +23,14 @@ MOST_HEADER_BYTES = 100_000_000
 MOST_FILES = 2_000
 
 
-_Size = Annotated[int, msgspec.Meta(ge=0)]
+_Size = Annotated[int, msgspec.Meta(ge=0, le=2**60)]
 
 
 class _Entry(msgspec.Struct):
     """A header's entry of one tensor."""
 
     dtype: str
-    shape: tuple[_Size, ...]
+    shape: Annotated[tuple[_Size, ...], msgspec.Meta(max_length=8)]
     data_offsets: tuple[_Size, _Size]
 
 
