@@ -11,7 +11,6 @@ from planner.engine.answers.figure import Basis, Figure, Percentiles
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.explain.physical_limits import limits_of, step_floor_s
 from planner.engine.explain.row import Row
-from planner.engine.memory.inference import prefix_bytes
 from planner.engine.performance.operators.power import drawn_w
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import Latency
@@ -160,7 +159,7 @@ def _most_in_cache(row: Row, layout: LayoutAnswer) -> dict[str, int]:
     per_sequence, free = row(m.kv_per_sequence), row(m.usable) - float(m.total[row.number] - m.kv_cache[row.number])
     if not (job.architecture.cached_window or job.architecture.state) and per_sequence > 0 and free > 0:
         length = job.input_tokens + job.output_tokens
-        context = int(free / ((per_sequence + row(prefix_bytes(row.e.table))) / length))
+        context = int(free / ((per_sequence + row(m.kv_shared) / max(job.prefixes, 1.0)) / length))
         found["max_context"] = min(context, job.architecture.max_context or context)
     most = row(m.max_sequences)
     if np.isfinite(most):
