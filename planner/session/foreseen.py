@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TRAINING = ("step_s", "tokens_per_s")
 GENERATING = ("prefill_s", "ttft_s", "tpot_s", "request_s", "decode_tokens_per_s", "output_tokens_per_s")
+MEMORY = "memory_bytes"
 """Figures of an answer that are kept."""
 OF_SEARCH = ("title", "description", "targets", "gpus_considered", "providers", "max_gpus", "objective", "market", "confidence")
 """Keys of a workload that say how to search, not what is run."""
@@ -57,6 +58,8 @@ def of_answer(request: Request, answer: Answer, origin: Origin, basis: str) -> P
         figure = getattr(answer, name)
         if figure is not None:
             found[name] = figure if isinstance(figure, Figure) else figure.mean
+    if answer.memory_bytes and request.task != "serve":  # a service's engine takes its share at start
+        found[MEMORY] = answer.memory_bytes.total
     figures = {name: Range(of.value, of.low, of.high) for name, of in found.items() if of.value > 0}
     if not figures:
         return None

@@ -8,7 +8,7 @@ from planner.workload.tasks import Lengths, Workload, varies
 
 CONVERSATIONS_SIGMA = 0.8
 """Standard deviation of the logarithm of lengths in conversations as load generators cut them (ShareGPT up to 1,024 tokens in, 2,048 in all): a standard
-deviation of 0.9 means. An assumption; docs/decisions/067-lengths-that-nobody-sets.md says what other values change."""
+deviation of 0.9 means. An assumption, chosen on one source (docs/decisions/067-lengths-that-nobody-sets.md)."""
 SETTING_DIGITS, SETTING_STEP = 2, 32
 NEAR = 0.001
 """Share by which a length may miss a setting: tokenisers add or drop a token of a thousand."""

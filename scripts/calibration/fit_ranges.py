@@ -22,7 +22,7 @@ from ranges.residuals import UNSAID, Design, LeftOut, Residual, interval_scores,
 from ranges.shared_causes import shared_causes
 
 from planner.engine.answers.answer import Answer
-from planner.engine.evaluate.ranges import NETWORK
+from planner.engine.evaluate.ranges import LENGTHS, NETWORK
 from planner.engine.memory.total import TRANSIENT
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
@@ -75,7 +75,8 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison) -> Resi
     facts = {name: amount for name, amount in answer.evidence.items() if name != NETWORK}
     facts = {name: amount for name, amount in facts.items() if (name in MEMORY_FACTS if memory else name != TRANSIENT)}
     off = math.log((one.measured + one.part_bytes) / (one.predicted + one.part_bytes))
-    return Residual(kind, one.source, off, facts, 0.0 if memory else answer.evidence.get(NETWORK, 0.0), one)
+    network, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, LENGTHS))
+    return Residual(kind, one.source, off, facts, network, lengths, one)
 
 
 def as_stated(residuals: Iterable[Residual]) -> list[Residual]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ranges.residuals import Residual, interval_scores, left_out, mean_of_sources
 
-from planner.workload.published.spreads import KINDS
+from planner.engine.evaluate.ranges import ENGINE_OPEN
+from planner.workload.published.spreads import KINDS, NOMINAL
 
 LAPLACE_90 = np.log(10)
 """Half width of the middle 90 % of Laplace's distribution, in scales."""
@@ -72,6 +75,50 @@ def test_knowing_less_never_narrows() -> None:
     half = left_out(residuals).half_widths()
     known, unknown = (half[[one.facts["engine not named"] == fact for one in residuals]] for fact in (0.0, 1.0))
     assert np.median(unknown) == pytest.approx(np.median(known), rel=0.02)
+
+
+def less_said(rng: np.random.Generator, times: float) -> list[Residual]:
+    """The training values of a world once more, asked without the engine, and so many times as far off."""
+    facts = {ENGINE_OPEN: 1.0}
+    return [
+        replace(one, off=one.off * times, facts={**one.facts, **facts}, asked="engine")
+        for one in world(rng, sources=25)
+        if one.kind == "training speed"
+    ]
+
+
+def test_what_a_question_leaves_open_has_a_factor_and_leaves_other_ranges_as_they_are() -> None:
+    stated, doubled, alike = (
+        left_out([*world(np.random.default_rng(7)), *more])
+        for more in ([], less_said(np.random.default_rng(8), 2.0), less_said(np.random.default_rng(8), 0.5))
+    )
+    assert doubled.factor(ENGINE_OPEN, "training") == pytest.approx(2.0, rel=0.2)
+    assert alike.factor(ENGINE_OPEN, "training") == 1.0, "knowing less never narrows"
+    assert doubled.factor(ENGINE_OPEN, "batch") == 1.0, "nothing is known of it there"
+    known = ~doubled.less_said
+    assert doubled.half_widths()[known] == pytest.approx(stated.half_widths(), rel=1e-6)
+    inside = np.abs([one.off for one in doubled.residuals]) <= doubled.half_widths()
+    assert inside[~known].mean() == pytest.approx(0.9, abs=0.05)
+
+
+def test_a_kind_of_many_sources_has_tails_of_its_own() -> None:
+    rng = np.random.default_rng(9)
+    heavy = [Residual("prefill", f"source {number}", float(off)) for number in range(40) for off in rng.standard_t(1.5, 20) * 0.1]
+    even = [Residual("decode", f"source {number}", float(off)) for number in range(40) for off in rng.uniform(-0.3, 0.3, 20)]
+    found = left_out([*heavy, *even])
+    inside = np.abs([one.off for one in found.residuals]) <= found.half_widths()
+    for kind in ("prefill", "decode"):
+        assert inside[found.kinds == kind].mean() == pytest.approx(0.91, abs=0.04), kind
+    assert found.quantile(NOMINAL, "prefill") > 1.2 * found.quantile(NOMINAL, "decode")
+
+
+def test_one_source_of_many_values_does_not_hide_behind_the_others() -> None:
+    rng = np.random.default_rng(10)
+    others = [Residual("decode", f"source {number}", float(off)) for number in range(9) for off in rng.laplace(0, 0.05, 10)]
+    large = [Residual("decode", "large", float(off)) for off in rng.laplace(0, 0.5, 2000)]
+    width = left_out([*others, *large]).half_widths()[0]
+    offs = np.abs([one.off for one in large])
+    assert (offs <= width).mean() > 0.85, "nine tenths of the sources would need a tenth of that"
 
 
 def test_few_sources_borrow_from_the_rest() -> None:

@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
 
 from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
 from planner.predictions.entries import Pair, Predicted, Range, Seen, identity
 from planner.predictions.learning import LEAST, MOST, learned
 from planner.predictions.log import MOST_OPEN, PredictionLog
@@ -160,6 +161,27 @@ def test_ranges_learn_from_results_until_they_are_removed(tmp_path: Path) -> Non
     session.predictions.remove(*(one.id for one in session.predictions.predicted()))
     session.refresh()
     assert width() == pytest.approx(before)
+
+
+def test_ranges_of_memory_learn_too(tmp_path: Path) -> None:
+    session = Session.open(state=tmp_path, config=tmp_path)
+    asked = Request(model="llama-3.1-8b", gpu="H100", task="generate", input_tokens=1000, output_tokens=200)
+
+    def total(batch: int, basis: Literal["measured", "spec"] = "measured") -> Figure:
+        (answer,) = session.estimate([replace(asked, batch=batch)], basis=basis)
+        assert isinstance(answer, Answer)
+        assert answer.memory_bytes is not None
+        return answer.memory_bytes.total
+
+    def width() -> float:
+        return math.log(total(8).high / total(8).value)
+
+    before, spec = width(), total(8, "spec")
+    for batch in (1, 2, 4, 16, 32, 64):
+        seen = {"memory_bytes": total(batch, "spec").value * 1.01}
+        log_results(session, [foreseen(session, replace(asked, batch=batch), seen, "import")])
+    assert width() < 0.99 * before
+    assert total(8, "spec") == spec
 
 
 def test_an_import_is_taken_in_whole_or_not_at_all(tmp_path: Path, run_planner: Callable[..., Any]) -> None:

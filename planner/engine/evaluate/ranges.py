@@ -24,6 +24,9 @@ MEASURED_SHARE = 0.5
 """Share of a half width that is left when compute and bandwidth were measured on the device itself. An assumption."""
 NETWORK = "network between nodes not measured"
 ENGINE_OPEN, RELEASE_OPEN = "engine not named", "release of the engine not named"
+HOST_TIME = "time of the engine on the host"
+"""Its amount is the share of it. The constants behind it (host time of a step and of a sequence, launches) were each fitted on one engine's release
+and one GPU model, and move by a third and more where a source is left out (docs/decisions/068-constants-of-the-host.md)."""
 LENGTHS_SPREAD = math.log(2)
 """Half width for requests all sent at once whose lengths are given as one number: where they are means of conversations, a few long answers
 run almost alone at the end, which takes about as long again (docs/decisions/038-benchmarks-as-they-were-run.md). An assumption."""
@@ -68,6 +71,7 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
         "several GPUs": several,
         "PCIe between GPUs": several & (s.nvlink == 0),
         "weights below 16 bit": job.linear_bytes < 2,
+        HOST_TIME: host_share(timed),
     }
     by_job = [_facts_of_job(job) for job in candidates.jobs]
     for name in dict.fromkeys(name for of in by_job for name in of):
@@ -108,6 +112,13 @@ def _facts_of_job(job: Job) -> dict[str, float]:
 def seconds_of(timed: StepColumns | ServeColumns) -> Floats:
     """Seconds of one step, or of one request."""
     return timed.step_s if isinstance(timed, StepColumns) else timed.request_s.mean
+
+
+def host_share(timed: StepColumns | ServeColumns) -> Floats:
+    """Share of a step's or a request's time that the host takes, by its launches or between passes."""
+    seconds = seconds_of(timed)
+    host: Floats = added([timed.by_class[name] for name in ("launch", "host") if name in timed.by_class] or [np.zeros(1)])
+    return np.clip(host / np.where(seconds > 0, seconds, 1.0), 0.0, 1.0)
 
 
 def network_spread(t: Table, timed: StepColumns | ServeColumns) -> Floats:

@@ -27,7 +27,7 @@ from planner.workload.tasks import Lengths, Term, Workload, trains
 TERMS: Mapping[Term, int] = {"on-demand": 0, "spot": 0, "reserved-1y": 12, "reserved-3y": 36}
 """Term -> months that are owed once begun."""
 IDLE_POWER = 0.1
-"""Draw of an idle GPU over its limit: 70 W of an H100's 700, 30 W of an RTX 3090's 350. An assumption."""
+"""Draw of an idle GPU without a model over its limit: 74 of an H200's 700 W (conservemode.com/case-studies.html, 2026). Of others an assumption."""
 NO_SOURCE = {
     "server_usd": "server",
     "network_usd": "network",

@@ -58,6 +58,8 @@ class Residual:
     facts: Mapping[str, float] = field(default_factory=dict)
     network: float = 0.0
     """Half width that stands beside that of the formulas, whatever is fitted."""
+    lengths: float = 0.0
+    """The same of lengths that may be means, which counts for nothing in the fit: most of them are what they seem."""
     held: Any = None
     """The comparison it comes from."""
     asked: str = ""
@@ -191,7 +193,9 @@ class LeftOut:
             * (self.factor(unsaid, KINDS[kind], share, group) if unsaid else 1.0)
             for kind, group, unsaid in sorted(set(of))
         }
-        return np.hypot(np.array([known[key] for key in of]) * self.scales, [one.network for one in self.residuals])
+        beside = np.array([np.hypot(one.network, one.lengths) for one in self.residuals])
+        found: Floats = np.hypot(np.array([known[key] for key in of]) * self.scales, beside)
+        return found
 
 
 def left_out(residuals: Sequence[Residual], groups: Sequence[str] | None = None) -> LeftOut:

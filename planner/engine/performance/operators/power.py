@@ -26,14 +26,14 @@ SUSTAINED_SHARE = 0.85
 """Clock under load over the boost clock of the data sheet: a lock above it slows nothing. An assumption."""
 LEAST_CLOCK = 0.05
 
-IDLE_SHARE = 0.1
-"""Power of a GPU that waits for work, over the limit it ships with: H100 about 70 of 700 W, A100 55 of 400 W."""
+IDLE_SHARE = 0.15
+"""Power of a GPU that waits for work with a model loaded, over the limit it ships with: an H200 that does nothing draws 74 of 700 W
+(conservemode.com/case-studies.html, 2026), and a CUDA context adds 26 to 50 W on H100 and A100 and 66 W on L40S (arXiv:2605.23918)."""
 BUSY_SHARE, WAITING_SHARE = 0.95, 0.35
-"""The same where products bind, and where a step waits for links or its host. Assumptions, the first from POLCA (arXiv:2308.12908): prompts and training run
-at the limit."""
+"""The same where products bind, and where a step waits for links or its host. Assumptions."""
 MEMORY_SHARE_HBM, MEMORY_SHARE_GDDR = 0.4, 0.85
-"""The same where memory binds: decoding draws 137 to 300 of an H200's 700 W (arXiv:2605.11999), two thirds of an A100's limit at large batches
-(arXiv:2308.12908), and 173 of an RTX 5060 Ti's 180 W."""
+"""The same where memory binds: decoding draws 137 to 300 of an H200's 700 W (arXiv:2605.11999), of which large batches are the upper end, and 173 of an
+RTX 5060 Ti's 180 W (inventivehq.com/blog/gpu-power-limit-tokens-per-watt)."""
 
 
 def clock_share(power_share: float) -> float:
