@@ -299,7 +299,7 @@ class Inventory:
                 raise UserError(Problem(where, "model", f"cannot be described by the shapes of its tensors: {error}.")) from None
         from planner.observe.benchmark.description import described_types
 
-        possible = one_stack(config) and config.get("model_type") in described_types()
+        possible = one_stack(config) and str(config.get("model_type")) in described_types()
         return self._described_once(config) if possible else read_architecture(config, where)
 
     def _described_once(self, config: dict[str, Any]) -> Architecture:

@@ -23,7 +23,7 @@ from ranges.shared_causes import shared_causes
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import LENGTHS, NETWORK
-from planner.engine.memory.total import TRANSIENT
+from planner.engine.memory.total import SEVERAL_THAT_TRAIN, TRANSIENT
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
@@ -32,7 +32,7 @@ from planner.workload.tasks import trains
 
 OUT = ROOT / "presets" / "spreads" / "published.toml"
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-MEMORY_FACTS = (TRANSIENT, "several GPUs", "mixture of experts", "weights below 16 bit")
+MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, "mixture of experts", "weights below 16 bit")
 
 
 def residuals_of(session: Session, folder: Path) -> list[Residual]:
@@ -73,6 +73,8 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison) -> Resi
     kind = one.kind if experiment.request.task == "serve" else OF_A_BATCH.get(one.kind, one.kind)
     memory = KINDS[kind] == "memory"
     facts = {name: amount for name, amount in answer.evidence.items() if name != NETWORK}
+    if memory and trains(experiment.request.task):
+        facts[SEVERAL_THAT_TRAIN] = facts.get("several GPUs", 0.0)
     facts = {name: amount for name, amount in facts.items() if (name in MEMORY_FACTS if memory else name != TRANSIENT)}
     off = math.log((one.measured + one.part_bytes) / (one.predicted + one.part_bytes))
     network, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, LENGTHS))

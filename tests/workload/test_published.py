@@ -243,6 +243,11 @@ def test_a_note_that_only_sounds_like_a_flag_is_compared(tmp_path: Path) -> None
         ({"metric": "peak_mem", "value": "10", "unit": "MiB", "note": "torch peak ACTIVE memory"}, "allocated_bytes", 10 * 2**20),
         ({"metric": "peak_mem", "value": "1", "unit": "GB", "source": "github:Lightning-AI/litgpt@1:x"}, "allocated_bytes", 1e9),
         ({"metric": "peak_mem", "value": "8", "unit": "GB", "n_gpus": "4", "note": "summed over GPUs"}, "device_bytes", 2e9),
+        (
+            {"metric": "peak_mem_allocated", "value": "8", "unit": "GB", "n_gpus": "4", "note": "memory is the SUM over GPUs"},
+            "allocated_bytes",
+            2e9,
+        ),
         ({"metric": "decode_ms_per_token", "value": "20", "unit": "ms"}, "decode_tokens_per_s", 50.0),
         ({"metric": "prefill_tokens_per_s", "value": "1024", "unit": "tok/s"}, "prefill_s", 4 * 512 / 1024),
         (

@@ -21,6 +21,8 @@ from planner.workload.published.spreads import published_spreads
 
 COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
 TRANSIENT = "share of the memory that comes and goes"
+SEVERAL_THAT_TRAIN = "training over several GPUs"
+"""Where layouts of training differ by what engines shard and gather; weights of inference are divided to the byte."""
 
 
 STEEP, MEETING_STEPS = 0.9, 4
@@ -149,12 +151,11 @@ def usable_bytes(t: Table) -> Floats:
 
 def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[str, Floats]:
     """Cause of a wider range of `total` -> the amount of it in a row."""
-    s = t.layout
-    several: Floats = np.where(np.where(t.job.train > 0, s.gpus, np.maximum(s.tp * s.pp * s.cp, s.ep)) > 1, 1.0, 0.0)
+    several: Floats = np.where((t.job.train > 0) & (t.layout.gpus > 1), 1.0, 0.0)
     mixture: Floats = np.where(t.model.experts > 0, 1.0, 0.0)
     transient = added(parts[name] for name in COMING_AND_GOING) / total
     packed: Floats = np.where(t.job.linear_bytes < 2, 1.0, 0.0)
-    return {TRANSIENT: transient, "several GPUs": several, "mixture of experts": mixture, "weights below 16 bit": packed}
+    return {TRANSIENT: transient, SEVERAL_THAT_TRAIN: several, "mixture of experts": mixture, "weights below 16 bit": packed}
 
 
 def _spread(t: Table, parts: Mapping[str, Floats], total: Floats) -> Floats:

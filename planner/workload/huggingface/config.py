@@ -75,7 +75,7 @@ def known_family(config: Mapping[str, Any]) -> bool:
 
 def one_stack(config: Mapping[str, Any]) -> bool:
     """Whether `config` is of layers that follow each other, without an encoder beside a decoder."""
-    return not config.get("is_encoder_decoder", config.get("model_type") in _TWO_STACKS)
+    return not config.get("is_encoder_decoder", str(config.get("model_type")) in _TWO_STACKS)
 
 
 def read_architecture(config: Mapping[str, Any], where: str = "") -> Architecture:

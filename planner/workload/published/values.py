@@ -83,9 +83,12 @@ def quantity_of(row: Row, request: Request, where: str) -> tuple[Quantity, float
         if SHORTER_IN_FACT.search(note):
             raise NotPredicted("sequences shorter than stated")
         return quantity, value * (request.sequence or 1) if metric == "samples_per_s_total" else value
+    shared_by = gpus if SUMMED.search(note) else 1
     if quantity == "device_bytes":
         counted: Quantity = "allocated_bytes" if metric == "peak_mem" and _is_allocated(row) else quantity
-        return counted, value / (gpus if SUMMED.search(note) else 1)
+        return counted, value / shared_by
+    if quantity == "allocated_bytes":
+        return quantity, value / shared_by
     if metric == "decode_ms_per_token":
         return quantity, 1000 / value
     if metric == "prefill_tokens_per_s":
