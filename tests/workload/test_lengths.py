@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from planner.workload.lengths import CONVERSATIONS_SIGMA, drawn_outputs, is_setting
 from planner.workload.tasks import Lengths, Request
+from planner.workload.traffic.lengths import CONVERSATIONS_SIGMA, drawn_outputs, is_setting
 
 
 def request(**given: Any) -> Request:

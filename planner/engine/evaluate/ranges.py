@@ -14,9 +14,9 @@ from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.training import StepColumns
-from planner.workload.lengths import drawn_outputs
 from planner.workload.published.spreads import published_spreads
 from planner.workload.tasks import varies
+from planner.workload.traffic.lengths import drawn_outputs
 
 NETWORK_SPREAD = math.log(2)
 """Half width for time spent between nodes over a network assumed to be the usual one of the GPU: half or twice as fast. An assumption."""

@@ -7,8 +7,8 @@ from planner.engine.job.weight_storage import UNPACKED_BYTES, weight_numbers
 from planner.engine.records.host import HOST_RATES
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
-from planner.workload.lengths import drawn_outputs
 from planner.workload.tasks import Lengths, Workload, varies
+from planner.workload.traffic.lengths import drawn_outputs
 from planner.workload.weights import DTYPE_BYTES, FORMATS
 
 CACHE_DTYPES = {"fp32": "fp32", "tf32": "fp32", "fp16": "fp16"}

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from planner.workload.lengths import as_conversations, is_setting
 from planner.workload.published.names import (
     CHECKPOINTING,
     DTYPES,
@@ -24,6 +23,7 @@ from planner.workload.published.names import (
     model_key,
 )
 from planner.workload.tasks import LORA_TARGETS, Dtype, KvDtype
+from planner.workload.traffic.lengths import as_conversations, is_setting
 
 Row = Mapping[str, str]
 

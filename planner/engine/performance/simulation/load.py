@@ -10,8 +10,8 @@ import numpy as np
 from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.columns.rows import RowRecord
 from planner.engine.job.job import Job
-from planner.workload.lengths import drawn_outputs
 from planner.workload.tasks import Lengths
+from planner.workload.traffic.lengths import drawn_outputs
 
 NORMAL_P95 = 1.6448536269514722
 """95th percentile of the standard normal distribution."""

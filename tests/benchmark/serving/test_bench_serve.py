@@ -30,7 +30,7 @@ pytestmark = pytest.mark.process
 
 @contextmanager
 def server(slots: int = 1 << 16) -> Iterator[str]:
-    command = [sys.executable, str(ROOT / "tests" / "samples" / "streaming_server.py")]
+    command = [sys.executable, str(ROOT / "tests" / "samples" / "serving" / "streaming_server.py")]
     options = ["--ttft", str(TTFT_S), "--tpot", str(TPOT_S), "--slots", str(slots)]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

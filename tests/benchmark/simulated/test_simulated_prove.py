@@ -38,7 +38,7 @@ def prove(tmp_path: Path, planner_process: RunPlanner) -> Prove:
     """(exit code, stdout, stderr) of the suite on a GPU with that truth."""
 
     def run(truth: dict[str, object], *options: str, never: tuple[str, ...] = LIKE_OTHERS) -> tuple[int, str, str]:
-        body = WORKER.format(samples=str(ROOT / "tests" / "samples"), truth=H200 | truth, never=never)
+        body = WORKER.format(samples=str(ROOT / "tests" / "samples" / "benchmark"), truth=H200 | truth, never=never)
         python = patched_python(tmp_path / "patched", "bench.worker", body)
         done = planner_process(
             "--state", str(tmp_path), "bench", "--suite", "prove", "--python", str(python), *options, timeout_s=300

@@ -82,7 +82,7 @@ def main(path: Path) -> None:
     """Serve until the process is ended."""
     import xllamacpp  # type: ignore[import-not-found,unused-ignore]  # few have it
 
-    sys.path.insert(0, str(Path(__file__).parents[2]))
+    sys.path.insert(0, str(Path(__file__).parents[3]))
     from planner.observe.serving.client import WORDS
 
     if not path.exists():

@@ -69,7 +69,7 @@ def test_prompts_that_the_server_had_in_its_cache_are_told(cached: int, told: bo
 
 @contextmanager
 def llama_cpp(model: Path) -> Iterator[str]:
-    command = [sys.executable, str(ROOT / "tests" / "samples" / "llama_cpp_server.py"), str(model)]
+    command = [sys.executable, str(ROOT / "tests" / "samples" / "serving" / "llama_cpp_server.py"), str(model)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         port = process.stdout.readline().strip()
