@@ -42,7 +42,7 @@ def test_every_write_is_tried() -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
 def test_a_kill_or_a_refusal_at_any_step_loses_nothing(shim: Path, names: tuple[str, ...]) -> None:
-    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "samples")))
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "samples", ROOT / "tests" / "samples" / "benchmark")))
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("matrix_writes.py")), *names],
         env={**os.environ, "PYTHONPATH": paths, "LD_PRELOAD": str(shim)},
