@@ -50,7 +50,7 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def what(self) -> str:
-        """In a few words: 'serve llama-3.1-8b on 2 × H100'."""
+        """Summary of the question: 'serve llama-3.1-8b on 2 × H100'."""
         model = self.request.get("model")
         name = model if isinstance(model, str) else "a model of its own"
         return f"{self.request.get('task')} {name} on {self.request.get('gpus') or 1} × {self.request.get('gpu')}"
@@ -88,7 +88,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     predicted: Range
     seen: float
     at: str
-    """When it was seen."""
+    """Time of the measurement."""
     source: str = ""
 
 

@@ -77,7 +77,7 @@ def sold_network_text(offer: Offer, provider: Provider | None) -> str:
 
 
 def offer_sentence(offer: OfferAnswer) -> str:
-    """Who rents out what, where, on which term, as of when."""
+    """Sentence on the offer: provider, instance, place, term and date."""
     count = f"{offer.instances:,} × " if offer.instances > 1 else ""
     kind = f" ({offer.kind})" if offer.kind else ""
     place = offer.region + (

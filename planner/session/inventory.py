@@ -48,7 +48,7 @@ class Inventory:
         self._architectures: dict[str, Architecture] = {}
         self._refused: dict[str, UserError] = {}
         self.tell: Callable[[str], None] = lambda _: None
-        """Where it is told what takes long."""
+        """Receiver of messages about work that takes long."""
         self._driver: Driver | None = None
 
     @classmethod

@@ -26,7 +26,7 @@ Rows = Annotated[int, Meta(ge=1, le=200)]
 
 
 class PlanInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to plan."""
+    """Arguments of the tool `plan`."""
 
     workload: Name | Workload
     """The name of a preset (`gpu-planner presets`), or the workload itself."""
@@ -54,7 +54,7 @@ class MemoryInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class OffersInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which rental prices."""
+    """Arguments of the tool `offers`."""
 
     gpu: Name | None = None
     provider: Name | None = None
@@ -63,11 +63,11 @@ class OffersInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RightsizeInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What GPUs were seen to do."""
+    """Arguments of the tool `rightsize`: telemetry of the GPUs to judge."""
 
     observed: Annotated[list[Observed], Meta(min_length=1, max_length=10_000)]
     workload: Name | Workload | None = None
-    """What runs on each; cheaper GPUs, batches and formats are then checked."""
+    """Workload on each GPU, or the name of its preset; cheaper GPUs, batches and formats are then checked."""
     tokens_per_s: float | None = None
     usd_per_h: float | None = None
 

@@ -83,7 +83,7 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hours with failures, restarts and checkpoints, where they add a hundredth or more."""
     job_usd: Figure | None = None
     terms: list[TermPrice] = []
-    """The same nodes on every term this offer has a price for."""
+    """Prices of these nodes on every term that this offer has one for."""
     spec_answer: Answer | None = None
     """Answer from the vendor's figures alone, when a measurement changed it."""
     memory_detail: MemoryDetail | None = None

@@ -15,7 +15,7 @@ class ReplayHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     begins_s: float
     """Since the first request."""
     clock: str = ""
-    """Its beginning, UTC; empty where the trace has no clock."""
+    """Beginning of the hour, UTC; empty where the trace has no clock."""
     requests: int
     covered_s: float
     """The part of the hour between the first request of all and the last."""

@@ -50,7 +50,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def once(self, months: float, use: float) -> float:
-        """The same without what is bought again, for a break-even within one life."""
+        """Cost without replacements, for a break-even within one life."""
         return msgspec.structs.replace(self, life_months=None, residual_usd=0.0).cost(months, use)
 
 

@@ -161,7 +161,7 @@ def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str
 
 
 def _by_token(workload: Workload, answer: Answer, api: ApiPrice, assumed: dict[str, str]) -> Way | None:
-    """The same requests at an API; of people, those of the mean hour."""
+    """Cost of the same requests at an API; for a number of users, of the requests in the mean hour."""
     rate, tokens = answer.requests_per_s, _tokens(workload)
     if rate is None or tokens is None:
         return None

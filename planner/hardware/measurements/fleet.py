@@ -38,7 +38,7 @@ class Outlier(NamedTuple):
     runs: frozenset[str]
     group: str
     ratio: float
-    """Its values ÷ those of its peers."""
+    """Values of the board ÷ those of its peers."""
     boards: int
     """Number of boards it was held against, itself among them."""
 

@@ -52,7 +52,7 @@ class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who rents out, where and on what terms. What is not known is left out."""
+    """Provider of GPUs, with its places and terms. What is not known is left out."""
 
     name: Name
     kind: Kind

@@ -36,7 +36,7 @@ class Worker:
     def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
         self.pid = process.pid
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
-        """Its last printed lines."""
+        """Last lines that the worker printed."""
         self._process = process
         self._reader = reader
         self._transport = transport

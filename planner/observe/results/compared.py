@@ -37,7 +37,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: tuple[Verdict, ...]
     why: tuple[Explanation, ...]
     refused: str
-    """Why nothing is predicted of it; empty where something is."""
+    """Reason why nothing is predicted; empty where something is."""
     taken_at: str
     notes: tuple[str, ...]
 

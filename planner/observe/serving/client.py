@@ -62,14 +62,14 @@ class Timed:
     """One request: times on one clock, in seconds, and tokens."""
 
     due_s: float
-    """When it was to be sent."""
+    """Time at which the request was due."""
     sent_s: float
     first_s: float | None = None
     last_s: float | None = None
     input_tokens: int | None = None
     """Count of the server; None: it does not tell."""
     cached_tokens: int = 0
-    """Those of the prompt that the server says it had in a cache."""
+    """Tokens of the prompt that the server says it had in a cache."""
     output_tokens: int = 0
     """Count of the server, else parts of the answer."""
     parts: int = 0

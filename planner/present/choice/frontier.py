@@ -24,7 +24,7 @@ UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 
 
 class _Measures(NamedTuple):
-    """Which cost and which time of a row are compared."""
+    """Cost and time by which rows are compared."""
 
     usd: FigureOf
     usd_title: str
@@ -81,7 +81,7 @@ def _unit(longest_s: float) -> tuple[float, str]:
 
 
 def frontier(places: Sequence[_Place]) -> Iterator[_Place]:
-    """Those that no other beats in both, the cheapest first."""
+    """Points that no other beats in both, the cheapest first."""
     fastest = float("inf")
     for one in sorted(places, key=lambda place: (place.usd, place.time)):
         if one.time < fastest:

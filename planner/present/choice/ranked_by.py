@@ -25,7 +25,7 @@ class RankedBy:
     """The figure that rows are ranked by."""
 
     id: str
-    """Its column."""
+    """Identifier of the column."""
     figure: FigureOf
 
 

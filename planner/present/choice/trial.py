@@ -20,7 +20,7 @@ class Trial:
     """A change of the workload that is tried out."""
 
     change: str
-    """In words."""
+    """Change in words."""
     before: Plan
     """The plan without it."""
     difference: str = ""
@@ -31,7 +31,7 @@ class Trial:
         return f"{self.change}: {self.difference}" if self.difference else self.change
 
     def compared(self, after: Plan) -> Trial:
-        """The same trial with the difference between the plan without it and `after`."""
+        """This trial with the difference between the plan without it and `after`."""
         return replace(self, difference=difference(self.before, after))
 
 

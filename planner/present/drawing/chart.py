@@ -28,7 +28,7 @@ class Dot:
     label: str = ""
     """Written beside it where there is room; dots without are drawn faintly."""
     detail: str = ""
-    """What a reader who points at it is told."""
+    """Text shown to a reader who points at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +54,4 @@ class Chart:
     dots: Sequence[Dot] = ()
     limits: Sequence[Limit] = ()
     note: str = ""
-    """How it is read, and what is not in it."""
+    """Note on how to read the chart, and on what it leaves out."""

@@ -41,7 +41,7 @@ def cost_sections(costs: Costs) -> list[Section]:
 
 
 def break_evens(costs: Costs) -> Iterator[str]:
-    """When each way meets the first, in months and in use."""
+    """Break-even of each way with the first, in months and in use."""
     if not costs.ways:
         return
     first = costs.ways[0]

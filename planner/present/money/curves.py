@@ -31,7 +31,7 @@ def _shown(costs: Costs) -> Iterator[WayCosts]:
 
 
 def _by_month(costs: Costs, shown: Sequence[WayCosts]) -> Chart:
-    """What is owed by each month, and where each way has cost as much as the first."""
+    """Dollars paid by each month, and the months at which a way has cost as much as the first."""
     months = costs.horizon_months
     curves = [Curve(_name(ways), _steps(ways, months, costs.use)) for ways in shown]
     meetings = [

@@ -137,7 +137,7 @@ def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> 
 
 
 def _unknown(name: object, where: str, key: str) -> Problem:
-    """Why there is no family of that name, and what would make it possible."""
+    """Problem of an unknown family, with the command that would make it possible."""
     supported = f"supported: {', '.join(sorted(FAMILIES))}."
     if name is None:
         return Problem(where, key, f"missing; {supported}")

@@ -28,7 +28,7 @@ class TrafficHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     begins_s: float
     clock: str = ""
-    """Its beginning, UTC; empty where the source has no clock."""
+    """Beginning of the hour, UTC; empty where the source has no clock."""
     requests: int
     covered_s: float
     """The part of the hour between the first request of all and the last."""

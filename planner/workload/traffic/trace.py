@@ -72,7 +72,7 @@ class Trace:
         )
 
     def faster(self, factor: float) -> Trace:
-        """The same requests in 1/`factor` of the time."""
+        """Trace of the same requests in 1/`factor` of the time."""
         return replace(self, arrival_s=self.arrival_s / factor)
 
     def hour_edges(self) -> Floats:

@@ -193,7 +193,7 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
 
 
 def _held(device: DeviceSnapshot, history: History, drawing: Drawing, room: int) -> list[Content]:
-    """What holds the clock back now, and when something did."""
+    """Lines on what holds the clock back now, and when something did."""
     text = held_back_text(device)
     times = history.values("held", drawing.cells(history, room))
     signs = "".join(drawing.symbols.held if value else drawing.symbols.empty if value is not None else " " for value in times)
@@ -214,7 +214,7 @@ def _runs(text: str) -> Iterator[str]:
 
 
 def time_axis(drawing: Drawing) -> Content:
-    """How long ago the cells of the histories above are, and what a cell stands for."""
+    """Time axis of the histories above: ages of the cells, and the time that one covers."""
     room = drawing.width - drawing.left
     label = f"0 to 100 %, {_span_text(drawing.step_s)} a cell"
     step = max(10, -(-room // MOST_TICKS) // 10 * 10)
@@ -316,7 +316,7 @@ def _missing(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
 
 
 def lost_line(device: DeviceSnapshot) -> Content:
-    """Why a GPU does not answer."""
+    """Reason why a GPU does not answer."""
     return Content.assemble((f"{device.name or 'GPU'} {device.index}: ", "bold"), (device.why("name"), "$text-error"))
 
 

@@ -107,7 +107,7 @@ class History:
                 self._sums[name] = total + value, number + 1
 
     def _stretches(self, step_s: float) -> Iterator[Reading]:
-        """What the cells of `step_s` are made of, the newest first: readings, or averages and the readings since the last of them."""
+        """Samples for cells of `step_s`, the newest first: readings, or averages and the readings since the last of them."""
         if step_s < COARSE_S:
             yield from reversed(self._readings)
             return

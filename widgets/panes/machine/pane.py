@@ -68,7 +68,7 @@ class MachineView(VerticalScroll, can_focus=True):
         self._order = ""
         """Column by which processes are listed; empty: they are not."""
         self._span = 0
-        """How often the histories were made to reach further back."""
+        """Number of times the histories were made to reach further back."""
         self._histories: defaultdict[str, History] = defaultdict(History)
         self._marks = Marks()
         self._step_s = STEP_S

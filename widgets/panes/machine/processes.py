@@ -29,7 +29,7 @@ ORDERS: Mapping[str, Callable[[Line], Any]] = {
 
 
 def process_lines(devices: Sequence[DeviceSnapshot], drawing: Drawing, order: str = "memory") -> list[Content]:
-    """Who uses each GPU in this order; where that is not known, why."""
+    """Lines on the processes of each GPU in this order, or the reason why they are not known."""
     if drawing.recorded:
         return [_labelled("processes", f"{UNKNOWN} only this machine's driver tells who uses a GPU")]
     known = sorted(((device, one) for device in devices for one in device.processes or ()), key=ORDERS[order])

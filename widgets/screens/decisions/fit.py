@@ -60,7 +60,7 @@ class FitScreen(TurningScreen):
 
     @property
     def subject(self) -> str:
-        """Which GPUs, and how many."""
+        """Title of the screen: GPU and number."""
         return f"What {self._gpus:,} × {device_name(self._gpu)} can run"
 
     async def sections(self, chosen: Mapping[str, str]) -> Sequence[Section]:

@@ -136,7 +136,7 @@ def questions_for(task: str, workload: Mapping[str, Any]) -> tuple[Question, ...
 
 
 def usual_answer(one: Question, workload: Mapping[str, Any]) -> str:
-    """What the workload has, or else what is taken for no answer."""
+    """Value of the workload, or else the default for a question without an answer."""
     answer = _known(one, workload) or one.usual
     return number_text(answer) if isinstance(answer, int | float) else str(answer)
 

@@ -50,7 +50,7 @@ class PortfolioScreen(TurningScreen):
             self.ask_again()
 
     async def sections(self, _chosen: Mapping[str, str]) -> Sequence[Section]:
-        """What runs where, and what is taken of each pool."""
+        """Assignment of workloads to pools, and what is used of each pool."""
         from planner.engine.procurement.portfolio.records import PortfolioFile
         from planner.present.money.portfolio import portfolio_sections
         from planner.reading import read_toml

@@ -99,7 +99,7 @@ class TurningScreen(TextOverlay):
         self.draw()
 
     def lines(self, width: int) -> Iterator[Content]:
-        """What is wrong with the question, or the answer."""
+        """Lines of the problems of the question, or of the answer."""
         for problem in self._problems:
             yield from styled_lines(problem, width, "$text-error")
         if self._sections:

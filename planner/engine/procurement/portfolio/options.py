@@ -47,7 +47,7 @@ class Asked(NamedTuple):
         return not self.service if self.entry.interruptible is None else self.entry.interruptible
 
     def part(self, load: float) -> float:
-        """Its part of a `load`."""
+        """Requests a second of `load` that this part serves."""
         return max(0.0, min(load, self.upto) - self.above)
 
     def split(self) -> list[Asked]:

@@ -48,7 +48,7 @@ class PortfolioFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     gpus: list[Name] = []
     """GPUs to choose from; empty: all that are owned or offered."""
     providers: Names = []
-    """As the keys of a workload of these names: what may be rented for any of them."""
+    """Filters of the offers for all workloads, named as the keys of a workload."""
     kinds: list[ProviderKind] = []
     regions: Names = []
     countries: Names = []
