@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.content import Content
 
 from planner.engine.money.costs import Costs
 from planner.present.cells import Paragraph, Section
@@ -16,7 +15,6 @@ from widgets.screens.decisions.turning import Turn, TurningScreen, turn_bindings
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import PlanRow
-    from planner.present.money.owning import Owned
     from planner.session import Session
     from planner.workload.tasks import Workload
 
@@ -46,31 +44,21 @@ class CostScreen(TurningScreen):
     def __init__(self, app: BaseApp, row: PlanRow) -> None:
         super().__init__(app, f"Rent or buy · {count_and_device(row)}")
         self._row = row
-        self._owned: Owned | None = None
 
     async def sections(self, chosen: Mapping[str, str]) -> Sequence[Section]:
         """The ways, the providers, the price of tokens, and all solutions by cost and time."""
         from planner.engine.procurement.paying import Terms
         from planner.present.choice.frontier import frontier_chart
         from planner.present.money.costs import cost_sections
-        from planner.present.money.owning import owned
 
         row, basis = self._row, self._planner.basis
         terms = Terms(months=YEARS[chosen["years"]], use=USES[chosen["use"]])
 
-        def asked(session: Session, workload: Workload) -> tuple[Costs | None, Owned | None]:
-            return session.costs(workload, row, terms, basis=basis), owned(row, session.part_named(row.gpu))
+        def asked(session: Session, workload: Workload) -> Costs | None:
+            return session.costs(workload, row, terms, basis=basis)
 
-        costs, self._owned = await self._planner.ask_of_plan(asked)
+        costs = await self._planner.ask_of_plan(asked)
         if costs is None:
             return [Section("", [Paragraph(f"No cost of it is known: {row.why}.")])]
         chart = frontier_chart(self._planner.plan) if self._planner.plan is not None else None
         return [*cost_sections(costs), *([Section("What more money buys in time", [chart])] if chart else [])]
-
-    def above_sections(self, _width: int) -> Iterator[Content]:
-        """The answer in a sentence."""
-        if self._owned is not None:
-            pays = self._owned.even.least_utilisation <= 1
-            words = f"Buying {self._owned.in_short}." if pays else f"Rent: buying {self._owned.in_short}."
-            yield Content.styled(words, "bold")
-            yield Content("")

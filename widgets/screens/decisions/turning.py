@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -56,10 +56,6 @@ class TurningScreen(TextOverlay):
         """The answer for the choices, by label; raises `UserError`."""
         raise NotImplementedError
 
-    def above_sections(self, _width: int) -> Iterable[Content]:
-        """Lines before the sections: nothing, unless a screen has a chart."""
-        return ()
-
     @property
     def subject(self) -> str:
         """The heading before the choices."""
@@ -103,5 +99,4 @@ class TurningScreen(TextOverlay):
         for problem in self._problems:
             yield from styled_lines(problem, width, "$text-error")
         if self._sections:
-            yield from self.above_sections(width)
             yield from section_lines(self._sections, width, ascii_only=self._planner.symbols is ASCII)
