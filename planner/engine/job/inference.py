@@ -8,7 +8,7 @@ from planner.engine.records.host import HOST_RATES
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Lengths, Workload, varies
-from planner.workload.traffic.lengths import drawn_outputs
+from planner.workload.traffic.lengths import drawn_outputs, in_step
 from planner.workload.weights import DTYPE_BYTES, FORMATS
 
 CACHE_DTYPES = {"fp32": "fp32", "tf32": "fp32", "fp16": "fp16"}
@@ -53,12 +53,12 @@ def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
         defaults.assumed["concurrency"] = "max"
     whole = workload.concurrency == "max" or "concurrency" in defaults.assumed
     if varies(drawn_outputs(workload)) and not varies(workload.output_tokens):
-        defaults.assumed["output_lengths"] = f"{output_tokens:g} is taken as the mean of lengths that spread as in conversations"
+        alike = "the same number as p50 and mean says that all are alike"
+        defaults.assumed["output_lengths"] = f"{output_tokens:g} is the mean of lengths that spread as in conversations; {alike}"
     concurrency = float("inf") if whole else float(workload.concurrency or 0)
-    varied = varies(workload.input_tokens) or varies(workload.output_tokens)
-    uniform = concurrency > 0 and not workload.disaggregated and not varied
+    uniform = in_step(workload) * (concurrency > 0 and not workload.disaggregated)
     limits = {name: float(getattr(workload, name) or 0) for name in ("max_num_seqs", "max_num_batched_tokens")}
-    return numbers | limits | {"serves": 1.0, "concurrency": concurrency, "uniform_loop": float(uniform)}
+    return numbers | limits | {"serves": 1.0, "concurrency": concurrency, "uniform_loop": uniform}
 
 
 def _mean(tokens: int | Lengths | None) -> float | None:

@@ -89,7 +89,7 @@ class JobNumbers(StoredWeights[N]):
     """Most requests in flight on a replica, and most tokens of an iteration; 0: the engine's own."""
     max_num_batched_tokens: N = default(0.0)
     uniform_loop: N = default(0.0)
-    """1: requests of one length at a fixed concurrency, which start and end together."""
+    """Share of the rounds of a closed loop in which requests start and end together; 1: all are of one length."""
     memory_fraction: N
     """Share of the GPU the engine may take; 1: all of it."""
     headroom: N

@@ -36,6 +36,15 @@ def test_a_closed_loop_holds_its_clients(model: str, gpu: str, gpus: int, length
         assert found.requests_per_s.value * mean(found.request_s) == pytest.approx(clients, rel=0.03)
 
 
+def test_clients_that_wait_for_room_in_the_cache_are_answered() -> None:
+    """Of 115 clients about 100 find room at once; the others wait, and send nothing more while they do."""
+    lengths: tuple[Any, Any] = (16, {"mean": 369, "p50": 368})
+    found = service("llama-3.1-8b", "RTX 4090", 1, lengths, engine="vllm", concurrency=115)
+    assert found.assumed["waiting_per_replica"] > 10
+    assert found.requests_per_s is not None
+    assert found.requests_per_s.value * mean(found.request_s) == pytest.approx(115, rel=0.2)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_a_request_takes_its_first_token_and_those_after_it(lengths: tuple[Any, Any], engine: str) -> None:
