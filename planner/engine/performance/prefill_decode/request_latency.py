@@ -70,16 +70,18 @@ def _first_token(t: Table, batch: Batch, times: LoopTimes) -> tuple[Floats, Floa
     All start together, so that in the first round the median waits for (B + n)/2 prompts, n of which share a pass. Engines that
     put prompts first keep requests in step: running sequences stand still until all have their first token, so that all end
     together and every round is like the first. They hand a token over while the next pass runs, so that it appears one pass of n
-    later. Where prompts share iterations, sequences drift apart, and later rounds wait for few prompts.
+    later. Where prompts share iterations, sequences drift apart, and later rounds wait for few prompts, which share a pass where
+    they fit into one.
     """
     sequences, prompts, prefill_s, single_s = batch.sequences, batch.prompts, times.prefill_s, times.single_s
     first = (sequences + prompts) / 2
     few = np.minimum(t.engine.waiting_prompts, first)
-    drifting = first / ROUNDS * prefill_s + (1 - 1 / ROUNDS) * few * single_s
+    few_s = single_s + (few - 1) * np.minimum(prefill_s, single_s)
+    drifting = first / ROUNDS * prefill_s + (1 - 1 / ROUNDS) * few_s
     in_step = prefill_s * (first + prompts * (1 - prompts / sequences))
     waits = t.engine.prompts_first > 0
     # a tenth of the requests are of the first round: its middle is the 95th percentile, nine tenths of it the 99th
-    late = np.where(waits, prefill_s * sequences, np.maximum(first * prefill_s, few * single_s))
+    late = np.where(waits, prefill_s * sequences, np.maximum(first * prefill_s, few_s))
     last = np.where(waits, prefill_s * sequences, np.maximum((0.9 * sequences + 0.1 * prompts) * prefill_s, late))
     return np.where(waits, in_step, drifting), late, last, first
 
