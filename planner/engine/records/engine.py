@@ -80,6 +80,8 @@ class EngineNumbers(Generic[N]):
     """Tokens the scratch of the GPTQ kernels is laid out for, in FP32 at the width of the widest layer."""
     rounds_apart: N = default(0.0)
     """Inputs of products below 16 bit are rounded by kernels of their own."""
+    rounds_blocks_apart: N = default(0.0)
+    """The same where scales are of blocks, as those of mixtures are published; others are rounded by the kernels before them."""
     cache_block_tokens: N = default(1.0)
     """Tokens the cache is given out in."""
     prefill_chunk: N = default(0.0)
