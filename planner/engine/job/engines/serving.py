@@ -17,9 +17,7 @@ _LAUNCHES = (
     "layers that the GPUs decode faster than that (RTX 4090, 0.8.5), 0.38 for Qwen3-Coder 30B (H100, piecewise graphs, vllm-project/vllm#25444)"
 )
 
-_BLOCKS = (
-    "norms and activations are fused with rounding by scales of tensors and tokens (FUSED_OPS of vllm.compilation.fusion, 0.11), not by those of blocks"
-)
+_BLOCKS = "norms and activations are fused with rounding by scales of tensors and tokens (FUSED_OPS of vllm.compilation.fusion, 0.11), not by those of blocks"
 
 FIRST = (
     Engine(
