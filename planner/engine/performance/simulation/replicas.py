@@ -193,4 +193,5 @@ def _simulate_runs(time: IterationTime, rules: BatchingRules, load: Load, spans:
     trace = run_batches(time, rules, traffic, warm=spans.warm, measured=np.full(seeds.size, measured))
     row = np.cumsum(seeds == 0) - 1
     late = {"front_end_s": time.front_end_s, "late_steps": time.late_steps}
-    return summarise(trace, warm=spans.warm, measured=measured, row=row, **late)
+    found = summarise(trace, warm=spans.warm, measured=measured, row=row, **late)
+    return replace(found, saturated=found.saturated & ~load.closed[seeds == 0])  # clients that wait send nothing more
