@@ -100,3 +100,7 @@ class EngineNumbers(Generic[N]):
     """A request is admitted only if the cache has room for its whole output."""
     fused_elementwise: N = default(0.0)
     """Norms, rotary embedding and activation are fused kernels."""
+    whole_between: N = default(0.0)
+    """Ranks of tensor parallelism hold all tokens between the products they share (no sequence parallelism)."""
+    flat_gradients: N = default(0.0)
+    """Sharded weights are flat tensors with one gradient each, of frozen weights too, which is whole until the last micro batch."""
