@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_sample import ask, candidate, chip
+from engine_sample import ask, candidate, chip, evaluated
 
 from planner.engine.columns import Table
+from planner.engine.explain.time_detail import detail_of
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.elementwise import elementwise_bytes, quantise_s
 from planner.engine.performance.training import CONTENTION, EAGER_BACKWARD, step_of
@@ -66,14 +67,14 @@ def test_training_in_fp8_leaves_the_head_in_16_bit() -> None:
 
 def test_an_encoder_attends_to_both_sides() -> None:
     """BERT large: 24 layers of 1,024, four FLOP an element and token attended to, all of the 384 where a decoder sees half."""
-    t = table(model="bert-large-uncased", task="finetune", sequence=384)
+    t = table(model="bert-large", task="finetune", sequence=384)
     assert attention_flop(t, np.full(1, 192.0))[0] == pytest.approx(4 * 24 * 1024 * 384)
     decoder = table()
     assert attention_flop(decoder, np.full(1, 192.0))[0] == pytest.approx(4 * 32 * 4096 * 192)
 
 
 def test_tuning_an_encoder_has_no_head_over_the_vocabulary() -> None:
-    fields: dict[str, Any] = {"model": "bert-large-uncased", "gpu": "A100 80GB SXM", "sequence": 384, "micro_batch": 112}
+    fields: dict[str, Any] = {"model": "bert-large", "gpu": "A100 80GB SXM", "sequence": 384, "micro_batch": 112}
     tuned, trained = (
         ask(**fields, task=task, engine="torch", recipe="mixed", attention="eager", dtype="fp16") for task in ("finetune", "train")
     )
@@ -81,6 +82,26 @@ def test_tuning_an_encoder_has_no_head_over_the_vocabulary() -> None:
     assert tuned.seconds_by_class.get("head", 0.0) == 0 < trained.seconds_by_class["head"]
     assert tuned.memory_bytes is not None
     assert tuned.memory_bytes.logits == 0
+
+
+@pytest.mark.parametrize("task", ["finetune", "train"])
+def test_the_operators_of_an_encoder_add_up(task: str) -> None:
+    """FLOPs of both products of attention: 4 · 24 layers · 1,024 · 384² a sequence forward, whatever the head."""
+    e = evaluated(chip("A100 80GB SXM"), model="bert-large", task=task, sequence=384, micro_batch=2, engine="torch", recipe="bf16")
+    told = detail_of(e)
+    assert e.step is not None
+    assert told.total_s == pytest.approx(e.step.step_s[0])
+    scores = sum(one.flop for one in told.operators if one.kind == "attention" and one.phase == "forward")
+    assert scores == pytest.approx(2 * 4 * 24 * 1024 * 384**2)
+    assert any(one.kind == "head" for one in told.operators) == (task == "train")
+
+
+def test_the_head_of_training_in_fp8_says_its_type() -> None:
+    told = detail_of(evaluated(chip("H100-SXM-80GB", "fp8"), **TRAIN, dtype="fp8", engine="megatron"))
+    assert {(one.kind, one.dtype) for one in told.operators if one.kind in ("head", "matmul")} == {
+        ("head", "bf16"),
+        ("matmul", "fp8"),
+    }
 
 
 def test_stored_scores_go_through_memory_as_often_backward_as_forward() -> None:
