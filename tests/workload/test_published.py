@@ -44,6 +44,7 @@ def test_rows_of_one_configuration_are_one_experiment(tmp_path: Path) -> None:
         ("Megatron-Bridge 26.02", "megatron-bridge"),
         ("Megatron-DeepSpeed", "megatron-deepspeed"),
         ("litgpt lora", "litgpt"),
+        ("HF trainer fms-acceleration transformers 4.48.1", "fms-acceleration"),
         ("torchtune 0.6", "torch"),
         ("FasterTransformer", None),
     ],

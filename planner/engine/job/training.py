@@ -111,6 +111,8 @@ def footprint_of(
     loss = defaults.given_or("loss", "full")
     if loss == "fused" and workload.compile and engine.compiles_loss:
         loss, defaults.assumed["loss_kernel"] = "compiled", "torch.compile fuses the loss; the logits stand"
+    if loss == "fused" and engine.fuses_whole_loss and workload.sharding in GATHERED_IN_16_BIT:
+        loss, defaults.assumed["loss_kernel"] = "full", f"{engine.label} does not fuse the loss under FSDP"
     if _classifies(workload, architecture):
         loss, defaults.assumed["head"] = "none", "an encoder is tuned for another task than words: its head is small"
     return footprint(architecture, how, recipe=recipe, optimizer=optimizer, loss=loss)

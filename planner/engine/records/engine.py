@@ -104,3 +104,6 @@ class EngineNumbers(Generic[N]):
     """Ranks of tensor parallelism hold all tokens between the products they share (no sequence parallelism)."""
     flat_gradients: N = default(0.0)
     """Sharded weights are flat tensors with one gradient each, of frozen weights too, which is whole until the last micro batch."""
+    stream_gradients: N = default(0.0)
+    """Gradients of sharded weights are freed on another stream (`record_stream` of FSDP's first version), so that the allocator takes new blocks
+    for those of each layer and keeps them."""

@@ -114,6 +114,15 @@ STAND_INS: dict[str, StandIn] = {
             "no_backward_sync between micro batches (PyTorch's FSDP: gradients are then kept whole); bitsandbytes 0.42",
         ),
         StandIn(
+            name="fms-acceleration",
+            label="fms-acceleration",
+            engine="transformers",
+            words="adds kernels to the Trainer of",
+            differs={"stream_gradients": 1.0, "fuses_whole_loss": True},
+            source="fms-acceleration on FSDP's first version, which frees gradients by record_stream (docs.pytorch.org, FSDP2 compared with FSDP1); "
+            "its reference runs hold the same bytes with and without Liger's fused loss under FSDP, all 18 pairs (refs/a100_80gb_liger.csv)",
+        ),
+        StandIn(
             name="trl",
             label="TRL",
             engine="transformers",
