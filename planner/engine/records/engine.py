@@ -102,6 +102,8 @@ class EngineNumbers(Generic[N]):
     """Norms, rotary embedding and activation are fused kernels."""
     whole_between: N = default(0.0)
     """Ranks of tensor parallelism hold all tokens between the products they share (no sequence parallelism)."""
+    keeps_stage_outputs: N = default(0.0)
+    """A pipeline stage keeps what it handed on until its backward pass."""
     flat_gradients: N = default(0.0)
     """Sharded weights are flat tensors with one gradient each, of frozen weights too, which is whole until the last micro batch."""
     stream_gradients: N = default(0.0)

@@ -89,9 +89,9 @@ STAND_INS: dict[str, StandIn] = {
             engine="megatron",
             words="is a fork of",
             turns_on={"recipe": "mixed", "sharding": "zero1"},
-            differs={"gradients_16_bit": True, "whole_between": 1.0},
-            source="DeepSpeed's optimizer (2 + 2 + 12 bytes a parameter, arXiv:1910.02054 §3.1) around Megatron as it was before sequence parallelism "
-            "(arXiv:2205.05198)",
+            differs={"gradients_16_bit": True, "whole_between": 1.0, "keeps_stage_outputs": 1.0},
+            source="DeepSpeed's optimizer (2 + 2 + 12 bytes a parameter, arXiv:1910.02054 §3.1) and pipeline (runtime/pipe/engine.py keeps outputs in "
+            "its buffers) around Megatron as it was before sequence parallelism (arXiv:2205.05198)",
         ),
         StandIn(
             name="megatron-bridge",
