@@ -15,7 +15,7 @@ from planner.engine.job.engines.stand_ins import STAND_INS
 from planner.errors import UserError
 from planner.workload.published.experiments import read_published
 from planner.workload.published.names import model_key
-from planner.workload.tasks import Lengths
+from planner.workload.tasks import Lengths, Lora
 
 
 def test_rows_of_one_configuration_are_one_experiment(tmp_path: Path) -> None:
@@ -146,6 +146,7 @@ def test_a_gpt_without_a_name_is_read_by_its_sizes(tmp_path: Path) -> None:
         ({"optimizer": "AdamW 8-bit"}, {"optimizer": "adamw-8bit"}),
         ({"note": "torch.compile; something"}, {"compile": True}),
         ({"note": "flash-attn 2, fused kernels"}, {"compile": True}),
+        ({"framework": "NeMo 24.07", "task": "finetune_lora"}, {"lora": Lora(rank=32, targets=["q", "k", "v"], base="bf16")}),
         ({"framework": "Megatron-LM 2021 (SC21)"}, {"attention": "eager", "engine": "megatron"}),
         ({"framework": "litgpt lora", "task": "finetune_lora"}, {"loss": "chunked"}),
     ],

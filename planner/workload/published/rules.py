@@ -210,13 +210,16 @@ def _recipe(row: Row) -> str:
 
 
 def _adapters(row: Row) -> dict[str, Any]:
-    """Rank and targets as stated; unstated: rank 8 (the libraries' default) on all linear layers."""
+    """Rank and targets as stated; unstated: rank 8 (the libraries' default) on all linear layers, NeMo's 32 on query, key and value.
+
+    NeMo: megatron_gpt_finetuning_config.yaml, adapter_dim and target_modules.
+    """
     note = row["note"]
     method = re.search(r"\bmethod=(\w+)", note)
     if (method and method[1] != "LORA") or re.match(r"litgpt adapter", row["framework"]):
         raise NotPredicted("an adapter that is not LoRA")
     rank = re.search(r"\b(?:lora_)?r=(\d+)", note)
-    targets: Any = "all-linear"
+    usual, targets = (32, ["q", "k", "v"]) if row["framework"].lower().startswith("nemo") else (8, "all-linear")
     listed = re.search(r"\btarget=\[([^\]]*)\]", note)
     if listed:
         targets = [name for name in LORA_TARGETS if f"'{name}_proj'" in listed[1]]
@@ -224,7 +227,7 @@ def _adapters(row: Row) -> dict[str, Any]:
             raise NotPredicted(f"adapters on {listed[1]}")
     elif "q,v only" in note or "default targets" in note:
         targets = ["q", "v"]
-    return {"rank": int(rank[1]) if rank else 8, "targets": targets}
+    return {"rank": int(rank[1]) if rank else usual, "targets": targets}
 
 
 def _torchtune(row: Row) -> dict[str, Any]:
