@@ -102,3 +102,12 @@ class EngineNumbers(Generic[N]):
     """A request is admitted only if the cache has room for its whole output."""
     fused_elementwise: N = default(0.0)
     """Norms, rotary embedding and activation are fused kernels."""
+    whole_between: N = default(0.0)
+    """Ranks of tensor parallelism hold all tokens between the products they share (no sequence parallelism)."""
+    keeps_stage_outputs: N = default(0.0)
+    """A pipeline stage keeps what it handed on until its backward pass."""
+    flat_gradients: N = default(0.0)
+    """Sharded weights are flat tensors with one gradient each, of frozen weights too, which is whole until the last micro batch."""
+    stream_gradients: N = default(0.0)
+    """Gradients of sharded weights are freed on another stream (`record_stream` of FSDP's first version), so that the allocator takes new blocks
+    for those of each layer and keeps them."""

@@ -76,6 +76,8 @@ class JobNumbers(StoredWeights[N]):
     offload_activations: N = default(0.0)
     compiled: N
 
+    predicts_tokens: N = default(1.0)
+    """1: training multiplies every token with the vocabulary; 0: an encoder is tuned for another task, whose head is small."""
     sequence: N = default(0.0)
     global_batch: N = default(0.0)
     """Sequences per optimizer step; 0: one micro batch a rank."""

@@ -58,7 +58,7 @@ METRICS: dict[str, Quantity] = {
 BYTES = {"bytes": 1.0, "MB": 1e6, "MiB": float(MIB), "GB": 1e9, "GiB": float(GIB)}
 SECONDS = {"s": 1.0, "ms": 1e-3}
 RATES = {"tok/s": 1.0, "tok/s/GPU": 1.0, "seq/s": 1.0, "req/s": 1.0}
-ALLOCATED_SOURCES = ("github:Lightning-AI/litgpt", "github:QwenLM/Qwen3")
+ALLOCATED_SOURCES = ("github:Lightning-AI/litgpt", "github:QwenLM/Qwen3", "github:NVIDIA-NeMo/Megatron-Bridge")
 """Sources whose `peak_mem` is torch.cuda.max_memory_allocated, by the scripts they publish with the figures."""
 TRAINING_RATES = frozenset({"tokens_per_s", "tokens_per_s_per_gpu", "step_s"})
 SHORTER_IN_FACT = re.compile(r"dynamic padding|mean length is far shorter")
