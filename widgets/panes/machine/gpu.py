@@ -30,6 +30,8 @@ GAUGE, GAUGE_WIDTH = 12, 76
 """Cells of a gauge with the blanks behind it, and cells of a pane from which there are any."""
 LEGEND_LINES, ROOMY_LEGEND_LINES = 2, 5
 MOST_TICKS = 6
+OTHER_FIGURES = 4
+"""Memory, power, clock and temperature, beside the counters."""
 HELD = "held back by"
 
 
@@ -190,6 +192,11 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
     for fact in device_facts(device, drawing.why(device, "ecc_uncorrected_aggregate")):
         rows += labelled(fact.label, ROOMY_LABEL, str(fact.value), drawing.width)
     return [head, *rows, *_mig(device, drawing), *_warnings(device, drawing), *_missing(device, drawing)]
+
+
+def tall_figures(device: DeviceSnapshot) -> int:
+    """Figures in its block whose histories may be several lines high."""
+    return len(counters(device)) + OTHER_FIGURES if device.state == "ok" else 0
 
 
 def _held(device: DeviceSnapshot, history: History, drawing: Drawing, room: int) -> list[Content]:
