@@ -222,7 +222,7 @@ class PlannerApp(BaseApp):
 
     @on(Input.Changed, "#filter")
     def _filter_typed(self, event: Input.Changed) -> None:
-        use_filter(self, event.value)
+        use_filter(self, event.input.value)  # what it holds now: escape may have emptied it meanwhile
 
     @on(Input.Submitted, "#filter")
     def _filter_done(self) -> None:
