@@ -235,9 +235,11 @@ def time_axis(drawing: Drawing) -> Content:
 
 
 def _span_text(seconds: float) -> str:
-    """'90 s', '5 min', '1.5 h'."""
-    scale, unit = (1.0, "s") if seconds < 120 else (60.0, "min") if seconds < 7200 else (3600.0, "h")
-    return f"{seconds / scale:.3g} {unit}"
+    """'90 s', '5 min', '1.5 h': the largest unit of which it is two or more, in whole or half ones."""
+    for scale, unit in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * scale and seconds % (scale / 2) == 0:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds:.4g} s"
 
 
 def host_lines(host: HostSnapshot, history: History, drawing: Drawing, *, roomy: bool = False) -> list[Content]:
