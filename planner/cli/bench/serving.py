@@ -7,11 +7,12 @@ import datetime as dt
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from planner.cli.exits import ExitCode
+from planner.cli.options import FILE, options
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 SERVE = "serve"
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 DEFAULT_AT_ONCE = (1.0, 8.0, 32.0)
 LEAST_REQUESTS, ROUNDS = 8, 4
 """Requests of a load by default: at least the first number, and the second for each client of a closed loop."""
@@ -31,41 +31,35 @@ RATE_S = 30.0
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 
-def serve_options(command: Decorated) -> Decorated:
-    """Add the options of the suite serve."""
-    options = (
-        click.option("--url", metavar="URL", help="serve: address of the server, up to and including /v1."),
-        click.option(
-            "--at-once", metavar="N,N…", help="serve: number of clients that each send again when answered. [default: 1,8,32]"
-        ),
-        click.option("--rates", metavar="R,R…", help="serve: random arrivals in requests a second; besides --at-once or instead."),
-        click.option(
-            "--input-tokens",
-            type=click.IntRange(1, 10**6),
-            default=512,
-            show_default=True,
-            metavar="N",
-            help="serve: tokens of a prompt.",
-        ),
-        click.option(
-            "--output-tokens",
-            type=click.IntRange(2, 10**6),
-            default=128,
-            show_default=True,
-            metavar="N",
-            help="serve: tokens of an answer.",
-        ),
-        click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="serve: requests of each load."),
-        click.option(
-            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="serve: a setting of the server, as gpu=H100; repeatable."
-        ),
-        click.option(
-            "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="serve: write the result to FILE too."
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+serve_options = options(
+    click.option("--url", metavar="URL", help="serve: address of the server, up to and including /v1."),
+    click.option(
+        "--at-once", metavar="N,N…", help="serve: number of clients that each send again when answered. [default: 1,8,32]"
+    ),
+    click.option("--rates", metavar="R,R…", help="serve: random arrivals in requests a second; besides --at-once or instead."),
+    click.option(
+        "--input-tokens",
+        type=click.IntRange(1, 10**6),
+        default=512,
+        show_default=True,
+        metavar="N",
+        help="serve: tokens of a prompt.",
+    ),
+    click.option(
+        "--output-tokens",
+        type=click.IntRange(2, 10**6),
+        default=128,
+        show_default=True,
+        metavar="N",
+        help="serve: tokens of an answer.",
+    ),
+    click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="serve: requests of each load."),
+    click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="serve: a setting of the server, as gpu=H100; repeatable."
+    ),
+    click.option("--out", type=FILE, metavar="FILE", help="serve: write the result to FILE too."),
+)
+"""Options of the suite serve."""
 
 
 def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:

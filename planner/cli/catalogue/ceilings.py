@@ -9,7 +9,8 @@ import click
 
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, basis_option, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import basis_option, json_option
 from planner.cli.terminal.sections import console, print_columns, print_json, print_sections
 from planner.cli.terminal.streams import print_line, say
 from planner.units import UNKNOWN, bytes_text, digits, percent_text, si_text

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, Number, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE, Number, json_option
 from planner.cli.terminal.streams import say, write_json
 from planner.cli.watch.rightsize import window
 from planner.cli.watch.source import Origin
@@ -31,24 +32,15 @@ GLANCE_S = 10.0
 
 
 @click.command()
-@click.option(
-    "--answers",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="The answers as JSON, instead of being asked.",
-)
+@click.option("--answers", type=FILE, metavar="FILE", help="The answers as JSON, instead of being asked.")
 @click.option(
     "--seconds",
     type=Number(1, 86400),
     metavar="S",
     help="Profile this machine's GPUs for this long. [default: 10 on a terminal, where there are GPUs]",
 )
-@click.option(
-    "--replay", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Profile a recording of `watch` instead."
-)
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.md", help="Write the steps and the report here."
-)
+@click.option("--replay", type=FILE, metavar="FILE", help="Profile a recording of `watch` instead.")
+@click.option("--out", type=FILE, metavar="FILE.md", help="Write the steps and the report here.")
 @json_option
 @pass_invocation
 def guide(

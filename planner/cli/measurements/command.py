@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.measurements.importing import counted, import_measurements
 from planner.cli.measurements.selection import chosen, chosen_by, fits, named
+from planner.cli.options import FILE, json_option
 from planner.cli.terminal.sections import print_card, print_columns, print_json
 from planner.cli.terminal.streams import say
 from planner.durable import write_out
 from planner.errors import Problem, UserError
 from planner.hardware.measurements.measurement import UNITS, Measurement
 from planner.present.benchmark.measurement import environment_facts, measurement_facts, note_of, outlier_texts, state_of, value_text
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 @click.group(cls=DefaultGroup, default="list")
@@ -77,7 +76,7 @@ def show_measurement(invocation: Invocation, name: str, as_json: bool) -> int:
 
 
 @measurements.command("export")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write there, not to stdout.")
+@click.option("--out", type=FILE, metavar="FILE", help="Write there, not to stdout.")
 @chosen_by
 @pass_invocation
 def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: Any) -> int:

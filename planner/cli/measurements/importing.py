@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import json_option
 from planner.cli.terminal.streams import print_line, say
 from planner.durable import NotKeptError, WriteResult
 from planner.errors import Problem, UserError

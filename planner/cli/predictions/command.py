@@ -10,7 +10,8 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE, json_option
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.cli.terminal.streams import print_line, say
 from planner.errors import Problem, UserError, nearest_names
@@ -80,7 +81,7 @@ def note_seen(invocation: Invocation, name: str, values: Sequence[str], source: 
 
 
 @predictions.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("files", nargs=-1, required=True, type=FILE)
 @pass_invocation
 def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
     """Take in FILES of results: lines of `estimate` with a key "seen", {"ttft_s": 0.21}; each is predicted now and kept beside it. All or none."""

@@ -12,6 +12,7 @@ import msgspec
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE
 from planner.cli.terminal.streams import say, write_json
 from planner.durable import write_out
 from planner.errors import UserError
@@ -30,9 +31,7 @@ ROW_COLUMNS = ("source", "experiment", "line", "framework", "gpu", "gpus", "mode
 @click.option("--csv", "form", flag_value="csv", help="Print the scores as CSV.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print the tables as Markdown.")
 @click.option("--only", metavar="TEXT", default="", help="Only the files of DIR with TEXT in their name.")
-@click.option(
-    "--rows", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write every comparison to FILE, as CSV."
-)
+@click.option("--rows", type=FILE, metavar="FILE", help="Write every comparison to FILE, as CSV.")
 @pass_invocation
 def validate(invocation: Invocation, folder: Path | None, form: str | None, only: str, rows: Path | None) -> int:
     """Compare predictions with the published measurements in DIR, and with your own.
