@@ -113,11 +113,8 @@ class Meter:
 
         None also where the GPU is cut into MIG slices: its clocks, power and counters are those of all slices together.
         """
-        try:
-            library = ctypes.CDLL(LIBRARY)
-            if library.nvmlInitWithFlags(0) != 0:
-                return None
-        except (OSError, AttributeError):
+        library = _library()
+        if library is None:
             return None
         wanted = (uuid or "").lower().removeprefix("gpu-")
         handles = list(_handles(library))
@@ -263,6 +260,15 @@ def between(first: Reading, last: Reading) -> tuple[dict[str, Any], str]:
     return told, f"held down by {', '.join(why)}" if why else ""
 
 
+def _library() -> Any:
+    """The library, initialised; None where there is none, or no driver."""
+    try:
+        library = ctypes.CDLL(LIBRARY)
+        return library if library.nvmlInitWithFlags(0) == 0 else None
+    except (OSError, AttributeError):
+        return None
+
+
 def _handles(library: Any) -> Iterator[tuple[ctypes.c_void_p, str]]:
     """The handle of every GPU by its UUID, in lower case without 'gpu-'."""
     count = ctypes.c_uint()
@@ -286,11 +292,8 @@ def _sliced(library: Any, handle: ctypes.c_void_p) -> bool:
 
 def memory_in_use() -> dict[str, float]:
     """UUID (lower case, without 'gpu-') -> bytes in use by all processes; empty without NVML."""
-    try:
-        library = ctypes.CDLL(LIBRARY)
-        if library.nvmlInitWithFlags(0) != 0:
-            return {}
-    except (OSError, AttributeError):
+    library = _library()
+    if library is None:
         return {}
     found = {}
     for handle, uuid in _handles(library):
