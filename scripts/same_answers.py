@@ -13,14 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from program import ROOT, run_program
+
 PRESETS = sorted((ROOT / "presets" / "workloads").rglob("*.toml"))
 MOST_SHOWN = 20
 
@@ -60,10 +60,7 @@ def answers(requests: Path | None) -> dict[str, str]:
 
 def ask(arguments: list[str], home: str, lines: str | None = None) -> str:
     """Output of `gpu-planner`, without the user's own files."""
-    folders = {name: f"{home}/{name}" for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")}
-    command = [sys.executable, "-m", "planner", *arguments]
-    environment = {**os.environ, **folders, "HOME": home, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, input=lines or "", capture_output=True, text=True, check=False, cwd=ROOT)
+    done = run_program(arguments, home, lines or "")
     return done.stdout if done.returncode in {0, 1} else f"exit {done.returncode}\n{done.stderr}"
 
 

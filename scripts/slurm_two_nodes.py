@@ -93,11 +93,8 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     processes = []
     try:
         for words in daemons:
-            processes.append(
-                subprocess.Popen(
-                    words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                )
-            )
+            null = subprocess.DEVNULL
+            processes.append(subprocess.Popen(words, env=environment, stdin=null, stdout=null, stderr=null))
             time.sleep(1)
         yield environment
     finally:
