@@ -42,6 +42,11 @@ class Number(click.FloatRange):
         return found
 
 
+def settings_option(words: str) -> Decorator[Any]:
+    """`--set KEY=VALUE`, given any number of times; `words`: its help."""
+    return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=words)
+
+
 def _possible(ctx: click.Context, option: click.Parameter, folder: Path | None) -> Path | None:
     """`folder`, which need not exist; raises `BadParameter` for a name that no folder can have."""
     try:

@@ -13,8 +13,7 @@ from planner.cli.invocation import Invocation, pass_invocation
 from planner.cli.options import FILE, Number
 from planner.cli.plan.asked import plan_command, ranked, workload_options
 from planner.cli.plan.money import NAMES, money_options, terms_of
-from planner.cli.terminal.streams import say
-from planner.durable import write_out
+from planner.cli.terminal.streams import write_file
 from planner.errors import Problem, UserError
 from planner.text import escaped_json
 
@@ -85,5 +84,4 @@ def _write(text: str, out: Path | None) -> None:
     if out is None or str(out) == "-":
         sys.stdout.write(text)
         return
-    write_out(out, text)
-    say(f"written to {out}")
+    write_file(out, text)

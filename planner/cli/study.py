@@ -110,9 +110,7 @@ def study(
         write_out(svg, study_svg(found))
         say(f"charts: {svg}")
     if form == "json":
-        import msgspec
-
-        write_json(msgspec.json.encode(found))
+        write_json(found)
     elif form == "csv":
         from planner.present.files.csv_text import study_csv
 

@@ -15,7 +15,7 @@ from planner.present.cells import range_cell
 from planner.present.names import VERDICT_WORDS, device_name
 from planner.present.plan import memory_share
 from planner.present.row_figures import RowFigure, row_figures
-from planner.units import UNKNOWN, bytes_text, percent_text
+from planner.units import UNKNOWN, change_text, percent_text, used_text
 from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import shorten_end
@@ -98,8 +98,7 @@ class _Table:
         memory = row.answer.memory_bytes
         if memory is None:
             return UNKNOWN
-        sizes = f"{bytes_text(memory.total.value, unit=False)} of {bytes_text(memory.capacity)}"
-        return f"{sizes}, {percent_text(memory_share(row.answer))}"
+        return f"{used_text(memory.total.value, memory.capacity)}, {percent_text(memory_share(row.answer))}"
 
     def _plain(self, label: str, cells: Sequence[str], style: str = "") -> Content:
         texts = [shorten_end(cell, self.width - 2, self.symbols.ellipsis).ljust(self.width) for cell in cells]
@@ -129,5 +128,5 @@ class _Table:
             return ""
         overlap = figure is not best and figure.low <= best.high and best.low <= figure.high
         ratio = figure.value / best.value
-        told = f"{(ratio - 1) * 100:+.0f} %" if ratio < 10 else f"{ratio:,.0f}×"
+        told = change_text(ratio - 1) if ratio < 10 else f"{ratio:,.0f}×"
         return f"{'≈' if overlap else ''}{told}"

@@ -58,7 +58,7 @@ def _print_value(known: Sequence[Gpu]) -> int:
         return amount / gpu.purchase.price_usd if gpu.purchase and amount is not None else None
 
     def text(amount: float | None, unit: float) -> str:
-        return UNKNOWN if amount is None else digits(amount * 1000 / unit)
+        return digits(None if amount is None else amount * 1000 / unit)
 
     priced = sorted(
         (gpu for gpu in known if gpu.purchase is not None), key=lambda gpu: -(per_usd(gpu, gpu.memory_bandwidth_bytes_per_s) or 0.0)

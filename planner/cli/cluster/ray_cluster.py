@@ -15,6 +15,7 @@ import ray
 
 from planner.cli.terminal.streams import say, say_passing
 from planner.errors import Problem, UserError
+from planner.units import counted
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -50,7 +51,7 @@ class RayCluster:
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             raise UserError(Problem("--on", "", f"{on} cannot be joined: {str(error).splitlines()[0]}")) from None
         cluster = cls(on)
-        say(f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''} with {cluster.processors} processors by Ray {ray.__version__}")
+        say(f"{counted(cluster.nodes, 'node')} with {cluster.processors} processors by Ray {ray.__version__}")
         try:
             yield cluster
         finally:

@@ -40,7 +40,7 @@ def portfolio(invocation: Invocation, /, file: Path, own: Path | None, basis: Ba
         given = msgspec.structs.replace(given, own=[*given.own, *session.machines(own)])
     found = session.portfolio(given, str(file), basis=basis)
     if as_json:
-        write_json(msgspec.json.encode(found))
+        write_json(found)
     else:
         from planner.cli.terminal import sections as listing
 

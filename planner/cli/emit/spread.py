@@ -1,4 +1,4 @@
-"""Spread of a service over machines."""
+"""How a service is spread over machines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Over machines."""
+    """Machines of a service, and its replicas on them."""
 
     gpus: int
     """GPUs of one machine."""

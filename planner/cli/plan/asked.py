@@ -9,7 +9,7 @@ import msgspec
 
 from planner.cli.completion import gpu_names, preset_names
 from planner.cli.invocation import Invocation
-from planner.cli.options import basis_option, options, own_option
+from planner.cli.options import basis_option, options, own_option, settings_option
 from planner.cli.plan.settings import name_sources, parse_settings
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
@@ -34,13 +34,7 @@ class Ranked(NamedTuple):
 
 workload_options = options(
     click.argument("preset", required=False, shell_complete=preset_names),
-    click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Change one key of the workload (targets.p95_request_s=3); no value: choose for me.",
-    ),
+    settings_option("Change one key of the workload (targets.p95_request_s=3); no value: choose for me."),
     click.option(
         "--gpu",
         "gpus",

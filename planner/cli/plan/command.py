@@ -106,10 +106,9 @@ def plan(
             }
 
         found = _detailed(found, workload, details, each=form == "json")
-    first = next((row for row in found.rows if row.rank), None)
-    costs = session.costs(workload, first, terms_of(session, **terms), basis=command.basis) if money and first else None
+    costs = session.costs(workload, found.best, terms_of(session, **terms), basis=command.basis) if money and found.best else None
     _write(found, form, command, costs, chart, each_gpu=each_gpu)
-    return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
+    return ExitCode.ANSWERED if found.best else ExitCode.NOTHING_FOUND
 
 
 def _detailed(
@@ -132,7 +131,7 @@ def _detailed(
 
 def _emit(session: Session, form: Form, name: str, workload: Workload, found: Plan) -> int:
     """The row that ranks first as a job, on stdout."""
-    row = next((row for row in found.rows if row.rank), None)
+    row = found.best
     if row is None:
         say("nothing in the plan fits: there is no job to write")
         return ExitCode.NOTHING_FOUND
@@ -151,7 +150,7 @@ def _write(
     if form == "json":
         import msgspec
 
-        write_json(msgspec.json.encode(found if costs is None else msgspec.to_builtins(found) | {"costs": costs}))
+        write_json(found if costs is None else msgspec.to_builtins(found) | {"costs": costs})
     elif form == "csv":
         from planner.present.files.csv_text import plan_csv
 

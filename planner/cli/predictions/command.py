@@ -16,7 +16,7 @@ from planner.cli.terminal.sections import print_columns, print_json
 from planner.cli.terminal.streams import print_line, say
 from planner.errors import Problem, UserError, nearest_names
 from planner.reading import read_file
-from planner.units import UNKNOWN, digits, percent_text
+from planner.units import change_text, counted, digits
 
 if TYPE_CHECKING:
     from planner.predictions.entries import Predicted, Seen
@@ -98,7 +98,7 @@ def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
     if problems:
         raise UserError(problems)
     log_results(session, pairs)
-    print_line(f"{len(pairs):,} result{'' if len(pairs) == 1 else 's'} taken in")
+    print_line(f"{counted(len(pairs), 'result')} taken in")
     return ExitCode.ANSWERED
 
 
@@ -134,7 +134,7 @@ def remove_predictions(invocation: Invocation, names: tuple[str, ...], everythin
     result.require()
     for one in found if names else ():
         print_line(f"{one.id} {one.what}")
-    print_line(f"{removed:,} prediction{'' if removed == 1 else 's'} removed")
+    print_line(f"{counted(removed, 'prediction')} removed")
     return ExitCode.ANSWERED
 
 
@@ -173,7 +173,7 @@ def _rows(one: Predicted, seen: dict[tuple[str, str], Seen]) -> list[tuple[str, 
     for place, (name, of) in enumerate(one.figures.items()):
         known = seen.get((one.id, name))
         head = (one.id, one.at[:10], one.origin, one.what) if place == 0 else ("", "", "", "")
-        rows.append((*head, name, digits(of.value), digits(of.low), digits(of.high), digits(known.value) if known else UNKNOWN))
+        rows.append((*head, name, digits(of.value), digits(of.low), digits(of.high), digits(known.value if known else None)))
     return rows
 
 
@@ -181,7 +181,9 @@ def _verdict(said: Predicted, figure: str, value: float) -> str:
     of = said.figures[figure]
     inside = "inside" if of.low <= value <= of.high else "outside"
     off = of.value / value - 1
-    return f"{digits(value)} seen, {digits(of.value)} predicted ({'+' if off >= 0 else '-'}{percent_text(abs(off))}), {inside} {digits(of.low)} to {digits(of.high)}"
+    return (
+        f"{digits(value)} seen, {digits(of.value)} predicted ({change_text(off)}), {inside} {digits(of.low)} to {digits(of.high)}"
+    )
 
 
 def _as_object(one: Predicted, seen: dict[tuple[str, str], Seen]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
@@ -54,7 +53,7 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
         write_rows([*compared, *own], rows)
     result = validate_tables.gathered(published, compared, refused, own, own_left_out)
     if form == "json":
-        write_json(msgspec.json.format(msgspec.json.encode(result), indent=2))
+        write_json(result, indent=2)
     elif form == "csv":
         sys.stdout.write(validate_tables.scores_csv(result))
     elif form == "markdown":

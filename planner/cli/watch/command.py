@@ -109,9 +109,7 @@ def _keep(snapshot: Snapshot, recorder: Recorder | None) -> None:
 
 def _print(snapshot: Snapshot, *, as_json: bool, prometheus: bool = False) -> None:
     if as_json:
-        import msgspec
-
-        write_json(msgspec.json.encode(snapshot))
+        write_json(snapshot)
         return
     if prometheus:
         from planner.observe.telemetry.exposition import prometheus_text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planner.present.choice.ranked_by import latency_of, ranked_by
 from planner.present.levers import lever_text
 from planner.present.names import device_name
-from planner.units import SECONDS_PER_HOUR, duration_text, percent_text, usd_text
+from planner.units import SECONDS_PER_HOUR, change_text, duration_text, percent_text, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
@@ -101,7 +101,7 @@ def _next(row: PlanRow, first: PlanRow, plan: Plan) -> str:
     apart = theirs.value / ours.value - 1
     if abs(apart) < ALIKE:
         return f"{what}, the same"
-    return f"{what}, {apart * 100:+.0f} %" if abs(apart) < 2 else f"{what}, {theirs.value / ours.value:,.1f}×"
+    return f"{what}, {change_text(apart)}" if abs(apart) < 2 else f"{what}, {theirs.value / ours.value:,.1f}×"
 
 
 def _nothing(plan: Plan) -> Sentence:
