@@ -46,6 +46,10 @@ class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     reasons: dict[str, str] = {}
 
 
+NO_HOST = HostSnapshot(cpu_name="", cpu_cores=None)
+"""The host of readings that describe GPUs alone."""
+
+
 class MigSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One slice of a multi-instance GPU."""
 

@@ -15,7 +15,7 @@ from planner.errors import Problem, UserError
 from planner.observe.driver.counters import GPM_FIELDS, event_reason_names
 from planner.observe.health import health_warnings, typed
 from planner.observe.snapshot import MOST as MOST_READING
-from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
+from planner.observe.snapshot import NO_HOST, DeviceSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.exposition import DEVICE_METRICS, PREFIX, Sample, read_samples
 from planner.units import MEGA, MIB
 from planner.web import NoAnswerError, read_url
@@ -123,7 +123,7 @@ def snapshot_of(
         interval_s=0.0,
         nvml_state="ready",
         nvml_detail=source,
-        host=HostSnapshot(cpu_name="", cpu_cores=None),
+        host=NO_HOST,
         devices=devices,
         source=source,
     )
