@@ -42,7 +42,7 @@ class Job:
     point: Point
     run: Callable[[Bench], Result]
     needs_bytes: float = 0.0
-    """Memory it takes, roughly. Once a point ran out of memory, those that need as much are not tried; 0: always tried."""
+    """Memory it takes, roughly. After a point that ran out of memory, points of the same need are not tried; 0: always tried."""
 
 
 def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0, *, fast: bool = False) -> Job:

@@ -50,12 +50,12 @@ def answers(requests: Path | None) -> dict[str, str]:
             questions[" ".join(["plan", path.stem, *detail])] = ["plan", path.stem, *detail, "--json"]
     with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor(os.cpu_count()) as pool:
         printed = pool.map(lambda arguments: ask(arguments, home), questions.values())
-        told = {question: _elsewhere(text) for question, text in zip(questions, printed, strict=True)}
+        found = {question: _elsewhere(text) for question, text in zip(questions, printed, strict=True)}
         if requests is not None:
             lines = requests.read_text()
             for line, answer in zip(lines.splitlines(), ask(["estimate", "-"], home, lines).splitlines(), strict=True):
-                told[f"estimate {line}"] = answer
-    return told
+                found[f"estimate {line}"] = answer
+    return found
 
 
 def ask(arguments: list[str], home: str, lines: str | None = None) -> str:

@@ -58,10 +58,10 @@ def measure_joined(bench: Bench, point: Point, op: str, nodes: int, sizes: tuple
     return _result(bench, point, op, nodes, bench.group.measure(op, sizes))
 
 
-def _result(bench: Bench, point: Point, op: str, nodes: int, told: dict[str, Any]) -> Result:
-    ranks = int(told["ranks"])
-    series = [(int(size), median(samples)) for size, samples in told["series"]]
-    largest, samples = told["series"][-1]
+def _result(bench: Bench, point: Point, op: str, nodes: int, measured: dict[str, Any]) -> Result:
+    ranks = int(measured["ranks"])
+    series = [(int(size), median(samples)) for size, samples in measured["series"]]
+    largest, samples = measured["series"][-1]
     wire = bus_factor(op, ranks) * largest
     timed = timed_of(samples)
     if bench.crowded:
@@ -70,8 +70,8 @@ def _result(bench: Bench, point: Point, op: str, nodes: int, told: dict[str, Any
         "op": op,
         "ranks": ranks,
         "nodes": nodes,
-        **(adapters.here(told["backend"]) if nodes > 1 else {}),
-        "backend": told["backend"],
+        **(adapters.here(measured["backend"]) if nodes > 1 else {}),
+        "backend": measured["backend"],
         "bytes": largest,
         "latency_s": series[0][1],
         "series": [[size, float(f"{seconds:.6g}")] for size, seconds in series],

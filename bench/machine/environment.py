@@ -136,7 +136,7 @@ def software_parts(device: Device) -> dict[str, Any]:
 
 
 def describe(device: Device) -> dict[str, Any]:
-    """Everything else worth keeping beside the figures."""
+    """Further facts about the machine and its software."""
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "torch": torch.__version__,

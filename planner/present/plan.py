@@ -98,7 +98,7 @@ def percentile_of(row: PlanRow, name: str, percentile: str) -> Figure | None:
 
 
 def columns_for(plan: Plan) -> list[PlanColumn]:
-    """The columns that mean something for the task of `plan`, in the order they stand; those that no row fills are left out."""
+    """The columns for the task of `plan`, from left to right, without columns that no row fills."""
     return [
         column
         for column in _columns(plan.task)
@@ -270,14 +270,14 @@ def legend(rows: Sequence[PlanRow]) -> str:
 
 
 def reason(row: PlanRow, *, limit_shown: bool) -> str:
-    """Why a row is where it is; without its limit where a column has it."""
+    """Reason for the rank of a row, without the limit where a column shows it."""
     if not limit_shown:
         return row.why
     return row.why.removesuffix(f"limited by {row.answer.bottleneck}").rstrip("; ") or row.why
 
 
 def reasons(plan: Plan, *, limit_shown: bool) -> list[str]:
-    """Why the first rows are where they are, this machine's, and the nearest that are no solution."""
+    """Reasons for the ranks of the first rows, of this machine's, and of the nearest that are no solution."""
     solutions = [row for row in plan.rows if row.rank]
     others = [row for row in plan.rows if not row.rank and not row.here]
     listed = [*solutions[:FIRST_REASONS], *others[:OTHER_REASONS], *(row for row in plan.rows if row.here)]

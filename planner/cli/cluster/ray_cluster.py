@@ -63,7 +63,7 @@ class RayCluster:
         remote = ray.remote(max_retries=MOST_RETRIES, num_cpus=1)(function)
         waiting: deque[Any] = deque()
         rest, done = iter(arguments), 0
-        told = sys.stderr.isatty() and len(arguments) > 1
+        shown = sys.stderr.isatty() and len(arguments) > 1
         while True:
             while len(waiting) < AHEAD * self.processors and (argument := next(rest, None)) is not None:
                 waiting.append(remote.remote(argument))
@@ -71,9 +71,9 @@ class RayCluster:
                 break
             yield ray.get(waiting.popleft())
             done += 1
-            if told:
+            if shown:
                 say_passing(f"{self.name}: {done} of {len(arguments)} chunks")
-        if told:
+        if shown:
             say_passing("")
 
 

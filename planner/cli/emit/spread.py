@@ -1,4 +1,4 @@
-"""How a service is spread over machines."""
+"""Distribution of a service over machines."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Consider these GPUs alone; empty: the whole catalogue."""
     objective: Objective | None = None
     top: Rows = 5
-    """At most so many rows, best first."""
+    """Largest number of rows, best first."""
 
 
 class EstimateInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class OffersInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     gpu: Name | None = None
     provider: Name | None = None
     top: Rows = 20
-    """At most so many, cheapest GPU hour first."""
+    """Largest number of offers, cheapest GPU hour first."""
 
 
 class RightsizeInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

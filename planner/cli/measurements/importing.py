@@ -79,13 +79,13 @@ def _read(session: Session, files: Iterable[str], given: dict[str, Any]) -> Take
         except UserError as wrong:
             problems += wrong.problems
     if problems:
-        raise UserError(_told_once(problems))
+        raise UserError(_each_once(problems))
     if not taken.exported and not taken.results:
         raise UserError(Problem(", ".join(files), "", f"holds no measurements and no results in {len(taken.left_out):,} files."))
     return taken
 
 
-def _told_once(problems: Sequence[Problem]) -> list[Problem]:
+def _each_once(problems: Sequence[Problem]) -> list[Problem]:
     """One problem for what is wrong in the same way with several files, such as a setting that all of them lack."""
     files: dict[tuple[str, str], dict[str, Problem]] = {}
     for one in problems:

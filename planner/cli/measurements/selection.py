@@ -21,7 +21,7 @@ chosen_by = options(
     click.option("--suite", metavar="NAME", help="This suite only."),
     click.option("--kind", type=click.Choice(get_args(MeasurementKind)), help="This kind only."),
     click.option("--origin", type=click.Choice(get_args(Origin)), help="Your own, imported, or shipped with the program."),
-    click.option("--quarantined", is_flag=True, help="Only those that are not believed."),
+    click.option("--quarantined", is_flag=True, help="Only measurements in quarantine."),
 )
 """Options that choose measurements."""
 

@@ -90,8 +90,8 @@ def plan(
     preset, workload, found = ranked(session, command, None if money else shown, each_gpu=each_gpu and not money)
     chart = frontier_chart(found) if money and form is None else None
     found = cut(found, shown, each_gpu=each_gpu)
-    if (told := log_plan(session, workload, found)) and form is None:
-        say(f"note: {told}")
+    if (note := log_plan(session, workload, found)) and form is None:
+        say(f"note: {note}")
     if emit:
         return _emit(session, emit, preset, workload, found)
     if form is None:

@@ -122,7 +122,7 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
 
 @predictions.command("remove")
 @click.argument("names", nargs=-1, metavar="[ID]...")
-@click.option("--all", "everything", is_flag=True, help="Forget all of them: ranges are again those that came with the program.")
+@click.option("--all", "everything", is_flag=True, help="Forget all of them: ranges are again as shipped.")
 @pass_invocation
 def remove_predictions(invocation: Invocation, names: tuple[str, ...], everything: bool) -> int:
     """Delete predictions and what was measured of them."""

@@ -42,19 +42,19 @@ class StdoutLostError(OSError):
 
 
 class Stdout:
-    """stdout, whose errors are told apart from those of other files."""
+    """stdout, whose errors differ from those of other files."""
 
     def __init__(self, beneath: Any) -> None:
         self._beneath = beneath
 
     def write(self, data: Any) -> int:
         """Write `data`; raises `StdoutLostError`."""
-        with _told_apart():
+        with _marked():
             return int(self._beneath.write(data))
 
     def flush(self) -> None:
         """Write what is held back; raises `StdoutLostError`."""
-        with _told_apart():
+        with _marked():
             self._beneath.flush()
 
     @property
@@ -67,7 +67,7 @@ class Stdout:
 
 
 @contextlib.contextmanager
-def _told_apart() -> Iterator[None]:
+def _marked() -> Iterator[None]:
     try:
         yield
     except OSError as error:

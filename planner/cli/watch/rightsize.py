@@ -198,7 +198,7 @@ def _observed_fleet(session: Session, fleet: Sequence[FleetGpu]) -> list[Observe
 
 
 def windows(session: Session, origins: Sequence[Origin], seconds: float | None) -> list[tuple[list[Observed], str, str]]:
-    """The window of each source, all watched at once; GPUs of several sources are told apart by the host of its address."""
+    """The window of each source, all watched at once; the host of its address names the GPUs of each."""
     if len(origins) == 1:
         return [window(session, origins[0], seconds)]
     from concurrent.futures import ThreadPoolExecutor

@@ -83,7 +83,7 @@ class Client:
         return " ".join(chance.choice(WORDS) for _ in range(self.input_words))
 
     async def timed(self, number: int, due_s: float) -> Timed:
-        """Send request `number` and read its answer; a failure is told in the result."""
+        """Send request `number` and read its answer; the result names a failure."""
         clock = asyncio.get_running_loop().time
         body = {
             "model": self.model,

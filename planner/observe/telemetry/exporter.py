@@ -238,7 +238,7 @@ def _device(
 
 @lru_cache(maxsize=64)
 def _not_given(known: frozenset[str], *, reasons: bool) -> dict[str, str]:
-    """Why the other fields have no value; one for all GPUs that have the same."""
+    """Reasons of the fields that are not `known`; one table for all GPUs with the same fields."""
     return dict.fromkeys([*sorted(READ_FIELDS - known), *(["event_reasons"] if reasons else [])], NOT_GIVEN)
 
 

@@ -18,9 +18,9 @@ def proof_section(device: str, lines: Sequence[Proof]) -> Section:
     heads = ("point", "expected", "seen", "verdict", "why")
     rows = [(one.point, _range(one), quantity_text(one.seen, one.unit), one.verdict, one.why) for one in lines]
     counts = {verdict: sum(one.verdict == verdict for one in lines) for verdict in dict.fromkeys(one.verdict for one in lines)}
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     return Section(
-        f"What {device} shows", [text_table(heads, rows, numeric=heads[1:3]), Paragraph(f"{len(lines)} figures: {told}.")]
+        f"What {device} shows", [text_table(heads, rows, numeric=heads[1:3]), Paragraph(f"{len(lines)} figures: {verdicts}.")]
     )
 
 

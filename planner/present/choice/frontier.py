@@ -1,4 +1,4 @@
-"""Cost against time: every solution of a plan as a dot, those that nothing beats in both named."""
+"""Cost against time: every solution of a plan as a dot, with names for the solutions that no other beats in both."""
 
 from __future__ import annotations
 

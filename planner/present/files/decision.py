@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FIRST_KEYS = ("model", "task")
 ALTERNATIVES, LOSERS = 10, 5
-"""Rows listed of those that are solutions, and of those that are not."""
+"""Largest numbers of rows listed: solutions, and others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,7 +165,7 @@ def host_line(host: HostSnapshot) -> str:
 
 
 def missing_notes(snapshot: Snapshot, columns: Iterable[Column[Part]] = COLUMNS) -> list[str]:
-    """Why values of `columns` are missing: one line per reason, with the columns and GPUs it concerns."""
+    """A line for each reason why values of `columns` are missing, with the columns and GPUs concerned."""
     concerned: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     fields = [(column.title, field) for column in columns for field in FIELDS.get(column.id, ())]
     for device in snapshot.devices:
