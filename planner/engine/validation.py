@@ -43,7 +43,7 @@ MOST_NAMED = 10
 """Number of the worst groups that are named."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One measured value and what was predicted of it; `predicted` None: not answered."""
 
@@ -51,10 +51,11 @@ class Comparison:
     source: str
     framework: str
     experiment: str
-    line: int
+    line: int = 0
+    """Line of the file it was published in."""
     gpu: str
-    model: str
-    gpus: int
+    model: str = ""
+    gpus: int = 1
     measured: float
     predicted: float | None
     low: float | None

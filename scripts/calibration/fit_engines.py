@@ -127,14 +127,9 @@ def int8_products(session: Session, folder: Path) -> None:
         config, tokens = config_of(folder, row["model"]), int(row["micro_batch"] or 1) * int(row["isl"] or 0)
         if config is None or row["metric"] != "prefill_tokens_per_s" or row["weight_quant"].lower() != "q8_0":
             continue
-        asked: dict[str, Any] = {
-            "model": config,
-            "gpu": row["gpu"],
-            "task": "prefill",
-            "batch": int(row["micro_batch"] or 1),
-            "dtype": "fp16",
-        }
-        request = Request(**asked, input_tokens=int(row["isl"]), weight_dtype="q8_0", engine="llama.cpp@b6918")
+        asked: dict[str, Any] = {"model": config, "gpu": row["gpu"], "task": "prefill", "batch": int(row["micro_batch"] or 1)}
+        asked |= {"dtype": "fp16", "weight_dtype": "q8_0", "engine": "llama.cpp@b6918"}
+        request = Request(**asked, input_tokens=int(row["isl"]))
         (answer,) = session.estimate([request], basis="spec")
         if not isinstance(answer, Answer) or answer.prefill_s is None or answer.parameters is None:
             continue

@@ -32,7 +32,7 @@ from planner.engine.job.resolve import resolve
 from planner.engine.memory import memory_of
 from planner.engine.performance.operators.chip import chip_of
 from planner.engine.performance.prefill_decode.generation import serve_of
-from planner.engine.performance.prefill_decode.request_latency import ROUNDS
+from planner.engine.performance.prefill_decode.loops import ROUNDS
 from planner.engine.performance.simulation.batching_rules import batching_rules
 from planner.engine.performance.simulation.continuous_batching import run_batches
 from planner.engine.performance.simulation.iteration_time import iteration_time

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FIRST_KEYS = ("model", "task")
 ALTERNATIVES, LOSERS = 10, 5
-"""Rows listed of those that are solutions, and of those that are not."""
+"""Largest numbers of rows listed: solutions, and others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Decision:
     @property
     def chosen(self) -> PlanRow | None:
         """The row that ranks first; None where nothing fits."""
-        return next((row for row in self.plan.rows if row.rank), None)
+        return self.plan.best
 
     def as_object(self) -> dict[str, Any]:
         """For programs: the plan as `plan --json` gives it, and the details of its first row."""
@@ -87,7 +87,7 @@ def decide(
     """The decision that `plan`, which `command` asks for, comes to; costs of owning are the workload's own where it states them."""
     owning = workload.owning or owning
     priced = workload if owning is None else msgspec.structs.replace(workload, owning=owning)
-    first = next((row for row in plan.rows if row.rank), None)
+    first = plan.best
     return Decision(
         plan=plan,
         made_on=dt.date.today().isoformat(),  # noqa: DTZ011  (the user's own calendar)

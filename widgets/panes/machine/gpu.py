@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from planner.present.machine.telemetry import device_facts, held_back_text, number_text
+from planner.present.machine.telemetry import device_facts, held_back_text
 from planner.present.names import device_name
-from planner.units import MEGA, UNKNOWN, bytes_text, percent_text
+from planner.units import MEGA, UNKNOWN, bytes_text, number_text, percent_text
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, labelled, shorten_end, styled_lines
 from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
