@@ -73,8 +73,9 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage in what the tests make, and not in the modules and tests that stay."""
+    """Look for garbage in what the tests make, and not in the modules and tests that stay; as seldom as a command does."""
     gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
     gc.enable()
 
 
