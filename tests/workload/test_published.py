@@ -206,9 +206,9 @@ def test_torchtunes_switches_add_up(tmp_path: Path, step: int, expected: dict[st
         (SERVED | {"concurrency": ""}, {"concurrency": "max"}),
         (SERVED | {"concurrency": "", "request_rate": "2.5"}, {"concurrency": None, "request_rate_per_s": 2.5}),
         (SERVED | {"gpu": "A100-SXM-80GB-330W"}, {"gpu": "A100-SXM-80GB", "power_limit_w": 330.0}),
-        (SERVED | {"note": "ShareGPT, 200 prompts"}, {"requests": 200, "input_tokens": 512}),
+        (SERVED | {"note": "200 prompts"}, {"requests": 200, "input_tokens": 512}),
         (
-            SERVED | {"isl": "215", "note": "means of the run"},
+            SERVED | {"isl": "215", "note": "ShareGPT; means of the run"},
             {"input_tokens": Lengths(mean=215, p50=215 * math.exp(-(0.8**2) / 2))},
         ),
         (SERVED | {"isl": "215"}, {"input_tokens": 215, "requests": None}),
@@ -252,7 +252,7 @@ def test_a_note_that_only_sounds_like_a_flag_is_compared(tmp_path: Path) -> None
     ("change", "quantity", "value"),
     [
         ({"metric": "peak_mem", "value": "10", "unit": "GB"}, "device_bytes", 10e9),
-        ({"metric": "peak_mem_nvml", "value": "10", "unit": "GiB"}, "device_bytes", 10 * 2**30),
+        ({"metric": "peak_mem_nvml", "value": "10", "unit": "GiB"}, "used_bytes", 10 * 2**30),
         ({"metric": "peak_mem_allocated", "value": "10", "unit": "MB"}, "allocated_bytes", 10e6),
         ({"metric": "peak_mem_reserved_max", "value": "10", "unit": "bytes"}, "reserved_bytes", 10.0),
         ({"metric": "peak_mem", "value": "10", "unit": "MiB", "note": "torch peak ACTIVE memory"}, "allocated_bytes", 10 * 2**20),

@@ -23,7 +23,7 @@ from planner.workload.published.names import (
     model_key,
 )
 from planner.workload.tasks import LORA_TARGETS, Dtype, KvDtype
-from planner.workload.traffic.lengths import as_conversations, is_setting
+from planner.workload.traffic.lengths import as_conversations
 
 Row = Mapping[str, str]
 
@@ -139,7 +139,7 @@ def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
     if counted := re.search(r"\b(\d+) (?:requests|prompts)\b", row["note"]):
         load["requests"] = int(counted[1])
     inputs, outputs = whole(row, "isl") or 0, whole(row, "osl") or 0
-    if re.search(r"ShareGPT|means of the run", row["note"]) and not is_setting(inputs):
+    if "ShareGPT" in row["note"]:
         spread = {"input_tokens": as_conversations(inputs), "output_tokens": as_conversations(outputs)}
         return {name: {"mean": of.mean, "p50": of.p50} for name, of in spread.items()} | load
     return {"input_tokens": inputs, "output_tokens": outputs, **load}
