@@ -7,9 +7,10 @@ around the screened one at once; the smallest number that keeps up and meets all
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, LayoutColumns, Rows
 from planner.engine.columns.rows import joined
@@ -69,8 +70,7 @@ def served(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows]:
     return _with(e, row[best], replicas[best], summary.take(best), targets.burst), row[best]
 
 
-@dataclass(frozen=True)
-class _Replica:
+class _Replica(msgspec.Struct, frozen=True):
     """One replica of each candidate: how fast it is, and how its engine forms iterations."""
 
     e: Evaluated
@@ -165,7 +165,7 @@ def _best(row: Rows, replicas: Floats, over: Floats) -> Rows:
 def _picked(e: Evaluated, row: Rows) -> Candidates:
     """The rows `row`, which may repeat; every layout column as long as they are, also of one candidate alone."""
     layout = {
-        item.name: np.broadcast_to(getattr(e.candidates.layout, item.name), e.table.rows)[row] for item in fields(LayoutColumns)
+        name: np.broadcast_to(getattr(e.candidates.layout, name), e.table.rows)[row] for name in LayoutColumns.__struct_fields__
     }
     return replace(e.candidates.take(row), layout=LayoutColumns(**layout))
 

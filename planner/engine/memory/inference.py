@@ -8,8 +8,7 @@ Symbols: h width · f feed-forward width of the MLP or the experts a token passe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table
@@ -53,8 +52,7 @@ def prefix_bytes(t: Table) -> Floats:
     return np.ceil(m.layers / s.pp) / m.layers * m.cached_all * tokens * share * j.kv_bytes
 
 
-@dataclass(frozen=True)
-class PromptPass:
+class PromptPass(msgspec.Struct, frozen=True):
     """The largest forward pass over a prompt on one GPU."""
 
     tokens: Floats

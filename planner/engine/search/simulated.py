@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.evaluate.request_rate import served
 from planner.engine.search.deployment import Deployments, deployments_of

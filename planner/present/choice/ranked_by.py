@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from planner.present.cells import Cell, Column
 from planner.present.plan import TRAINING, PlanColumn, throughput
@@ -20,8 +21,7 @@ LATENCIES = {"request": "", "ttft": " first", "tpot": " next"}
 """Latency -> its word behind the percentile; a whole request needs none."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankedBy:
+class RankedBy(msgspec.Struct, frozen=True):
     """The figure that rows are ranked by."""
 
     id: str
@@ -55,8 +55,7 @@ def ends(plan: Plan) -> bool:
     return stated and any(row.job_h is not None for row in plan.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(msgspec.Struct, frozen=True):
     """The latency a service is chosen by."""
 
     title: str

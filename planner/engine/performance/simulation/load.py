@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,8 +16,7 @@ NORMAL_P95 = 1.6448536269514722
 """95th percentile of the standard normal distribution."""
 
 
-@dataclass(frozen=True)
-class TokenLengths(RowRecord):
+class TokenLengths(RowRecord, frozen=True):
     """Distributions of numbers of tokens: log-normal, or fixed where `sigma` is 0. Shape [rows]."""
 
     mean: Floats
@@ -44,8 +42,7 @@ class TokenLengths(RowRecord):
         return whole
 
 
-@dataclass(frozen=True)
-class Load(RowRecord):
+class Load(RowRecord, frozen=True):
     """Requests that each replica is sent. Shape [rows]."""
 
     rate_per_s: Floats
