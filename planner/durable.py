@@ -7,9 +7,8 @@ import errno
 import os
 import stat
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.errors import Problem, UserError
 
@@ -27,8 +26,7 @@ class NotKeptError(UserError):
     """Something that a command was told to write is not on disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(NamedTuple):
     """Whether a write was kept: flushed to the disk under its name. Every write of the program returns one."""
 
     path: Path | None

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 LONGEST_NAME = 200
 """Characters of a name that are compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that is wrong with what the user gave."""
 
     where: str
@@ -40,12 +39,11 @@ class UserError(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-@dataclass(slots=True)
 class Problems:
-    """Collects problems so that all of them are reported at once."""
+    """Collects problems so that all of them are reported at once; `where` is what they are in."""
 
-    where: str = ""
-    found: list[Problem] = field(default_factory=list)
+    def __init__(self, where: str = "") -> None:
+        self.where, self.found = where, list[Problem]()
 
     def add(self, key: str, message: str, nearest: Iterable[str] = ()) -> None:
         """Note one problem and go on."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from planner.errors import Problems, UserError, nearest_names
 from planner.reading import read_toml
@@ -24,11 +25,10 @@ FILE = "config.toml"
 TABLES = {"keys", "app"}
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """Content of the file; empty when there is none."""
 
-    keys: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = msgspec.field(default_factory=dict)
     theme: str | None = None
 
 

@@ -147,4 +147,4 @@ class Planner:
 
 def _numbered(problem: Problem, number: int) -> Problem:
     """`problem` of the request with that `number`."""
-    return Problem(problem.where or f"request {number}", problem.key, problem.message, problem.nearest)
+    return problem._replace(where=problem.where or f"request {number}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,15 +15,14 @@ OpenApp = Callable[..., int]
 """Opens the terminal program with the options given by name; returns its exit code once it is closed."""
 
 
-@dataclass(slots=True)
 class Invocation:
     """The context object (`ctx.obj`) of every command."""
 
-    open_app: OpenApp | None = None
-    config: Path | None = None
-    state: Path | None = None
-    exact: bool = False
-    opened: list[Session] = field(default_factory=list)
+    def __init__(self, open_app: OpenApp | None = None, config: Path | None = None) -> None:
+        self.open_app, self.config = open_app, config
+        self.state: Path | None = None
+        self.exact = False
+        self.opened: list[Session] = []
 
     def session(self) -> Session:
         """Open the planner on the folders of this invocation."""

@@ -19,9 +19,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from planner.observe import host
 
@@ -36,8 +37,7 @@ _CLOCK_ASSUMED = f"clock assumed {ASSUMED_CLOCK_HZ / 1e9:g} GHz: the system does
 WIDE_ARM_CORES = frozenset({"Neoverse-V1", "Neoverse-V2", "Neoverse-V3"})
 
 
-@dataclass(frozen=True, slots=True)
-class Cores:
+class Cores(msgspec.Struct, frozen=True):
     """Number of cores this process can keep busy, and its source."""
 
     usable: float

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from planner.numbers import as_number
 
@@ -29,8 +30,7 @@ ARM_CORES = {
 """Part numbers of /proc/cpuinfo (implementer 0x41) as in Linux arch/arm64/include/asm/cputype.h."""
 
 
-@dataclass(frozen=True, slots=True)
-class Processor:
+class Processor(msgspec.Struct, frozen=True):
     """One logical CPU as /proc/cpuinfo describes it."""
 
     number: int
@@ -49,8 +49,7 @@ class Processor:
         return frozenset((self.entries.get("flags") or self.entries.get("Features") or "").split())
 
 
-@dataclass(frozen=True, slots=True)
-class BusyTime:
+class BusyTime(msgspec.Struct, frozen=True):
     """Processor time since boot in ticks: in total, and the part spent on work."""
 
     total_ticks: int

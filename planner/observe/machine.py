@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
@@ -23,8 +24,7 @@ UNCAPPED = 0.98
 """Share of the vendor's limit from which on a limit caps nothing: boards round theirs."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalGpu:
+class LocalGpu(msgspec.Struct, frozen=True):
     """One GPU the driver reports."""
 
     facts: GpuFacts
@@ -45,8 +45,7 @@ class LocalGpu:
         return tuple(slice_of(self.gpu, profiles[name]) for name in self.facts.mig_profiles if name in profiles)
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True):
     """The devices that this process can use."""
 
     cpu: Gpu

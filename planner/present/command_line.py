@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +46,7 @@ def _as_toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanCommand:
+class PlanCommand(msgspec.Struct, frozen=True):
     """Arguments of `gpu-planner plan`."""
 
     preset: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from planner.engine.procurement.guide import Guide
 from planner.present.cells import Paragraph, Points, Section, text_table
@@ -17,8 +18,7 @@ TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """One of the five questions: the key of `Answers` that it fills, and what is taken for no answer."""
 
     key: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from planner.present.cells import NumberText
 from planner.present.plan import hours_text, money_text, percentile_of, rate_text, throughput, throughput_label
@@ -19,8 +20,7 @@ PERCENTILES = ("mean", "p50", "p95", "p99")
 LATENCIES = (("whole request", "request"), ("first token", "ttft"), ("next token", "tpot"), ("wait", "wait"))
 
 
-@dataclass(frozen=True, slots=True)
-class RowFigure:
+class RowFigure(msgspec.Struct, frozen=True):
     """One figure of a row."""
 
     label: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from planner.errors import UserError
 from planner.session.session import Session as Planning
 
@@ -67,14 +69,12 @@ class Session(Planning):
 
         Where `terms` name no API, the cheapest one that sells the model is taken.
         """
-        import dataclasses
-
         from planner.engine.procurement.paying import Terms, costs_of
         from planner.hardware.prices.api_prices import price_of_model
 
         asked = terms or Terms()
         if asked.api is None and isinstance(workload.model, str):
-            asked = dataclasses.replace(asked, api=price_of_model(self.api_prices, self._catalogue_name(workload.model)))
+            asked = msgspec.structs.replace(asked, api=price_of_model(self.api_prices, self._catalogue_name(workload.model)))
         supply = self._supply(basis)
         return costs_of(self._task(workload).workload, row, supply.gpu_of(row), supply, asked)
 
@@ -87,8 +87,6 @@ class Session(Planning):
 
     def guide(self, answers: Answers, observed: Sequence[Observed] = (), *, basis: BasisChoice = "measured") -> Guided:
         """The way from `answers`, and from what GPUs were `observed` to do, to what is to be signed; raises `UserError`."""
-        import msgspec
-
         from planner.engine.procurement.guide import chosen_plan, guide_of, share_in_use
         from planner.engine.procurement.paying import Terms
 
@@ -107,8 +105,6 @@ class Session(Planning):
 
     def portfolio(self, file: PortfolioFile, where: str = "", *, basis: BasisChoice = "measured") -> Portfolio:
         """The cheapest mix for several workloads on one stock; raises `UserError` with every problem of `file`, which is `where`."""
-        import msgspec
-
         from planner.engine.procurement.portfolio.options import Asked
         from planner.engine.procurement.portfolio.portfolio import portfolio_of
         from planner.engine.search.supply.owned_nodes import parts_of
@@ -134,8 +130,6 @@ class Session(Planning):
 
     def _entry_workload(self, entry: Entry, file: PortfolioFile) -> Workload:
         """The workload of one entry, on all GPUs that the file allows."""
-        import msgspec
-
         from planner.engine.procurement.portfolio.records import FILTERS
         from planner.workload.changes import fields_of, with_settings
 

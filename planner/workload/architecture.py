@@ -6,16 +6,17 @@ Symbols: L layers · h width · q = heads·head_dim · k = kv_heads·head_dim ·
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from planner.workload.block import Block
 from planner.workload.sublayers import Attending, ReadsContext, Sublayer, layers_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class Architecture(ReadsContext):
+class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict=True):
     """Sizes of one model. All counts are of parameters or elements, never bytes.
 
     Most layers have the attention and one of the MLPs that the fields describe; `instead` says which do not, and `beside` what

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """Facts about the code of one family's block that decide which tensors autograd keeps; the defaults are those of Llama."""
 
     wide_norms: bool = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from planner.workload.architecture import Architecture
 from planner.workload.sublayers import Role
@@ -12,8 +13,7 @@ from planner.workload.sublayers import Role
 Part = Literal["attention", "mlp", "experts", "shared", "router"]
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(msgspec.Struct, frozen=True):
     """Matrices of one shape: `copies` in each of `layers` layers, of which `first` is the first."""
 
     part: Part

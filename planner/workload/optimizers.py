@@ -7,8 +7,9 @@ o share of the parameters that are outside the layers (embedding and head).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from planner.workload.architecture import Architecture
@@ -17,8 +18,7 @@ EIGHT_BIT_STATE = 1 + 4 / 256
 """Bytes of a block-wise quantised state of bitsandbytes: one byte, and an FP32 absolute maximum a block of 256."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Optimizer:
+class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     """One optimizer, as PyTorch or bitsandbytes implements it."""
 
     name: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
+
+import msgspec
 
 Role = Literal[
     "q", "k", "v", "qkv", "kv", "q_a", "q_b", "kv_a", "kv_b", "o", "gate", "up", "gate_up", "down", "router", "shared_gate",
@@ -16,8 +17,7 @@ Reach = Literal["all", "window", "chosen"]
 """Tokens that a layer attends to: all before, the last `window` of them (which alone it keeps), or `chosen` ones of all it keeps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attending:
+class Attending(msgspec.Struct, frozen=True, kw_only=True):
     """Access of one group of equal layers to earlier tokens: by scores of each of them, or by a state of constant size."""
 
     layers: int
@@ -44,8 +44,7 @@ class Attending:
         return self.heads * (self.score_dim + self.value_dim)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sublayer:
+class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
     """A part of `layers` layers: instead of the architecture's own attention or MLP, or beside them.
 
     One without matrices says that these layers have no attention, or no MLP.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from planner.workload.architecture import Architecture
 from planner.workload.checkpoints import gguf
 from planner.workload.matrices import Matrix, matrices
 
 
-@dataclass(frozen=True, slots=True)
-class StoredWeights:
+class StoredWeights(msgspec.Struct, frozen=True):
     """Bytes of one architecture's weights in one format."""
 
     dense_bytes: float
@@ -62,8 +61,7 @@ class StoredWeights:
         return (self.embedding_bytes + self.head_bytes + self.final_bytes) / (a.embedding + a.head + a.final_vector)
 
 
-@dataclass(frozen=True, slots=True)
-class WeightFormat:
+class WeightFormat(msgspec.Struct, frozen=True):
     """A storage format of linear layers; weights that are not quantised (embedding, head, norms, biases, routers) have `kept_bits`."""
 
     name: str

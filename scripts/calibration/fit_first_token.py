@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from fitting import loss
+from msgspec.structs import replace
 from published import experiments_of, options_of, plain_session
 
 from planner.engine.answers.answer import Answer

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from fit_first_token import Loop, error_text, loops
 from fitting import loss, robust_fit
+from msgspec.structs import replace
 from published import options_of, plain_session
 
 from planner.engine.performance.prefill_decode.generation import serve_of

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from published import ROOT, experiments_of, options_of, plain_session
 from ranges.residuals import UNSAID, Design, LeftOut, Residual, interval_scores, left_out, mean_of_sources
 from ranges.shared_causes import shared_causes
@@ -62,7 +63,7 @@ def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experim
             plain = unsaid == "engine" and name in ("transformers", "torch") and not trains(experiment.request.task)
             if said and not plain:
                 request = msgspec.structs.replace(experiment.request, engine=engine)
-                asked[unsaid].append(dataclasses.replace(experiment, request=request))
+                asked[unsaid].append(replace(experiment, request=request))
     return asked
 
 

@@ -19,11 +19,12 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from msgspec.structs import replace
 from published import ROOT, experiments_of, markdown_table, options_of, plain_session
 from second_opinion_questions import question_of
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -84,8 +83,8 @@ def formula(rates: tuple[float, float, float, float], flop: float, moved: float)
 
 def every_ceiling(found: Ceilings) -> list[Ceiling]:
     ceilings = []
-    for field in fields(found):
-        value = getattr(found, field.name)
+    for name in found.__struct_fields__:
+        value = getattr(found, name)
         ceilings += [value] if isinstance(value, Ceiling) else list(value.values()) if isinstance(value, dict) else []
     for one in found.collectives:
         ceilings += [one.latency_s, one.efficiency]

@@ -74,7 +74,7 @@ def chip(gpu: str, dtype: str = "bf16", stored: str = "bf16") -> Chip:
     return found
 
 
-LAYOUT = dict.fromkeys(LayoutColumns.__dataclass_fields__, 1.0) | {
+LAYOUT = dict.fromkeys(LayoutColumns.__struct_fields__, 1.0) | {
     "zero": 0.0,
     "checkpointing": 0.0,
     "nvlink": 1.0,

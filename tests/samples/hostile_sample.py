@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import typing
 from collections.abc import Mapping
@@ -65,14 +66,12 @@ def _record(value: Any, keep: frozenset[str]) -> Any:
 
 @cache
 def _fields(kind: type) -> dict[str, Any]:
-    """Name -> type; of a dataclass, whose annotations may be for the type checker alone, by how it is written."""
-    if issubclass(kind, msgspec.Struct):
-        return typing.get_type_hints(kind)
-    assert dataclasses.is_dataclass(kind)
-    return {
-        field.name: Any if re.search(r"\bstr\b|[A-Z]", str(field.type)) and "State" not in str(field.type) else None
-        for field in dataclasses.fields(kind)
-    }
+    """Name -> type; where annotations are for the type checker alone, by how they are written."""
+    try:
+        return {name: hint for name, hint in typing.get_type_hints(kind).items() if typing.get_origin(hint) is not typing.ClassVar}
+    except NameError:
+        written = {name: str(text) for one in reversed(kind.__mro__) for name, text in inspect.get_annotations(one).items()}
+    return {name: Any if re.search(r"\bstr\b|[A-Z]", text) and "State" not in text else None for name, text in written.items()}
 
 
 def _takes_text(kind: Any) -> bool:

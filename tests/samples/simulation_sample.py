@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from engine_sample import candidate, chip
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, LayoutColumns, Rows, Table
 from planner.engine.performance.simulation import continuous_batching, replicas
@@ -115,5 +115,5 @@ def recorded_cache() -> Iterator[list[Floats]]:
 
 def repeated(table: Table, count: int) -> Table:
     """`count` copies of a table of one row."""
-    layout = {item.name: np.repeat(getattr(table.layout, item.name), count) for item in fields(LayoutColumns)}
+    layout = {name: np.repeat(getattr(table.layout, name), count) for name in LayoutColumns.__struct_fields__}
     return replace(table, layout=LayoutColumns(**layout))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from description_cases import ASKED, CASES, GOLDEN, TRACED, WHOLE, compute, key, product
+from msgspec.structs import replace
 
 from planner.engine.performance.operators.matrix_products import pass_products
 from planner.errors import UserError

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
+import msgspec
 from textual.binding import Binding
 
 Work = Coroutine[Any, Any, None]
@@ -14,8 +14,7 @@ Condition = Callable[[Any], str | None]
 """Given the app, the reason why the condition does not hold; None: it holds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class Action(msgspec.Struct, frozen=True, kw_only=True):
     """Something a key does."""
 
     id: str
@@ -51,8 +50,7 @@ class Action:
         return ActionState(self, keys or self.key_text or self.keys.split(",")[0], label or self.label, self.why_not(app))
 
 
-@dataclass(frozen=True, slots=True)
-class ActionState:
+class ActionState(msgspec.Struct, frozen=True):
     """An action as key line, help and palette show it now."""
 
     action: Action

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from textual.message import Message
 
 from planner.errors import UserError
@@ -47,8 +48,7 @@ class RunChanged(Message):
     """Whether a new measurement was stored: the plan has to be made again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Background:
+class Background(msgspec.Struct, frozen=True):
     """Reference of a result."""
 
     compute_flop_per_s: Mapping[str, float] = field(default_factory=dict)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from textual.content import Content
 
 from planner.engine.answers.time import Operator, TimeDetail
@@ -21,8 +21,7 @@ PHASE_STYLES = ("bold $primary", "bold $warning", "bold $success")
 """Signs of the marks, by phase in order of time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """Operators that fall on one cell of the chart."""
 
     sign: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 from textual.fuzzy import FuzzySearch
 
 from planner.errors import nearest_names
@@ -22,8 +22,7 @@ EXACT, BEGINS = 1e6, 1e3
 MOST = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Thing:
+class Thing(msgspec.Struct, frozen=True):
     """Something that can be taken."""
 
     kind: Kind

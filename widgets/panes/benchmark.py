@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
@@ -25,8 +25,7 @@ IDLE = "Nothing measured yet."
 HINT = "b measures it: products of matrices, memory bandwidth, launches, a training step. B chooses how much."
 
 
-@dataclass(slots=True)
-class PointLine:
+class PointLine(msgspec.Struct):
     """One measured thing."""
 
     id: str
@@ -43,18 +42,17 @@ class PointLine:
     """Why it was skipped, or what is odd about it."""
 
 
-@dataclass(slots=True)
-class Run:
+class Run(msgspec.Struct):
     """One run of the benchmark."""
 
     state: RunState = "idle"
     subject: str = ""
     """'quick, AMD EPYC'."""
-    points: list[PointLine] = field(default_factory=list)
+    points: list[PointLine] = msgspec.field(default_factory=list)
     eta_s: float | None = None
     message: str = ""
     """Failure and next step, or the end of the run."""
-    effects: list[str] = field(default_factory=list)
+    effects: list[str] = msgspec.field(default_factory=list)
     """The plan's answer afterwards."""
 
     def point(self, name: str) -> PointLine | None:

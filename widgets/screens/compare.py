@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import msgspec
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
@@ -65,8 +65,7 @@ def compare(rows: Sequence[PlanRow], plan: Plan, symbols: Symbols, room: int) ->
     return lines
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(msgspec.Struct, frozen=True):
     rows: Sequence[PlanRow]
     task: Mapping[str, Any]
     symbols: Symbols

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
@@ -106,8 +106,7 @@ class WhyScreen(TextOverlay):
         self.app.call_later(self.app.run_action, f"act('{of}')")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """Style and width of the lines."""
 
     symbols: Symbols

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+import msgspec
 
 from planner.cli.emit import manifests, nodes, operators
 from planner.cli.emit.names import accelerators, site_name
@@ -22,8 +23,7 @@ IMAGE = "gpu-planner-bench"
 NAME = "gpu-planner"
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """A job that measures."""
 
     gpus: tuple[str, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from planner.cli.emit import Form, manifests, nodes, operators
 from planner.cli.emit.measuring import on_every_node, slurm_directives
@@ -27,8 +28,7 @@ TRAINING_IMAGE = "pytorch/pytorch:latest"
 PROGRAM = '"${TRAIN:-train.py}"'
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     """One kind of machine, how many, and what each of them does."""
 
     name: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 MOST_NAMED = 5
 
 
-@dataclass(slots=True)
-class Taken:
+class Taken(msgspec.Struct):
     """Everything read from the files that were given, before anything of it is kept."""
 
-    exported: list[tuple[str, tuple[Run, ...], tuple[Measurement, ...]]] = field(default_factory=list)
-    results: list[Compared] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    exported: list[tuple[str, tuple[Run, ...], tuple[Measurement, ...]]] = msgspec.field(default_factory=list)
+    results: list[Compared] = msgspec.field(default_factory=list)
+    left_out: list[str] = msgspec.field(default_factory=list)
     """Files of folders that are no results."""
 
 
@@ -95,7 +94,7 @@ def _each_once(problems: Sequence[Problem]) -> list[Problem]:
 
 def _of_several(found: Sequence[Problem]) -> Problem:
     more = len(found) - 1
-    return replace(found[0], where=f"{found[0].where} and {counted(more, 'more file')}") if more else found[0]
+    return found[0]._replace(where=f"{found[0].where} and {counted(more, 'more file')}") if more else found[0]
 
 
 def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Taken) -> None:

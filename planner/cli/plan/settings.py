@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from planner.errors import Problem, Problems, UserError
@@ -34,9 +33,9 @@ def name_sources(wrong: UserError, settings: Sequence[str], gpus: Sequence[str],
             return problem
         key = problem.key.partition("[")[0]
         if gpus and key == "gpus_considered":
-            return replace(problem, where="--gpu", key="")
+            return problem._replace(where="--gpu", key="")
         if any(key == name or key.startswith(f"{name}.") or name.startswith(f"{key}.") for name in given):
-            return replace(problem, where="--set")
+            return problem._replace(where="--set")
         return problem
 
     return UserError([source(problem) for problem in wrong.problems])

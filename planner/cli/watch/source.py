@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from planner.cli.options import FILE, Number, options
 from planner.cli.terminal.streams import say
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from planner.observe.telemetry.source import Telemetry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """The source that the options name; without one, this machine."""
 
     replay: Path | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from planner.engine.advice.advice import Saving
 from planner.engine.advice.cheaper_gpu import Candidate, Estimate
@@ -19,8 +20,7 @@ from planner.workload.hardware.owned import Owning
 from planner.workload.tasks import Term, Workload
 
 
-@dataclass(frozen=True, kw_only=True)
-class Inputs:
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """The data that advice rests on beside the observation."""
 
     find_gpu: Mapping[str, Gpu]
@@ -35,11 +35,10 @@ class Inputs:
     usd_per_h: float | None = None
     """Price of one GPU now, where the user gave it."""
     providers: Sequence[str] = ()
-    owning: Owning = field(default_factory=Owning)
+    owning: Owning = msgspec.field(default_factory=Owning)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU with everything its actions are chosen by."""
 
     seen: Observed

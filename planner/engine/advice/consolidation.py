@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from planner.engine.advice.advice import Action, Saving
 from planner.engine.advice.case import Case
@@ -19,8 +20,7 @@ SHARED_LIMIT = 0.85
 """Sum of shares of bandwidth, and of memory, that jobs side by side may come to."""
 
 
-@dataclass(frozen=True)
-class _Job:
+class _Job(msgspec.Struct, frozen=True):
     """One job: on a whole GPU, or on a slice; its need is of the whole GPU."""
 
     name: str

@@ -7,7 +7,8 @@ savings that rest on something counters do not show; `how` is the sum with its n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 import planner
 from planner.engine.advice.actions.action import actions_for

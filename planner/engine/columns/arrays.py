@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
-from functools import cache, reduce
+from functools import reduce
 from operator import attrgetter
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,14 +22,8 @@ def added(parts: Iterable[Floats]) -> Floats:
     return reduce(np.add, parts)
 
 
-class Columns:
-    """Base of the parts of a table: dataclasses whose every field is an array of float64."""
-
-    @classmethod
-    @cache
-    def names(cls) -> tuple[str, ...]:
-        """Names of the fields."""
-        return tuple(item.name for item in fields(cls))  # type: ignore[arg-type]  # every subclass is a dataclass
+class Columns(msgspec.Struct, frozen=True):
+    """Base of the parts of a table: records whose every field is an array of float64."""
 
     @classmethod
     def gather(cls, records: Sequence[Any], index: Rows) -> Self:
@@ -39,7 +33,7 @@ class Columns:
         there is one record, which all rows share.
         """
         different = {id(record): record for record in records}
-        names = cls.names()
+        names = cls.__struct_fields__
         read = attrgetter(*names)
         numbers = [[value or 0.0 for value in read(record)] for record in different.values()]
         values = np.array(numbers, dtype=np.float64).T
@@ -50,5 +44,5 @@ class Columns:
 
     def take(self, keep: Flags | Rows) -> Self:
         """The rows `keep`; shared attributes stay shared."""
-        arrays = {name: getattr(self, name) for name in self.names()}
+        arrays = {name: getattr(self, name) for name in self.__struct_fields__}
         return type(self)(**{name: array if array.size == 1 else array[keep] for name, array in arrays.items()})

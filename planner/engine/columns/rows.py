@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any, Self, TypeVar
 
+import msgspec
 import numpy as np
 
 from planner.engine.columns.arrays import Flags, Rows
@@ -13,8 +13,8 @@ from planner.engine.columns.arrays import Flags, Rows
 R = TypeVar("R", bound="RowRecord")
 
 
-class RowRecord:
-    """Base of dataclasses whose fields are arrays of the same first dimension, other such records, or None."""
+class RowRecord(msgspec.Struct, frozen=True):
+    """Base of records whose fields are arrays of the same first dimension, other such records, or None."""
 
     def map(self, change: Callable[[Any], Any]) -> Self:
         """The same record after `change` of every array in it."""
@@ -22,7 +22,7 @@ class RowRecord:
         def changed(part: Any) -> Any:
             return part.map(change) if isinstance(part, RowRecord) else part if part is None else change(part)
 
-        return type(self)(**{name: changed(getattr(self, name)) for name in _names(self)})
+        return type(self)(**{name: changed(getattr(self, name)) for name in self.__struct_fields__})
 
     def take(self, index: Flags | Rows) -> Self:
         """The rows `index`: a mask, or row numbers in any order, which may repeat."""
@@ -45,8 +45,4 @@ def joined(parts: Sequence[R]) -> R:
     def together(values: list[Any]) -> Any:
         return joined(values) if isinstance(values[0], RowRecord) else np.concatenate(values)
 
-    return type(parts[0])(**{name: together([getattr(part, name) for part in parts]) for name in _names(parts[0])})
-
-
-def _names(record: Any) -> list[str]:
-    return [item.name for item in fields(record)]
+    return type(parts[0])(**{name: together([getattr(part, name) for part in parts]) for name in parts[0].__struct_fields__})

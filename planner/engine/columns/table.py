@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from planner.engine.columns.arrays import Columns, Flags, Floats, Rows
@@ -15,8 +15,7 @@ from planner.engine.records.job import JobNumbers, StoredWeights
 from planner.engine.records.layout import Layout
 
 
-@dataclass(frozen=True)
-class ModelColumns(Columns):
+class ModelColumns(Columns, frozen=True):
     """Attributes of `Architecture` that the formulas read, under the same names; see there."""
 
     layers: Floats
@@ -90,33 +89,27 @@ class ModelColumns(Columns):
         return self.ffn * self.dense_share + self.shared_ffn * self.moe_share
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChipColumns(ChipNumbers[Floats], Columns):
+class ChipColumns(ChipNumbers[Floats], Columns, frozen=True, kw_only=True):
     """Figures of devices."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EngineColumns(EngineNumbers[Floats], Columns):
+class EngineColumns(EngineNumbers[Floats], Columns, frozen=True, kw_only=True):
     """Numbers of engines."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FootprintColumns(Footprint[Floats], Columns):
+class FootprintColumns(Footprint[Floats], Columns, frozen=True, kw_only=True):
     """Footprints of jobs."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DraftColumns(StoredWeights[Floats], Columns):
+class DraftColumns(StoredWeights[Floats], Columns, frozen=True, kw_only=True):
     """Stored weights of draft models."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobColumns(JobNumbers[Floats], Columns):
+class JobColumns(JobNumbers[Floats], Columns, frozen=True, kw_only=True):
     """Numbers of jobs."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LayoutColumns(Layout[Floats], Columns):
+class LayoutColumns(Layout[Floats], Columns, frozen=True, kw_only=True):
     """Layouts of candidates."""
 
     @property
@@ -130,8 +123,7 @@ class LayoutColumns(Layout[Floats], Columns):
         return np.maximum(1.0, self.ep / self.tp)
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """Candidates, a row each."""
 
     model: ModelColumns
@@ -151,6 +143,6 @@ class Table:
 
     def take(self, keep: Flags | Rows) -> Table:
         """The candidates `keep`."""
-        parts: dict[str, Columns | None] = {item.name: getattr(self, item.name) for item in fields(Table)}
+        parts: dict[str, Columns | None] = {name: getattr(self, name) for name in self.__struct_fields__}
         taken: dict[str, Any] = {name: part and part.take(keep) for name, part in parts.items()}
         return Table(**taken)

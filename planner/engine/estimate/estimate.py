@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.network import Network
@@ -33,8 +33,7 @@ from planner.workload.architecture import Models
 from planner.workload.tasks import Request
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """One request with its job, its chip, its layout and what was assumed for that."""
 
     request: Request

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 
 from planner.engine.answers.layout import LayoutAnswer
@@ -21,8 +21,7 @@ from planner.hardware.catalogue.interconnects import fabric_kind
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class Candidates:
+class Candidates(msgspec.Struct, frozen=True):
     """Records and which of them each row uses (index arrays of shape [rows])."""
 
     jobs: Sequence[Job]

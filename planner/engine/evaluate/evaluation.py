@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from planner.engine.columns import LayoutColumns, Rows, Table
 from planner.engine.evaluate.candidates import Candidates
@@ -15,8 +16,7 @@ from planner.engine.performance.training import StepColumns, step_of
 from planner.workload.tasks import trains
 
 
-@dataclass(frozen=True)
-class Evaluated:
+class Evaluated(msgspec.Struct, frozen=True):
     """Candidates with their memory and their times: of a `step` where they train, else of a request they `serve`."""
 
     candidates: Candidates

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.evaluate.candidates import candidate_of
@@ -43,8 +45,7 @@ def with_measured_steps(
     return replace(chip, train_factor=_mean(factors), train_spread=TRANSFER_SPREAD) if factors else chip
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredStep:
+class MeasuredStep(msgspec.Struct, frozen=True):
     """A measured step: its seconds, and the job that it ran."""
 
     seconds: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from planner.errors import Problems, UserError, nearest_names
 from planner.hardware.catalogue.gpus import Gpu
@@ -34,7 +33,7 @@ def own_prices(workload: Workload, named: Iterable[str], find_gpu: Callable[[str
         try:
             found[find_gpu(name).name] = price
         except UserError as error:
-            problems.found += [replace(one, key=f"price_usd_per_gpu_h.{name}") for one in error.problems]
+            problems.found += [one._replace(key=f"price_usd_per_gpu_h.{name}") for one in error.problems]
     problems.raise_if_any()
     return found
 

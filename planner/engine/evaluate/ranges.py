@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
@@ -32,8 +33,7 @@ end, and a thousand at once take about a third less (docs/decisions/077-answers-
 LENGTHS = "lengths of answers given as a mean alone, in a run that ends"
 
 
-@dataclass(frozen=True)
-class Ranges:
+class Ranges(msgspec.Struct, frozen=True, dict=True):
     """Evidence behind the ranges of a table of times; columns of shape [rows] or [1]."""
 
     facts: Mapping[str, Floats]
@@ -42,13 +42,16 @@ class Ranges:
     """Half width that the network between nodes adds to every time."""
     left: Floats
     """Share of the half widths that is left where the device was measured."""
-    own: Mapping[str, Floats] = field(default_factory=dict)
+    own: Mapping[str, Floats] = msgspec.field(default_factory=dict)
     """Kind of figure -> factor on its half width by this user's own results."""
     limit: Floats | float = 0.0
     """Half width that a power limit adds to every time, as far as products decide it."""
-    lengths: Floats = field(default_factory=lambda: np.zeros(1))
+    lengths: Floats = msgspec.field(default_factory=lambda: np.zeros(1))
     """Half width that lengths add which may be all alike, in a load that ends."""
-    _known: dict[str, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _known(self) -> dict[str, Floats]:
+        return {}
 
     def half_width(self, kind: str) -> Floats:
         """Half width of the logarithm of figures of `kind`, one of `published.spreads.KINDS`."""

@@ -7,10 +7,11 @@ around the screened one at once; the smallest number that keeps up and meets all
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, LayoutColumns, Rows
 from planner.engine.columns.rows import joined
@@ -96,8 +97,7 @@ def sized(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows] | None:
     return replace(again, serve=serve), row
 
 
-@dataclass(frozen=True)
-class _Replica:
+class _Replica(msgspec.Struct, frozen=True):
     """One replica of each candidate: how fast it is, and how its engine forms iterations."""
 
     e: Evaluated
@@ -225,7 +225,7 @@ def _best(row: Rows, replicas: Floats, over: Floats) -> Rows:
 def _picked(e: Evaluated, row: Rows) -> Candidates:
     """The rows `row`, which may repeat; every layout column as long as they are, also of one candidate alone."""
     layout = {
-        item.name: np.broadcast_to(getattr(e.candidates.layout, item.name), e.table.rows)[row] for item in fields(LayoutColumns)
+        name: np.broadcast_to(getattr(e.candidates.layout, name), e.table.rows)[row] for name in LayoutColumns.__struct_fields__
     }
     return replace(e.candidates.take(row), layout=LayoutColumns(**layout))
 

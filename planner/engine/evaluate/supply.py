@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from planner.engine.answers.plan import PlanRow
 from planner.engine.performance.operators.chip import FindChip
@@ -14,8 +15,7 @@ from planner.hardware.prices.offers import Offer
 from planner.hardware.prices.providers import NodeNetwork, Provider
 
 
-@dataclass(frozen=True)
-class Supply:
+class Supply(msgspec.Struct, frozen=True, dict=True):
     """The catalogue, its offers, and this machine."""
 
     gpus: Sequence[Gpu]
@@ -30,10 +30,10 @@ class Supply:
     chip: FindChip
     spec_chip: FindChip
     """Look-up without this machine's measurements."""
-    providers: Mapping[str, Provider] = field(default_factory=dict)
+    providers: Mapping[str, Provider] = msgspec.field(default_factory=dict)
     """Providers by name."""
 
-    power_limits_w: Mapping[str, float] = field(default_factory=dict)
+    power_limits_w: Mapping[str, float] = msgspec.field(default_factory=dict)
     """Limits in force of this machine's GPUs, by name, where they are below the vendor's."""
 
     def gpu_of(self, row: PlanRow) -> Gpu:

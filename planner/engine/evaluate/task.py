@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
 
@@ -16,13 +16,15 @@ PLAN_HEADROOM = 0.1
 """Share of the usable memory that a plan leaves free for fragmentation when the workload does not say."""
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(msgspec.Struct, frozen=True, dict=True):
     """A workload that a plan is made for."""
 
     workload: Workload
     models: Models
-    _jobs: dict[str | None, Job] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _jobs(self) -> dict[str | None, Job]:
+        return {}
 
     def job(self, dtype: Dtype | None = None, where: str = "") -> Job:
         """The job computed in `dtype`; None: as the workload says, or by default.

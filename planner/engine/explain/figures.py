@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from planner.engine.answers.figure import Basis, Figure, Percentiles
@@ -34,8 +34,7 @@ CLASS_WORDS = {
 """Operator class -> what binds it; products are bound by compute or bandwidth."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
+class _Range(msgspec.Struct, frozen=True):
     """Makes figures of one kind, of the same width and the same basis."""
 
     factor: float
@@ -84,7 +83,9 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
 
     def latency(kind: str, of: Latency, least_s: float) -> Percentiles:
         figure = _Range.of(row, kind if served else OF_A_BATCH[kind])
-        return Percentiles(**{share: figure.seconds(row(seconds), least_s) for share, seconds in vars(of).items()})
+        return Percentiles(
+            **{share: figure.seconds(row(seconds), least_s) for share, seconds in msgspec.structs.asdict(of).items()}
+        )
 
     prompts = 1.0 if served else -(-job.batch // layout.dp)  # of a fixed batch the fullest replica has so many sequences
     busy = layout.dp if served else job.batch / prompts

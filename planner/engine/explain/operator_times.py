@@ -7,9 +7,10 @@ share their time by what each would take alone, and the operators of a class in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.answers.time import Bound, Operator
 from planner.engine.columns import Floats, Table
@@ -43,8 +44,7 @@ LOSS_FORWARD = 10 / 24
 """Share of `LOSS_TRAFFIC_BYTES` that the forward pass moves: 16-bit logits read, FP32 copy and log-softmax written."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """An operator of one pass through one pipeline stage; `weight`: its seconds, of which only the ratios count."""
 
     kind: str
@@ -57,8 +57,7 @@ class _Part:
     bytes: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Phase:
+class _Phase(msgspec.Struct, frozen=True):
     """One phase: its passes, and the seconds of each operator class."""
 
     name: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 import planner
 from planner.engine.answers.answer import Answer
@@ -31,8 +31,7 @@ Competition = tuple[str, str, str]
 """Model, weight precision and training method: the candidates that compete for one row."""
 
 
-@dataclass(frozen=True)
-class _Candidate:
+class _Candidate(msgspec.Struct, frozen=True):
     variant: Variant
     prepared: Prepared
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows
 from planner.engine.evaluate.evaluation import Evaluated

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from planner.engine.records.engine import EngineNumbers
 
@@ -13,8 +14,7 @@ BUFFERS = "buffers of NCCL or its like: an assumption"
 BLOCKS = "small, as memory is taken in large blocks at start: an assumption"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Engine(EngineNumbers[float]):
+class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """One inference or training engine, as it is from one of its releases on."""
 
     name: str
@@ -28,7 +28,7 @@ class Engine(EngineNumbers[float]):
     """Releases the record holds for, in words; said when none was named."""
     runs: str = ""
     """For a name that stands for another engine: what it runs, in words."""
-    turns_on: Mapping[str, Any] = field(default_factory=dict)
+    turns_on: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Keys of a workload -> what the program sets where the workload says nothing."""
     trains: bool = False
     """Runs training and fine-tuning."""
@@ -52,7 +52,7 @@ class Engine(EngineNumbers[float]):
     """With products in FP8 their inputs are kept in FP8 for backward; else in the 16 bit they came in."""
     recomputes_modules: bool = False
     """Checkpointing by operators computes whole modules again (`memory.recomputation`), and experts' outputs are weighed inside them."""
-    stores: Mapping[str, str] = field(default_factory=dict)
+    stores: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Storage format -> the one that its files of that name have."""
     compiles_loss: bool = False
     """A fused loss of compiled code is torch.compile's, which fuses its kernels and leaves the logits where they are."""

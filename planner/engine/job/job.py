@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from planner.engine.job.beside.draft_model import Draft
 from planner.engine.job.engine import Engine
@@ -13,8 +14,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.tasks import Workload
 
 
-@dataclass(frozen=True, kw_only=True)
-class Job(JobNumbers[float]):
+class Job(JobNumbers[float], frozen=True, kw_only=True):
     """One resolved workload. Lengths in tokens, sizes in bytes, flags as 0 or 1."""
 
     task: str
@@ -34,4 +34,4 @@ class Job(JobNumbers[float]):
     footprint: Footprint[float]
     draft: Draft | None = None
     """The draft model that is timed."""
-    assumed: dict[str, Any] = field(default_factory=dict)
+    assumed: dict[str, Any] = msgspec.field(default_factory=dict)

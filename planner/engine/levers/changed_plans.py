@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -26,14 +26,19 @@ def changed(workload: Workload, keys: Keys) -> Workload:
     return msgspec.convert(msgspec.to_builtins(workload) | msgspec.to_builtins(keys), Workload)
 
 
-@dataclass(frozen=True)
-class ChangedPlans:
+class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
     """The task as given, and what is planned for it with changes."""
 
     task: Task
     supply: Supply
-    _tasks: dict[str, Task] = field(default_factory=dict, init=False)
-    _plans: dict[str, Plan | None] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def _tasks(self) -> dict[str, Task]:
+        return {}
+
+    @cached_property
+    def _plans(self) -> dict[str, Plan | None]:
+        return {}
 
     def with_keys(self, keys: Keys) -> Task:
         """The task with `keys` changed; where there are none, the task as it is."""

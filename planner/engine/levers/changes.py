@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 import msgspec
@@ -22,8 +21,7 @@ MOST_GPUS = 16384
 """Number at which the search for more GPUs ends."""
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One change of a workload."""
 
     keys: dict[str, Any]

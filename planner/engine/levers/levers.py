@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.plan import Plan, PlanRow

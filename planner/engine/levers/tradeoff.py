@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,8 +19,7 @@ LAYOUT_KEYS = ("checkpointing", "micro_batch", "sharding")
 """Keys of a workload that are also a layout's."""
 
 
-@dataclass(frozen=True)
-class Tradeoff:
+class Tradeoff(msgspec.Struct, frozen=True):
     """Bytes that a change saves on one row, and the time it costs."""
 
     saves_bytes: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import asdict, replace
 
 from planner.engine.memory.layers.activations import activation_bytes
 from planner.engine.memory.layers.layer_execution import LayerExecution
@@ -27,7 +27,7 @@ def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer
     largest = max((matrix.inputs * matrix.outputs for matrix in matrices(a)), default=0)
     step_matrix = recipe.state_bytes * optimizer.matrix_temporaries * max(largest, a.vocabulary * a.width)
     return Footprint(
-        **vars(one),
+        **asdict(one),
         recomputed_products=kept.products_again,
         recomputed_exchange=kept.exchange_again,
         attention_recomputed=again.attention,

@@ -9,8 +9,8 @@ Symbols: h width · f feed-forward width of the MLP or the experts a token passe
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
@@ -61,8 +61,7 @@ def cached_prefix_bytes(t: Table) -> Floats:
     return found
 
 
-@dataclass(frozen=True)
-class PromptPass:
+class PromptPass(msgspec.Struct, frozen=True):
     """The largest forward pass over a prompt on one GPU."""
 
     tokens: Floats
@@ -85,8 +84,7 @@ def prompt_pass(t: Table) -> PromptPass:
     return PromptPass(tokens, (MLP_COPIES * m.mean_ffn + RESIDUAL_COPIES * m.width + scores) / s.tp * wide)
 
 
-@dataclass(frozen=True)
-class UnusedBlocks:
+class UnusedBlocks(msgspec.Struct, frozen=True):
     """Blocks that the allocator keeps beside what is alive at one moment."""
 
     cache: Floats

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(msgspec.Struct, frozen=True):
     """Parameters of the fullest pipeline stage on one GPU before ZeRO."""
 
     linear: Floats

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table
@@ -14,8 +13,7 @@ OFFLOADED_LAYERS = 2.0
 """Layers whose activations are on the GPU where they are offloaded: the one being computed and the one being moved."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Phase:
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
     """Amounts on one GPU in one phase, each broadcasting to [rows]; counts, or bytes where it says so."""
 
     linear: Floats
@@ -54,8 +52,7 @@ class Phase:
     """1: the optimizer steps."""
 
 
-@dataclass(frozen=True)
-class _EndStage:
+class _EndStage(msgspec.Struct, frozen=True):
     """The first or the last stage of a pipeline; without a pipeline it is both."""
 
     linear: Floats

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows, added
 
@@ -16,8 +17,7 @@ STORAGE_FORMAT = "the storage format"
 """Sources that depend on the row, with those above; `candidate.memory_detail` says them in full."""
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """Bytes per candidate of one part of a component."""
 
     component: str

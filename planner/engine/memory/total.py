@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
@@ -29,8 +30,7 @@ STEEP, MEETING_STEPS = 0.9, 4
 """Share of the sequences that fit alone below which what grows with them counts, and steps towards the number that fits with it."""
 
 
-@dataclass(frozen=True)
-class MemoryColumns:
+class MemoryColumns(msgspec.Struct, frozen=True, dict=True):
     """Bytes per candidate on its fullest GPU, shape [rows]; the components add up to `total`."""
 
     weights: Floats
@@ -67,7 +67,7 @@ class MemoryColumns:
 
     def at(self, index: Rows, usable: Floats) -> MemoryColumns:
         """Memory of candidates each of which needs what row `index` needs, and may take `usable`."""
-        return replace(MemoryColumns(*(getattr(self, item.name)[index] for item in fields(self))), usable=usable)
+        return replace(MemoryColumns(*(getattr(self, name)[index] for name in self.__struct_fields__)), usable=usable)
 
 
 def sequences_that_fit(t: Table) -> Floats:

@@ -6,8 +6,6 @@ those of the phase with the largest sum, with what the allocator leaves unused b
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
@@ -34,10 +32,10 @@ def peak_of(t: Table) -> Phase:
     phases = phases_of(t)
     shape = (len(phases), t.rows)
     amounts = {}
-    for item in fields(Phase):
-        column = amounts[item.name] = np.empty(shape)
+    for name in Phase.__struct_fields__:
+        column = amounts[name] = np.empty(shape)
         for number, phase in enumerate(phases):
-            column[number] = getattr(phase, item.name)
+            column[number] = getattr(phase, name)
     terms = terms_at(t, Phase(**amounts))
     totals = np.broadcast_to(added(term.bytes for term in [*terms, training_slack(t, terms)]), shape)
     fullest: Rows = np.argmax(totals, axis=0)

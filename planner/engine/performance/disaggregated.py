@@ -22,9 +22,10 @@ up to a third too high at ρ = 0.3, a tenth at 0.85).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, LayoutColumns, Rows, Table
 from planner.engine.job.job import Job
@@ -44,8 +45,7 @@ KEEPS_UP = 0.98
 """Share of the requests that decoding replicas have to answer to count as keeping up: as near as Little's law converges."""
 
 
-@dataclass(frozen=True)
-class PoolDemand:
+class PoolDemand(msgspec.Struct, frozen=True):
     """Requests to the whole deployment, shape [rows]."""
 
     rate_per_s: Floats
@@ -59,8 +59,7 @@ class PoolDemand:
     output_sigma: Floats
 
 
-@dataclass(frozen=True)
-class PoolRates:
+class PoolRates(msgspec.Struct, frozen=True):
     """Seconds of one request and rates of one replica, shape [rows]."""
 
     prompt_s: Floats

@@ -5,9 +5,9 @@ Symbols: M micro batches a step · v virtual stages · n ranks that hold the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.host import offloaded_activations
@@ -39,8 +39,7 @@ CONTENTION = 0.3
 NCCL take 30 to 40 % longer (8 H100, pytorch/pytorch#179937), all kernels 19 % on average (A100, H100, MI250, arXiv:2507.03114)."""
 
 
-@dataclass(frozen=True)
-class StepColumns:
+class StepColumns(msgspec.Struct, frozen=True):
     """Seconds of a step by class, which add up to `step_s`; shape [rows]."""
 
     step_s: Floats
@@ -153,7 +152,7 @@ def _pass_once(t: Table, alike: Rows) -> Pass:
         return column if column.size == 1 else column[place]
 
     rows, context, new, head_rows = map(of, one.shape)
-    seconds = {item.name: of(getattr(one, item.name)) for item in fields(Pass) if item.name != "shape"}
+    seconds = {name: of(getattr(one, name)) for name in Pass.__struct_fields__ if name != "shape"}
     return Pass(**seconds, shape=(rows, context, new, head_rows))
 
 

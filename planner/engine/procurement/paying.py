@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -38,8 +37,7 @@ NO_SOURCE = {
 CURVE_MONTHS = (1, 3, 6, 12, 24, 36, 48, 60)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions of the costs."""
 
     months: int = 36

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Generic
+
+import msgspec
 
 from planner.engine.records.fields import N, default
 from planner.engine.records.host import PCIE_BYTES_PER_S
 from planner.hardware.catalogue.interconnects import FABRIC_EFFICIENCY, FABRIC_LATENCY
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChipNumbers(Generic[N]):
+class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Figures of one device for the timing formulas (`Chip`), or columns of many.
 
     Rates are those that are reached. `*_spread`: 90 % half width of the logarithm. `*_2`, `*_8`: an all-reduce of 2 or 8 GPUs

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic
+
+import msgspec
 
 from planner.engine.records.fields import N, default
 from planner.units import GIB
@@ -12,8 +13,7 @@ BARE_CONTEXT_BYTES = 0.5 * GIB
 """Context of a plain PyTorch process. What an engine takes beyond it are its graphs and libraries, which no measured context holds."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EngineNumbers(Generic[N]):
+class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Numbers of one release of an engine (`Engine`), or columns of many; flags are 0 or 1."""
 
     launches_per_layer: N = default(0.0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic
+
+import msgspec
 
 from planner.engine.records.fields import N, default
 
 
-@dataclass(frozen=True, kw_only=True)
-class ActivationBytes(Generic[N]):
+class ActivationBytes(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Bytes one token leaves behind for backward, the mean over the layers; see `memory.activations`."""
 
     norms: N = default(0.0)
@@ -32,8 +32,7 @@ class ActivationBytes(Generic[N]):
     """After the last layer: final norm and the head's input, logits apart."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Footprint(ActivationBytes[N]):
+class Footprint(ActivationBytes[N], frozen=True, kw_only=True):
     """Bytes of one training job, or columns of many; 0 in every field for inference."""
 
     recomputed_products: N = default(0.0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic
+
+import msgspec
 
 from planner.engine.records.fields import N, default
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredWeights(Generic[N]):
+class StoredWeights(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Storage format of a model's weights."""
 
     linear_bytes: N
@@ -24,8 +24,7 @@ class StoredWeights(Generic[N]):
     """1: linear weights are in GPTQ's format."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobNumbers(StoredWeights[N]):
+class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     """Numbers of one resolved workload (`Job`), or columns of many; 0 where its task has none."""
 
     train: N

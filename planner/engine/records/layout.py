@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic
+
+import msgspec
 
 from planner.engine.records.fields import N
 
@@ -13,8 +14,7 @@ CHECKPOINTING = {"none": 0.0, "selective": 1.0, "full": 2.0, "selective-op": 3.0
 """Activation checkpointing -> its number in a column."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout(Generic[N]):
+class Layout(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Degrees of parallelism, batch sizes and links of one candidate, or columns of many."""
 
     gpus: N

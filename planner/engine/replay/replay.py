@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import math
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -40,8 +39,7 @@ IN_TURN = "requests go to the replicas in turn; a gateway that looks at their qu
 FORGETS_NOTHING = "prefixes are found in a cache that forgets nothing and that all replicas share: at most so much is saved"
 
 
-@dataclass(frozen=True)
-class Latencies:
+class Latencies(msgspec.Struct, frozen=True):
     """The ranges that a row's own latencies have, for those that are replayed."""
 
     answer: Answer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Rows
@@ -29,8 +29,7 @@ PLENTY = 8
 MOST_REPLICAS = 4096
 
 
-@dataclass
-class _Hour:
+class _Hour(msgspec.Struct):
     """One hour, by its busiest stretch, and the numbers of replicas that were tried for it."""
 
     begin_s: float
@@ -39,7 +38,7 @@ class _Hour:
     short: int = 0
     """The most that are not enough."""
     enough: int | None = None
-    tried: set[int] = field(default_factory=set)
+    tried: set[int] = msgspec.field(default_factory=set)
 
     def options(self, step: int) -> list[int]:
         """Numbers to try next, multiples of `step`; empty where it is known well enough, or plenty were not enough."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows
 from planner.engine.performance.simulation.batching_rules import BatchingRules
@@ -32,8 +33,7 @@ class Each(Protocol):
         """The results of `function`, in the order of its `arguments`."""
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True):
     """Requests in the order they came; shape [requests]."""
 
     arrival_s: Floats
@@ -42,8 +42,7 @@ class Recorded:
     prefix_tokens: Floats
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """Requests that one replica serves, by their numbers in the trace."""
 
     requests: Rows
@@ -69,8 +68,7 @@ def stretch(recorded: Recorded, begin_s: float, end_s: float, replicas: int, lea
     return runs
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True):
     """Runs that are simulated together, with the replica that serves them."""
 
     time: IterationTime
@@ -80,8 +78,7 @@ class Chunk:
     measured: Rows
 
 
-@dataclass(frozen=True)
-class Served:
+class Served(msgspec.Struct, frozen=True):
     """Times of the requests of a chunk in seconds; shape [runs, requests]."""
 
     admitted_s: Floats
@@ -92,8 +89,7 @@ class Served:
     preemptions: Floats
 
 
-@dataclass(frozen=True)
-class Times:
+class Times(msgspec.Struct, frozen=True):
     """Times of the measured requests of many runs; shape [measured], in the order of the runs."""
 
     request: Rows
@@ -108,8 +104,7 @@ class Times:
     preemptions: Floats
 
 
-@dataclass(frozen=True)
-class Replica:
+class Replica(msgspec.Struct, frozen=True):
     """Speed of one replica and iterations of its engine: a row each."""
 
     time: IterationTime

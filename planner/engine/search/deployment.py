@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.evaluate.evaluation import Evaluated
@@ -28,8 +29,7 @@ ENDLESS = 1e9
 """Overshoot of replicas whose queue grows without end."""
 
 
-@dataclass(frozen=True)
-class Deployments:
+class Deployments(msgspec.Struct, frozen=True, dict=True):
     """Evaluated candidates and what each means for the whole workload; columns of shape [rows]."""
 
     evaluated: Evaluated

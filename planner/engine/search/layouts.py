@@ -7,11 +7,12 @@ admits and the workload leaves open.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, LayoutColumns, Rows
 from planner.engine.job.job import Job
@@ -39,8 +40,7 @@ LARGEST_MEMORY_BYTES = 300e9
 """Bytes that no part of the catalogue has: counts whose share of the state is larger are left out."""
 
 
-@dataclass(frozen=True)
-class Layouts:
+class Layouts(msgspec.Struct, frozen=True):
     """The layouts of a job on each node type. Index arrays of shape [rows] say of which node type and which layout each row is."""
 
     distinct: LayoutColumns
@@ -76,7 +76,7 @@ class Layouts:
         return numbers
 
 
-_NAMES = tuple(item.name for item in fields(LayoutColumns))
+_NAMES = LayoutColumns.__struct_fields__
 
 
 class _Spread(NamedTuple):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Flags, Rows
@@ -16,8 +16,7 @@ from planner.engine.performance.operators.chip import Chip
 from planner.engine.search.layouts import Layouts
 
 
-@dataclass(frozen=True)
-class Screened:
+class Screened(msgspec.Struct, frozen=True):
     """Every candidate that fits, and of every node type the one that fills its GPU least, but for needless recomputation; shape [rows]."""
 
     node_index: Rows

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 import planner
 from planner.engine.answers.plan import Counts, Plan
@@ -131,8 +131,7 @@ def _jobs(task: Task) -> list[Job]:
     return [replace(job, assumed={"dtype": job.dtype} | job.assumed) for job in jobs]
 
 
-@dataclass(frozen=True)
-class _Supported:
+class _Supported(msgspec.Struct, frozen=True):
     """Node types that can run the job, each with its job at the dtype it can compute in and its chip; and those that cannot."""
 
     jobs: list[Job]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from planner.engine.performance.operators.chip import FindChip
 from planner.engine.study.measured_sizes import FindArchitecture, measured_sizes
@@ -15,8 +16,7 @@ from planner.hardware.prices.offers import Offer
 from planner.workload.studies import PublishedStudy
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudyInputs:
+class StudyInputs(msgspec.Struct, frozen=True, kw_only=True):
     """The catalogue, its prices, this machine with its measured training steps, and the published study."""
 
     catalogue: GpuCatalogue

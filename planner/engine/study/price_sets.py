@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from planner.engine.evaluate.offer_prices import cheapest_single_gpus
 from planner.errors import Problem, UserError, nearest_names
@@ -15,8 +16,7 @@ CHEAPEST = "cheapest"
 """The lowest price of all providers and tiers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(msgspec.Struct, frozen=True, kw_only=True):
     """Price of one GPU; `usd_per_gpu_h` None: not known, and `text` says why."""
 
     usd_per_gpu_h: float | None
@@ -25,8 +25,7 @@ class Price:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PriceSet:
+class PriceSet(msgspec.Struct, frozen=True):
     """A named choice among the offers."""
 
     name: str

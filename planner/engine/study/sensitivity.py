@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from planner.engine.answers.plan import Flip, Plan, PlanRow
 from planner.engine.evaluate.supply import Supply

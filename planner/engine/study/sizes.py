@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import msgspec
 
@@ -38,8 +37,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     batches: tuple[int, ...] = SEQUENCES
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(msgspec.Struct, frozen=True):
     """One place on the axis."""
 
     width: int

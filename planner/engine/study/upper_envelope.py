@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 Line = Sequence[float | None]
 """ln y at every point of the grid; None: there is no value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(msgspec.Struct, frozen=True):
     """Stretch from `start` to `end` on which the line `name` is the highest."""
 
     name: str
@@ -23,8 +23,7 @@ class Stretch:
     end: float
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """Change of the highest line from `left` to `right` at `at`; `dropped`: because `left` has no value any more, not by crossing."""
 
     at: float
@@ -33,8 +32,7 @@ class Change:
     dropped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CrossingRange:
+class CrossingRange(msgspec.Struct, frozen=True):
     """Range of a crossing; an end is open where the lines stay too close up to the end of the grid."""
 
     low: float

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from planner.hardware.ceilings.ceilings import Ceiling, Ceilings
 from planner.hardware.ceilings.evidence import basis_of

@@ -13,8 +13,9 @@ collective   t = (latency^q + (wire bytes / (efficiency · one direction of the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from planner.hardware.catalogue.interconnects import CollectiveOp, Fabric, Link
 
@@ -25,8 +26,7 @@ COLLECTIVE_KNEE = 0.62
 """Exponent by which a collective's latency and transfer add up: to more than their sum, as the pipeline fills late."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
+class Ceiling(msgspec.Struct, frozen=True):
     """One reachable rate (or latency).
 
     `spread` is the half width of the 90 % range of its logarithm: low = value·exp(-spread).
@@ -48,8 +48,7 @@ class Ceiling:
         return self.value * math.exp(self.spread)
 
 
-@dataclass(frozen=True, slots=True)
-class Collective:
+class Collective(msgspec.Struct, frozen=True):
     """One operation among `gpus` devices over one kind of link."""
 
     link: Link
@@ -60,8 +59,7 @@ class Collective:
     """Share of one direction of the link that one device's traffic reaches."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCollective:
+class NodeCollective(msgspec.Struct, frozen=True):
     """One operation among `gpus` devices that fill `nodes` machines, as it was measured."""
 
     op: CollectiveOp
@@ -86,8 +84,7 @@ class NodeCollective:
         return self.bytes_per_s.value / self.adapters_bytes_per_s
 
 
-@dataclass(frozen=True, slots=True)
-class TrainPoint:
+class TrainPoint(msgspec.Struct, frozen=True):
     """One training step that was measured on the device."""
 
     point: str
@@ -100,8 +97,7 @@ class TrainPoint:
     """Seconds of one step; None when the measurement does not say its FLOP."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ceilings:
+class Ceilings(msgspec.Struct, frozen=True):
     """Everything the timing formulas need of one device."""
 
     device: str

@@ -7,8 +7,9 @@ and gives other sources more weight.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from planner.hardware.catalogue.gpu import DTYPES
 from planner.hardware.ceilings.ceilings import Ceiling, TrainPoint
@@ -37,13 +38,12 @@ SLACK_SPREAD = 0.3
 """Spread of applying the share kept back in one training step to other jobs."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredFigures:
+class MeasuredFigures(msgspec.Struct, frozen=True):
     """Ceilings that the points of one device show; None or missing where they show nothing."""
 
-    compute_flop_per_s: dict[str, Ceiling] = field(default_factory=dict)
+    compute_flop_per_s: dict[str, Ceiling] = msgspec.field(default_factory=dict)
     bandwidth_bytes_per_s: Ceiling | None = None
-    weight_bandwidth_bytes_per_s: dict[str, Ceiling] = field(default_factory=dict)
+    weight_bandwidth_bytes_per_s: dict[str, Ceiling] = msgspec.field(default_factory=dict)
     kernel_latency_s: Ceiling | None = None
     launch_s: Ceiling | None = None
     knee: float | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from planner.hardware.ceilings.evidence import ceiling_from, source_of
 from planner.hardware.ceilings.products import products_of, rate_of_products

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from planner.hardware.ceilings.ceilings import Ceiling
 from planner.hardware.ceilings.evidence import NORMAL_90, basis_of, source_of, spread_of
@@ -27,8 +28,7 @@ MODEL_ERROR = 0.08
 """Error of the formula for one product."""
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(msgspec.Struct, frozen=True):
     """One measured matrix product."""
 
     flop: float

@@ -6,7 +6,6 @@ import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -73,14 +72,13 @@ class PriceCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     provider: tuple[CataloguedProvider, ...]
 
 
-@dataclass(slots=True)
-class CataloguedOffers:
+class CataloguedOffers(msgspec.Struct):
     """Offers of one file, and what was left out of it."""
 
-    offers: list[Offer] = field(default_factory=list)
-    unknown: Counter[str] = field(default_factory=Counter)
+    offers: list[Offer] = msgspec.field(default_factory=list)
+    unknown: Counter[str] = msgspec.field(default_factory=Counter)
     """Accelerator without a known part -> number of instances left out."""
-    unusable: list[str] = field(default_factory=list)
+    unusable: list[str] = msgspec.field(default_factory=list)
     """Lines that could not be read, each with its number and why."""
 
 

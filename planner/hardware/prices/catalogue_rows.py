@@ -6,8 +6,9 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "MemoryGiB", "GpuInfo", "Price", "SpotPrice", "Region")
 """Required columns; AvailabilityZone is read where there is one."""
@@ -21,8 +22,7 @@ class UnusablePrices(Exception):  # noqa: N818  # an expected outcome, said in w
     """A file of prices that cannot be used at all; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One line of the CSV. Prices are of the whole instance, in US dollars an hour; None: not stated."""
 
     instance: str

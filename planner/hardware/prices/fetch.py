@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from planner.hardware.prices.catalogue_rows import UnusablePrices
 from planner.web import NoAnswerError, read_url
@@ -15,8 +16,7 @@ LARGEST_BYTES = 32 * 2**20
 """The largest file of the catalogue has 4 MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(msgspec.Struct, frozen=True):
     """A file as it was served."""
 
     url: str

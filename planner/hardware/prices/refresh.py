@@ -6,7 +6,6 @@ import contextlib
 import datetime as dt
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -59,8 +58,7 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
     """Lines that could not be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfferFolder:
+class OfferFolder(msgspec.Struct, frozen=True):
     """The offers there are, and the folder new ones are written to."""
 
     shipped: Sequence[Offer]

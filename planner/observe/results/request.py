@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -38,7 +37,7 @@ def request_of(result: Result, given: Mapping[str, Any], where: str, find: Finde
     problems = [Problem(where, name, _ask(name)) for name in missing(fields)]
     if not problems:
         wrong = faults(Request, fields, where)
-        problems = [replace(one, where="--set") if one.key.partition(".")[0] in given else one for one in wrong]
+        problems = [one._replace(where="--set") if one.key.partition(".")[0] in given else one for one in wrong]
     if problems:
         raise UserError(problems)
     return msgspec.convert(fields, Request)

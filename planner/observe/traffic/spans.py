@@ -56,11 +56,10 @@ def read_spans(path: Path) -> Trace:
 
 def _known_prefix(trace: Trace) -> Trace:
     """Calls that name no cache read had none, where others of the file name theirs."""
-    import dataclasses
-
     import numpy as np
+    from msgspec.structs import replace
 
-    return dataclasses.replace(trace, prefix_tokens=np.nan_to_num(trace.prefix_tokens))
+    return replace(trace, prefix_tokens=np.nan_to_num(trace.prefix_tokens))
 
 
 def _documents(path: Path, lines: Lines) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from planner.units import digits, duration_text
 from planner.workload.tasks import trains
@@ -14,8 +15,7 @@ SMALLER = {"fp32": "bf16", "bf16": "fp8", "fp16": "fp8", "fp8": "int4", "int8": 
 TWICE, HALF = 2.0, 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(msgspec.Struct, frozen=True):
     """A change of a workload, by dotted keys, and its words."""
 
     words: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
 
 from planner.engine.answers.figure import value_of
 from planner.errors import nearest_names
@@ -31,11 +32,10 @@ _COMPARISON = re.compile(r"([a-z0-9/$×]+?)(<=|>=|<|>|=)([\d.,]+)([kmb]?)%?", re
 _SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
 
 
-@dataclass(frozen=True, slots=True)
-class FacetNames:
+class FacetNames(msgspec.Struct, frozen=True):
     """Names that a filter may use."""
 
-    gpus: Mapping[str, str] = field(default_factory=dict)
+    gpus: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Every spelling -> the GPU's name."""
     providers: Sequence[str] = ()
     regions: Sequence[str] = ()
@@ -43,11 +43,10 @@ class FacetNames:
     kinds: Sequence[str] = get_args(ProviderKind)
 
 
-@dataclass(frozen=True, slots=True)
-class Facets:
+class Facets(msgspec.Struct, frozen=True):
     """A filter as read."""
 
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Keys of the workload that narrow the search."""
     tests: tuple[Test, ...] = ()
     """Conditions on a row, all of which have to hold."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from planner.engine.answers.figure import value_of
 from planner.present.cells import Cell, Column
@@ -22,8 +23,7 @@ LATENCIES = {"request": "", "ttft": " first", "tpot": " next"}
 """Latency -> its word behind the percentile; a whole request needs none."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankedBy:
+class RankedBy(msgspec.Struct, frozen=True):
     """The figure that rows are ranked by."""
 
     id: str
@@ -57,8 +57,7 @@ def ends(plan: Plan) -> bool:
     return stated and any(row.job_h is not None for row in plan.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(msgspec.Struct, frozen=True):
     """The latency a service is chosen by."""
 
     title: str

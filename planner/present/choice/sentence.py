@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from planner.present.choice.ranked_by import latency_of, ranked_by
 from planner.present.levers import lever_text
@@ -18,8 +19,7 @@ ALIKE = 0.005
 """Relative difference below which two figures read the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(msgspec.Struct, frozen=True):
     """Parts of one sentence, most telling first, so that a narrow line can leave out the last."""
 
     parts: tuple[str, ...]

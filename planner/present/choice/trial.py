@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from planner.engine.answers.figure import value_of
 from planner.present.choice.sentence import cost_text, count_and_device
@@ -16,8 +18,7 @@ ALIKE = 0.005
 """Relative difference below which two prices read the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(msgspec.Struct, frozen=True):
     """A change of the workload that is tried out."""
 
     change: str

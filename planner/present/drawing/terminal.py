@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from planner.present.drawing.chart import Chart
 from planner.present.drawing.plot import Plot, Run
@@ -15,8 +16,7 @@ ASPECT, LEAST_ROWS, MOST_ROWS = 5, 10, 26
 """Cells of width for one of height, and the bounds of the height."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """Styles of a chart, named as whoever shows it names them."""
 
     curves: Sequence[str]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
+
+import msgspec
 
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.study import Axis, StudyAnswer, StudyCurve, StudyPoint, place_of, round_text, size_of, size_text, story
@@ -20,8 +21,7 @@ LINE_HEIGHT = 18
 STYLE = "font:13px system-ui,sans-serif"
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """Maps a positive value to pixels, logarithmically."""
 
     low: float

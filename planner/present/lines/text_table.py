@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from planner.present.cells import Column, Table
 from planner.text import one_line
@@ -14,8 +15,7 @@ GAP = "  "
 """Between two columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextColumn:
+class TextColumn(msgspec.Struct, frozen=True):
     """A column with the texts of its cells."""
 
     column: Column[Any]
@@ -30,8 +30,7 @@ class TextColumn:
         return self.natural_width if least is None else min(self.natural_width, max(least, len(self.column.title)))
 
 
-@dataclass(frozen=True, slots=True)
-class TextTable:
+class TextTable(msgspec.Struct, frozen=True):
     """The columns that fit, each with its width, and the columns left out."""
 
     columns: tuple[TextColumn, ...]

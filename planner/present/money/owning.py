@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from planner.engine.advice.ownership import BreakEven, break_even, least_text
 from planner.engine.answers.plan import PlanRow
@@ -16,8 +17,7 @@ from planner.workload.hardware.owned import Owning
 TOKENS = 1e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owned:
+class Owned(msgspec.Struct, frozen=True, kw_only=True):
     """The cost of a row on GPUs that are bought and used around the clock."""
 
     gpus: int

@@ -7,8 +7,10 @@ llama.cpp: with an importance matrix for `iq2_*` and `iq3_*`, which are hardly m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import Matrix
@@ -44,8 +46,7 @@ Layers = Literal["all", "more", "eighth", "sixteenth", "two", "four"]
 """Layers that a rule applies to; "more": the first and last eighth, and every third between."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mix:
+class Mix(msgspec.Struct, frozen=True, kw_only=True):
     """Tensor types of one kind of file. A rule is (type, layers it applies to); other layers have `base`."""
 
     bits: float

@@ -5,9 +5,10 @@ Metadata are named as in https://github.com/ggml-org/ggml/blob/master/docs/gguf.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from planner.errors import Problem, UserError
 from planner.reading import open_file
@@ -51,8 +52,7 @@ _UNCOUNTED = ("rope_freqs", "rope_factors")
 """Tables that llama.cpp adds to a file; no parameters of the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class GgufFile:
+class GgufFile(msgspec.Struct, frozen=True):
     """Config and tensors of one file."""
 
     config: dict[str, Any]

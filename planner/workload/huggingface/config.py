@@ -8,8 +8,9 @@ A model of text and something else (`gemma3`, `mistral3`, …) holds its text pa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from planner.errors import Problem, Problems, UserError, nearest_names, shown
 from planner.workload.architecture import Architecture

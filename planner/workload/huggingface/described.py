@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from planner.workload.architecture import Architecture
 from planner.workload.block import Block
@@ -29,21 +31,20 @@ _ROUTERS = {"gate", "router", "gating"}
 _MIXING = re.compile(r"attn|attention|mixer|mamba|conv|ssm|temporal|recurrent")
 
 
-@dataclass
-class _Layer:
+class _Layer(msgspec.Struct):
     """Measured parameters and work of one layer."""
 
-    sums: Counter[str] = field(default_factory=Counter)
+    sums: Counter[str] = msgspec.field(default_factory=Counter)
     """Kind of parameter -> how many."""
-    products: Counter[tuple[str, Role, int, int, bool]] = field(default_factory=Counter)
+    products: Counter[tuple[str, Role, int, int, bool]] = msgspec.field(default_factory=Counter)
     """(part, role, inputs, outputs, weights of its own) of products with weights."""
     experts: tuple[int, bool] = (0, False)
     """Number of experts, and whether they have a gate."""
-    flops: dict[int, int] = field(default_factory=dict)
+    flops: dict[int, int] = msgspec.field(default_factory=dict)
     """Length -> FLOPs of products of activations."""
     expert_flops: int = 0
-    shapes: list[list[int]] = field(default_factory=list)
-    cache: list[tuple[float, float, int, int, int]] = field(default_factory=list)
+    shapes: list[list[int]] = msgspec.field(default_factory=list)
+    cache: list[tuple[float, float, int, int, int]] = msgspec.field(default_factory=list)
     """(elements a token, elements besides, bytes of one, key heads, window) of each tensor of the cache."""
 
     @property

@@ -6,8 +6,9 @@ A family is one function under `@family`, in `llama.py` or `gpt.py` or a file of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from planner.workload.block import Block
 from planner.workload.huggingface.keys import ConfigKeys
@@ -17,8 +18,7 @@ ReadSizes = Callable[[ConfigKeys], dict[str, Any]]
 """The sizes of an `Architecture` by field name, read from a config's keys; problems are noted in the keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(msgspec.Struct, frozen=True):
     """Knowledge about one `model_type`."""
 
     read_sizes: ReadSizes

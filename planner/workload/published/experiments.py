@@ -13,9 +13,10 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from planner.errors import Problem, UserError
 from planner.reading import kind_of, open_file
@@ -41,8 +42,7 @@ LIMITED = re.compile(r"(?P<gpu>.+)-(?P<watts>\d+)W", re.IGNORECASE)
 FLAGGED = re.compile(r"\b(OUTLIER|SUSPECT|AMBIGUOUS|exclude)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedValue:
+class PublishedValue(msgspec.Struct, frozen=True):
     """One measured value, in SI, as the quantity of an answer; 0 or 1 for `fits`."""
 
     quantity: Quantity
@@ -50,8 +50,7 @@ class PublishedValue:
     line: int
 
 
-@dataclass(slots=True)
-class Experiment:
+class Experiment(msgspec.Struct):
     """One configuration that somebody ran, and what they measured of it."""
 
     source: str
@@ -61,16 +60,15 @@ class Experiment:
     gpu: str
     model: str
     request: Request
-    values: list[PublishedValue] = field(default_factory=list)
+    values: list[PublishedValue] = msgspec.field(default_factory=list)
 
 
-@dataclass(slots=True)
-class PublishedSet:
+class PublishedSet(msgspec.Struct):
     """The experiments of a folder, and how many rows were left out, by reason."""
 
     folder: str
-    experiments: list[Experiment] = field(default_factory=list)
-    left_out: Counter[str] = field(default_factory=Counter)
+    experiments: list[Experiment] = msgspec.field(default_factory=list)
+    left_out: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 def read_published(

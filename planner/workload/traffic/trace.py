@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from planner.errors import Problem, UserError
@@ -21,8 +22,7 @@ LONGEST_S = 366 * 24 * HOUR_S
 """From the first request of a trace to its last."""
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True):
     """Requests in the order they came. Arrays have shape [requests]."""
 
     arrival_s: Floats
@@ -39,7 +39,7 @@ class Trace:
     """Time of the first request; None: the source counts from it."""
     timed: bool = True
     """Whether the source says when requests came; else all came at once."""
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Reason -> requests that were left out."""
     prefix_basis: str = ""
     """Source of the prefix; empty where it is not known."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from engine_sample import ask, candidate, chip
+from msgspec.structs import replace
 
 from planner.engine.columns import Table
 from planner.engine.performance.operators.forward_pass import forward

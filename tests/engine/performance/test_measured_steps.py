@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from planner.engine.evaluate.measured_steps import described, with_measured_steps
 from planner.engine.performance.operators.chip import Chip, chip_of

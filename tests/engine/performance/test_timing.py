@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from engine_sample import architecture, ask, candidate, chip, evaluated, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from planner.engine.evaluate.ranges import seconds_of
 from planner.engine.job.engines import find_engine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +11,7 @@ import pytest
 from engine_sample import session, workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import astuple, replace
 
 from planner.engine.columns import Floats, added
 from planner.engine.evaluate.candidates import Candidates
@@ -49,7 +49,7 @@ def everywhere(layouts: Layouts) -> tuple[np.ndarray, np.ndarray]:
 def needless(layouts: Layouts, surely: np.ndarray) -> np.ndarray:
     """Candidates of which another that computes less again, and is the same in all else, fits `surely`."""
     d, (node, layout) = layouts.distinct, everywhere(layouts)
-    names = [item.name for item in fields(d) if item.name != "checkpointing"]
+    names = [name for name in d.__struct_fields__ if name != "checkpointing"]
     work = {CHECKPOINTING[name]: place for place, name in enumerate(("none", "selective", "selective-op", "full"))}
     alike: dict[tuple[float, ...], list[tuple[int, int]]] = {}
     for row, (of, number) in enumerate(zip(node, layout, strict=True)):
@@ -89,7 +89,7 @@ def test_candidates_screened_are_those_one_by_one_with_the_same_memory(preset: s
     np.testing.assert_array_equal(found.node_index, node[keep])
     np.testing.assert_array_equal(found.layout_index, layout[keep])
     assert found.fit == np.count_nonzero(every.fits)
-    for name in MemoryColumns.__dataclass_fields__:
+    for name in MemoryColumns.__struct_fields__:
         np.testing.assert_array_equal(getattr(found.memory, name), getattr(every, name)[keep], err_msg=name)
 
 
@@ -141,7 +141,7 @@ def test_layouts_are_spread_over_the_gpus_they_name() -> None:
     np.testing.assert_array_equal(s.gpus_per_node, np.minimum(per_node, s.gpus))
     most = np.array([each.most if each.largest else min(each.most, each.per_node) for each in nodes])[node]
     assert (s.gpus <= most).all()
-    rows = {(int(place), *columns) for place, columns in zip(node, zip(*vars(s).values(), strict=True), strict=True)}
+    rows = {(int(place), *columns) for place, columns in zip(node, zip(*astuple(s), strict=True), strict=True)}
     assert len(rows) == node.size
 
 

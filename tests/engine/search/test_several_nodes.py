@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from engine_sample import ask, candidate, chip, evaluated, session
+from msgspec.structs import replace
 
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.ranges import network_spread

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 from engine_sample import plan, session, workload
+from msgspec.structs import replace
 
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.supply import Supply

@@ -7,7 +7,6 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 from engine_sample import ask, ask_all, candidate, chip, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from repository import ROOT
 from simulation_sample import load_of, mean_in_flight, recorded_cache, recorded_traces, repeated, rules_of, simulate, simulated
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from simulation_sample import INFINITE, load_of, repeated, simulated, table_of
 
 from planner.engine.columns import Floats, Rows
@@ -192,7 +193,7 @@ def some_time(draw: Any, runs: int, *, floor: bool) -> IterationTime:
     power = np.array([[draw(st.floats(0.1, 1.5))] for _ in range(runs)])
     rising = 1e-3 + 1e-4 * KNOTS**power
     parts: dict[str, Any] = {
-        item.name: np.array([draw(seconds) for _ in range(runs)]) for item in fields(IterationTime) if item.name != "draft"
+        name: np.array([draw(seconds) for _ in range(runs)]) for name in IterationTime.__struct_fields__ if name != "draft"
     }
     parts |= {"rows_s": rising, "head_s": rising / 7, "row_share": np.ones(runs)}
     parts |= {"cached_s": parts["cached_s"] / 1e3, "pair_s": parts["pair_s"] / 1e3}
@@ -318,8 +319,8 @@ def _ends_alike(case: tuple[IterationTime, BatchingRules, Traffic], preempted: l
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replica_state, "completions_of", in_slots)
         slots = run_batches(time, rules, traffic, **span)
-    for item in fields(Trace):
-        np.testing.assert_array_equal(getattr(in_order, item.name), getattr(slots, item.name), err_msg=item.name)
+    for name in Trace.__struct_fields__:
+        np.testing.assert_array_equal(getattr(in_order, name), getattr(slots, name), err_msg=name)
 
 
 def test_outputs_that_differ_are_simulated_beside_none_that_do_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+import msgspec
 from textual.content import Content
 
 from planner.present.machine.telemetry import device_facts, held_back_text
@@ -35,8 +35,7 @@ OTHER_FIGURES = 4
 HELD = "held back by"
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(msgspec.Struct, frozen=True):
     """Facts that all lines share."""
 
     symbols: Symbols

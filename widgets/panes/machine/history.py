@@ -6,8 +6,9 @@ import math
 import string
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
+
+import msgspec
 
 STEP_S = 1.0
 """Time of a cell, unless readings come more often."""
@@ -45,8 +46,7 @@ def tall_sparkline(values: Sequence[float | None], levels: str, rows: int) -> li
     return lines
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """Fractions at a moment, which stand for `reach_s` before it."""
 
     at_s: float
@@ -54,8 +54,7 @@ class Reading:
     values: Mapping[str, float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(msgspec.Struct, frozen=True):
     """A stretch of time in cells: the last one holds `until_s`."""
 
     until_s: float
@@ -134,8 +133,7 @@ class History:
         return [total / number if number else None for total, number in zip(sums, counts, strict=True)]
 
 
-@dataclass(slots=True)
-class Mark:
+class Mark(msgspec.Struct):
     """One benchmark point, on the monotonic clock."""
 
     letter: str

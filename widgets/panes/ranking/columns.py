@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from planner.present import plan as present
 from planner.present.cells import Cell, Column
@@ -64,8 +65,7 @@ LEAST_WHY = 12
 """Cells below which no reason is begun at the end of a line."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnColumn:
+class DrawnColumn(msgspec.Struct, frozen=True):
     """A column of the ranking with its room on the screen."""
 
     column: present.PlanColumn
@@ -131,8 +131,7 @@ MORE: present.PlanColumn = Column("more", "more", lambda _: "", right=True)
 """Number of rows of the same GPU folded behind one; the table fills it in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(msgspec.Struct, frozen=True):
     """The columns there is room for, in the order they stand."""
 
     columns: tuple[tuple[DrawnColumn, int], ...] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import PlanRow
@@ -14,16 +15,14 @@ Key = tuple[str, int, str, str]
 Group = tuple[str, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """Column the table is sorted by; none: as ranked."""
 
     column: str | None = None
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A row as it stands in the table."""
 
     row: PlanRow

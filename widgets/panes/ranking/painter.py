@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -26,8 +26,7 @@ INDENT = "  "
 """Before the layout of a row below another one of its GPU."""
 
 
-@dataclass(slots=True)
-class Painter:
+class Painter(msgspec.Struct):
     """Draws headings and rows with the symbols and colours there are."""
 
     symbols: Symbols

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 
+import msgspec
 from textual.strip import Strip
 
 from widgets.panes.ranking.columns import Fitted
@@ -13,8 +13,7 @@ FROZEN = ("rank", "gpu")
 """Columns that stay where they are while the others are shifted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sideways:
+class Sideways(msgspec.Struct, frozen=True):
     """A table of fixed columns in `width` cells, `hidden` of those that can be shifted out of sight at the left."""
 
     fitted: Fitted

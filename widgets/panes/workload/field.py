@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from widgets.panes.workload.values import Kind
 
@@ -15,8 +15,7 @@ RUNS = (GENERATE, SERVE, PREFILL)
 ALL = (*TRAINS, *RUNS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the form."""
 
     key: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, get_args
+
+from msgspec.structs import replace
 
 from planner.engine.job.engines import ENGINES, GENERIC
 from planner.workload import tasks

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
@@ -12,8 +13,7 @@ from widgets.panes.workload import values
 DEPTH = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A workload before or after a change."""
 
     workload: dict[str, Any]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from widgets.base_app import BaseApp
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """A key and the choices it goes through."""
 
     key: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from planner.engine.job.defaults import Defaults
 from planner.engine.job.weight_storage import weight_numbers
@@ -16,8 +15,7 @@ USUAL_DRAFT_TOKENS = 4
 """Tokens proposed at once where the workload does not say: Leviathan et al. (arXiv:2211.17192) find 3 to 7 best, vLLM's examples ask for 3 to 5."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Draft(StoredWeights[float]):
+class Draft(StoredWeights[float], frozen=True, kw_only=True):
     """A model that proposes tokens; it computes in the types of the workload."""
 
     architecture: Architecture

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from planner.engine.job.engine import Engine
 
 
-@dataclass(frozen=True, kw_only=True)
-class StandIn:
+class StandIn(msgspec.Struct, frozen=True, kw_only=True):
     """A program that people name as an engine and that runs, or computes as, another one."""
 
     name: str
@@ -19,9 +20,9 @@ class StandIn:
     """The engine whose record holds for it."""
     words: str
     """Relation to that engine."""
-    turns_on: Mapping[str, Any] = field(default_factory=dict)
+    turns_on: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Keys of a workload -> what it sets by default."""
-    differs: Mapping[str, Any] = field(default_factory=dict)
+    differs: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Attributes of the record that differ."""
     source: str
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from planner.engine.job.engine import CONTEXT, Engine
 from planner.engine.records.engine import BARE_CONTEXT_BYTES

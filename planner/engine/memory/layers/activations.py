@@ -7,7 +7,7 @@ operators keep counts once. Products of frozen weights keep nothing of their inp
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from planner.engine.memory.layers.layer_execution import STATISTIC, LayerExecution
 from planner.engine.memory.layers.recomputation import kept_of_layer

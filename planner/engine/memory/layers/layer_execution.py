@@ -6,14 +6,14 @@ Symbols: w bytes of an element that products compute in · r bytes of an element
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 STATISTIC = 4.0
 """Bytes of one FP32 number a row: the root mean square of a norm, the logarithm of a softmax's sum."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LayerExecution:
+class LayerExecution(msgspec.Struct, frozen=True, kw_only=True):
     """Ways of computing a layer that decide what is kept for backward."""
 
     product_bytes: float

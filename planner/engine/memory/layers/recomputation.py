@@ -8,7 +8,7 @@ exchange no tokens between GPUs; DeepSeek-V3 was trained so (arXiv:2412.19437, 3
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from planner.engine.memory.layers.layer_execution import STATISTIC, LayerExecution
 from planner.workload.architecture import Architecture
@@ -21,8 +21,7 @@ UNPACKING: frozenset[Role] = frozenset({"q_b", "kv_b"})
 """Products that unpack the latents of attention."""
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """Bytes that checkpointing by operators leaves of the mean layer."""
 
     bytes: float

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from planner.engine.records.chip import ChipNumbers
 from planner.engine.records.host import PCIE_BYTES_PER_S
@@ -29,8 +31,7 @@ _READ_AS = {"fp8": "fp8", "int8": "int8", "gptq-int8": "int8", "q8_0": "int8", "
 _PLAIN = {"fp32", "tf32", "fp16", "bf16"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chip(ChipNumbers[float]):
+class Chip(ChipNumbers[float], frozen=True, kw_only=True):
     """One device at one compute dtype."""
 
     gpu: Gpu
@@ -39,7 +40,7 @@ class Chip(ChipNumbers[float]):
     """Measured over several nodes, whatever joins them."""
     joined: tuple[NodeCollective, ...] = ()
     """Sources of the `measured_*` and `fabric_*` figures, by the number of nodes."""
-    own_ranges: Mapping[str, float] = field(default_factory=dict)
+    own_ranges: Mapping[str, float] = msgspec.field(default_factory=dict)
     """Kind of figure -> factor on the half width of its range, by this user's own results."""
     own_results: int = 0
     """Number of them."""

@@ -6,15 +6,14 @@ Symbols: h width · q, k query and key elements of a token · f feed-forward wid
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
 
 
-@dataclass(frozen=True)
-class ElementwiseWork:
+class ElementwiseWork(msgspec.Struct, frozen=True):
     """Bytes per token of one kind of work between products, as multiples of h, q, k and f."""
 
     fused: tuple[float, float, float, float]

@@ -6,9 +6,9 @@ and the host's launches are added once a layer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Table, added
 from planner.engine.performance.operators.attention import attention_s
@@ -22,8 +22,7 @@ DEVICE_CLASSES = ("matmul", "attention", "elementwise", "head", "communication",
 """Classes of operators that take device time, as attributes of a `Pass`."""
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(msgspec.Struct, frozen=True):
     """Seconds of one forward pass through one pipeline stage, shape [rows]."""
 
     matmul: Floats

@@ -9,7 +9,8 @@ them as PyTorch's counter does (`attended` = sequence), the causal half as MFU d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import Matrix, Part, matrices
@@ -50,8 +51,7 @@ _BY_ROWS: frozenset[Role] = frozenset({"o", "down"})
 """Tensor parallelism divides the inputs of these and the outputs of all others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gemm:
+class Gemm(msgspec.Struct, frozen=True):
     """`count` products of m × k by k × n."""
 
     name: str

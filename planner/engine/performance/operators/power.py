@@ -8,7 +8,8 @@ hardly does, as the memory's own clock stays.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from planner.engine.performance.operators.chip import Chip
 from planner.workload.tasks import Workload

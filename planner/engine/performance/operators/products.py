@@ -7,8 +7,7 @@ Symbols: r rows of the product (tokens of this pass on this GPU).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table
@@ -26,8 +25,7 @@ FUSED_UNPACK_ROWS = 50
 and read, in between a share of them, as both ways then take about as long."""
 
 
-@dataclass(frozen=True)
-class ProductGroup:
+class ProductGroup(msgspec.Struct, frozen=True):
     """Matrix products that are timed as one, shape [rows]."""
 
     weights: Floats

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
@@ -21,8 +20,7 @@ from planner.engine.performance.prefill_decode.passes import (
 from planner.engine.performance.prefill_decode.request_latency import Latency, LoopTimes, closed_loop, fixed_batch
 
 
-@dataclass(frozen=True)
-class ServeColumns:
+class ServeColumns(msgspec.Struct, frozen=True):
     """Times of one replica (a group of tp·pp GPUs, of which a deployment has dp), shape [rows]."""
 
     prefill_s: Floats

@@ -5,8 +5,7 @@ Symbols: B sequences in flight on one replica · o output tokens of a request ·
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table
@@ -16,8 +15,7 @@ from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, tokens_per_round, verification
 
 
-@dataclass(frozen=True)
-class Passes:
+class Passes(msgspec.Struct, frozen=True):
     """The passes of one phase of generating, shape [rows]."""
 
     one: Pass
@@ -28,8 +26,7 @@ class Passes:
     """Seconds of all passes through all stages."""
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """Work that one replica has in flight, shape [rows]."""
 
     sequences: Floats
@@ -68,8 +65,7 @@ def batch_of(t: Table, *, continuous: bool) -> Batch:
     )
 
 
-@dataclass(frozen=True)
-class ModelPasses:
+class ModelPasses(msgspec.Struct, frozen=True):
     """Passes of the model or of its draft, shape [rows]."""
 
     table: Table

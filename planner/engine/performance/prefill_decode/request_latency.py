@@ -5,9 +5,9 @@ Symbols: B sequences in flight on one replica · o output tokens of a request ·
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
+from msgspec.structs import asdict
 
 from planner.engine.columns import Floats, Table
 from planner.engine.columns.rows import RowRecord
@@ -18,8 +18,7 @@ NORMAL_TAILS = (1.645, 2.326)
 """Standard deviations to the 95th and the 99th percentile."""
 
 
-@dataclass(frozen=True)
-class Latency(RowRecord):
+class Latency(RowRecord, frozen=True):
     """Seconds over the requests of a row. Shape [rows]."""
 
     mean: Floats
@@ -32,7 +31,7 @@ class Latency(RowRecord):
         return Latency(
             *(
                 np.where(np.isfinite(own), own, others)
-                for own, others in zip(vars(self).values(), vars(other).values(), strict=True)
+                for own, others in zip(asdict(self).values(), asdict(other).values(), strict=True)
             )
         )
 
@@ -43,8 +42,7 @@ def blended(share: Floats, one: Floats, other: Floats) -> Floats:
     return found
 
 
-@dataclass(frozen=True)
-class LoopTimes:
+class LoopTimes(msgspec.Struct, frozen=True):
     """Seconds on one replica, shape [rows]."""
 
     prefill_s: Floats

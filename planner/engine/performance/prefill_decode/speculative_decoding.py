@@ -7,9 +7,8 @@ model's own: (1 - a^(g+1)) / (1 - a) on average, if each is accepted independent
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from planner.engine.columns import Floats, Table
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
@@ -33,7 +32,7 @@ def drafting(t: Table) -> Table | None:
     if t.draft is None or t.draft_model is None:
         return None
     d, c = t.draft, t.chip
-    job = replace(t.job, **vars(d))
+    job = replace(t.job, **asdict(d))
     read = np.where(d.linear_bytes >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
     chip = replace(c, weight_bandwidth_bytes_per_s=read)
     return replace(t, model=t.draft_model, job=job, chip=chip, draft_model=None, draft=None)

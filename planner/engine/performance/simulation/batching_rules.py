@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Table
@@ -11,8 +9,7 @@ from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens, most_sequences
 
 
-@dataclass(frozen=True)
-class BatchingRules(RowRecord):
+class BatchingRules(RowRecord, frozen=True):
     """Shape [rows]."""
 
     budget: Floats

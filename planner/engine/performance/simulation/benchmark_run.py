@@ -7,9 +7,9 @@ are part of every figure here; the long run is `replicas.simulate`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows
 from planner.engine.columns.rows import joined

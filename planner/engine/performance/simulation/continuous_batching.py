@@ -8,8 +8,7 @@ again later, its output so far taken as input.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
@@ -24,8 +23,7 @@ LOOK_EVERY, LEAVE_OUT_EVERY = 8, 32
 """Steps after which the loop looks whether all runs are done, and after which it leaves out those that are."""
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True):
     """Times of events in each run, up to its last measured request. Shape [runs, requests]; NaN: had not happened by then."""
 
     sent_s: Floats

@@ -7,8 +7,6 @@ for j < g, and g + 1 with probability a^g.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from planner.engine.columns import Floats, Rows
@@ -20,8 +18,7 @@ ROUNDS_DRAWN = 64
 """Rounds of each request that are drawn at once."""
 
 
-@dataclass(frozen=True)
-class DraftRounds(RowRecord):
+class DraftRounds(RowRecord, frozen=True):
     """Shape [rows], or [rows, knots] for seconds, which are summed over the stages of a pipeline; see `iteration_time`."""
 
     proposed: Floats

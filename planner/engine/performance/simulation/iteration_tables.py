@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,8 +13,7 @@ from planner.engine.performance.simulation.iteration_time import KNOT_BELOW, KNO
 KNOT_WIDTHS = np.diff(KNOTS, append=np.inf)
 
 
-@dataclass(frozen=True)
-class IterationTables(RowRecord):
+class IterationTables(RowRecord, frozen=True, dict=True):
     """Shape [runs, numbers of sequences from 0] unless said; seconds."""
 
     time: IterationTime

@@ -10,10 +10,10 @@ Where p > 0 and B > 0 the device takes 1 + (mixed - 1)·p/(p + B) times as long,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows, Table
 from planner.engine.columns.rows import RowRecord
@@ -30,8 +30,7 @@ KNOTS = 2.0 ** (np.arange(KNOTS_PER_DOUBLING * DOUBLINGS + 1) / KNOTS_PER_DOUBLI
 """Numbers of tokens at which a pass is evaluated; times are linear between them and beyond."""
 
 
-@dataclass(frozen=True)
-class IterationTime(RowRecord):
+class IterationTime(RowRecord, frozen=True):
     """Shape [rows], or [rows, knots] for `rows_s` and `head_s`; seconds, summed over the stages of a pipeline."""
 
     rows_s: Floats
@@ -217,7 +216,7 @@ def _with_draft(table: Table, time: IterationTime) -> IterationTime:
 
 def constant_time(runs: int, *, prefill_s: float = 0.0, step_s: float = 0.0, **more: float) -> IterationTime:
     """Every pass takes `step_s`, and `prefill_s` more for each prompt token; other parts as given, else 0."""
-    parts: dict[str, Any] = {item.name: np.zeros(runs) for item in fields(IterationTime) if item.name != "draft"}
+    parts: dict[str, Any] = {name: np.zeros(runs) for name in IterationTime.__struct_fields__ if name != "draft"}
     given = {"mixed_factor": 1.0, "row_share": 1.0, "prompt_s": prefill_s} | more
     table = np.zeros((runs, KNOTS.size))
     return IterationTime(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,8 +13,7 @@ from planner.workload.tasks import Lengths
 from planner.workload.traffic.lengths import drawn_outputs, sigma_of
 
 
-@dataclass(frozen=True)
-class TokenLengths(RowRecord):
+class TokenLengths(RowRecord, frozen=True):
     """Distributions of numbers of tokens: log-normal, or fixed where `sigma` is 0. Shape [rows]."""
 
     mean: Floats
@@ -41,8 +39,7 @@ class TokenLengths(RowRecord):
         return whole
 
 
-@dataclass(frozen=True)
-class Load(RowRecord):
+class Load(RowRecord, frozen=True):
     """Requests that each replica is sent. Shape [rows]."""
 
     rate_per_s: Floats

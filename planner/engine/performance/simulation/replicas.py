@@ -6,9 +6,9 @@ Symbols: B requests in flight · o output tokens, or rounds with a draft · λ r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.columns.rows import RowRecord, joined
@@ -86,8 +86,7 @@ def steady_state(time: IterationTime, rules: BatchingRules, load: Load) -> tuple
     return _RequestTime(time, rules, load).in_flight()
 
 
-@dataclass(frozen=True)
-class Steady(RowRecord):
+class Steady(RowRecord, frozen=True):
     """Requests at a rate without a simulation. Shape [rows]."""
 
     keeps_up: Flags
@@ -146,8 +145,7 @@ def simulate(time: IterationTime, rules: BatchingRules, load: Load, *, seeds: in
     return with_saturated(joined(parts or [NO_ROWS]), index, rows)
 
 
-@dataclass(frozen=True)
-class _Spans(RowRecord):
+class _Spans(RowRecord, frozen=True):
     """Numbers of requests of a run, by what they are for. Shape [runs]."""
 
     in_flight: Rows

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.columns.rows import RowRecord
@@ -17,8 +16,7 @@ MOST_GROWTH = 0.03
 """A replica whose queue grows by more than this share of what arrives does not keep up."""
 
 
-@dataclass(frozen=True)
-class Summary(RowRecord):
+class Summary(RowRecord, frozen=True):
     """Over all runs of a replica. Shape [rows]."""
 
     ttft_s: Latency
@@ -42,8 +40,7 @@ _NO_LATENCY = Latency(_NONE, _NONE, _NONE, _NONE)
 NO_ROWS = Summary(_NO_LATENCY, _NO_LATENCY, _NO_LATENCY, _NO_LATENCY, _NONE, _NONE, _NONE > 0, _NONE)
 
 
-@dataclass(frozen=True)
-class Queue(RowRecord):
+class Queue(RowRecord, frozen=True):
     """Queueing of requests. Shape [rows]; all 0 in rows that were not simulated."""
 
     wait_s: Latency

@@ -8,9 +8,9 @@ number), so that what a short run has too much of cancels over a pair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows
 from planner.engine.columns.rows import RowRecord
@@ -22,8 +22,7 @@ INPUTS, OUTPUTS, PROGRESS, GAPS = 0, 2, 4, 5
 """Numbers of a seed's streams of random numbers."""
 
 
-@dataclass(frozen=True)
-class Traffic(RowRecord):
+class Traffic(RowRecord, frozen=True):
     """Shape [runs, requests + 1] unless said; the last request never arrives. Tokens are whole numbers."""
 
     arrival_s: Floats

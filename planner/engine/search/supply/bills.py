@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 
+import msgspec
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
@@ -14,8 +14,7 @@ from planner.hardware.prices.providers import Provider
 from planner.workload.tasks import Term
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(msgspec.Struct, frozen=True):
     """GPUs, nodes and hours of every row, whoever rents them out; shape [rows]."""
 
     gpus: Floats
@@ -28,8 +27,7 @@ class Need:
     """Time with failures over that without, where a deadline is held against it."""
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True):
     """One quote of every node type, or of each row's, as columns; the last one of a node type that has fewer."""
 
     quotes: Sequence[Quote | None]
@@ -52,13 +50,13 @@ class Terms:
         places = [min(slot, len(node.quotes) - 1) for node in node_types]
         quotes = [node.quotes[place] if node.quotes else None for node, place in zip(node_types, places, strict=True)]
         numbers = np.array([node.terms[max(place, 0)] for node, place in zip(node_types, places, strict=True)]).T
-        usd_per_h, each_gpu, spot, here, *limits = numbers.reshape(len(fields(cls)) - 2, len(node_types))
+        usd_per_h, each_gpu, spot, here, *limits = numbers.reshape(len(cls.__struct_fields__) - 2, len(node_types))
         slots = np.maximum(np.array(places, dtype=np.int64), 0)
         return cls(quotes, slots, usd_per_h, each_gpu > 0, spot > 0, here > 0, *limits)
 
     def at(self, node_index: Rows) -> Terms:
         """The columns of each row, by the number of its node type."""
-        return Terms(self.quotes, *(getattr(self, item.name)[node_index] for item in fields(Terms)[1:]))
+        return Terms(self.quotes, *(getattr(self, name)[node_index] for name in Terms.__struct_fields__[1:]))
 
     def billed(self, node_index: Rows) -> Iterator[tuple[Term, Provider | None, Rows]]:
         """(term, provider, rows) of the rows whose hours are not simply those the job takes."""
@@ -73,8 +71,7 @@ class Terms:
                 yield term, first.provider if first else None, rows
 
 
-@dataclass(frozen=True)
-class Bill:
+class Bill(msgspec.Struct, frozen=True):
     """Payment at one quote, and whether the targets are met with it; columns of shape [rows]."""
 
     quote: Rows
@@ -93,4 +90,4 @@ class Bill:
         meets, theirs = fits & (self.overshoot <= 1), fits & (other.overshoot <= 1)
         nearer = (other.overshoot < self.overshoot) | ((other.overshoot == self.overshoot) & (other.score < self.score))
         better = np.where(meets == theirs, np.where(meets, other.score < self.score, nearer), theirs)
-        return Bill(*(np.where(better, getattr(other, item.name), getattr(self, item.name)) for item in fields(Bill)))
+        return Bill(*(np.where(better, getattr(other, name), getattr(self, name)) for name in Bill.__struct_fields__))

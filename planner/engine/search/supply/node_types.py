@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
@@ -34,8 +33,7 @@ MOST_KEPT = 16
 """Lists of node types that are kept beside a supply."""
 
 
-@dataclass(frozen=True)
-class NodeType:
+class NodeType(msgspec.Struct, frozen=True, dict=True):
     """A GPU in nodes of `per_node` over one kind of network; `most` GPUs are looked at."""
 
     gpu: Gpu

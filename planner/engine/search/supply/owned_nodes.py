@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from planner.engine.answers.owned import OwnedAnswer
 from planner.engine.evaluate.supply import Supply
@@ -17,8 +18,7 @@ from planner.workload.hardware.owned import Own, Owning
 from planner.workload.tasks import Workload
 
 
-@dataclass(frozen=True)
-class OwnedNode:
+class OwnedNode(msgspec.Struct, frozen=True):
     """Costs of one GPU that is not rented; in dollars and dollars an hour."""
 
     bought: bool
@@ -52,8 +52,7 @@ class OwnedNode:
         )
 
 
-@dataclass(frozen=True)
-class OwnedPool:
+class OwnedPool(msgspec.Struct, frozen=True):
     """Equal GPUs that are not rented."""
 
     gpu: Gpu
@@ -85,7 +84,7 @@ def parts_of(owned: Sequence[Own], supply: Supply) -> list[Gpu]:
         try:
             whole = supply.find_gpu(own.gpu)
         except UserError as error:
-            problems.found += [replace(one, key=f"own[{number}].gpu") for one in error.problems]
+            problems.found += [one._replace(key=f"own[{number}].gpu") for one in error.problems]
             continue
         try:
             parts.append(supply.find_gpu(own.part))

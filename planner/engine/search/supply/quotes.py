@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import get_args
+
+import msgspec
+from msgspec.structs import replace
 
 from planner.engine.evaluate.offer_prices import PRICE_FIELDS
 from planner.engine.evaluate.supply import Supply
@@ -21,8 +23,7 @@ FABRICS = ("infiniband", "ethernet", "none")
 """Names of networks that a workload may give."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(msgspec.Struct, frozen=True):
     """The network between nodes of one kind."""
 
     fabric: str
@@ -35,8 +36,7 @@ class Wire:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(msgspec.Struct, frozen=True):
     """One offer on one term, for a node of a given number of GPUs."""
 
     usd_per_h: float

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from planner.workload.block import Block
 from planner.workload.huggingface.families.gpt import named_block
@@ -13,8 +14,7 @@ from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.sublayers import Sublayer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Encoder:
+class Encoder(msgspec.Struct, frozen=True, kw_only=True):
     """Differences of one family from BERT."""
 
     vocabulary: int | None = 30522

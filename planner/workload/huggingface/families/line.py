@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from planner.workload.block import Block
 from planner.workload.huggingface.families.sizes import latent_sizes, line_sizes, routed, windowed
@@ -15,8 +17,7 @@ from planner.workload.sublayers import Sublayer
 _LLAMA = Block()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Differences of a family from Llama."""
 
     block: Block = _LLAMA
