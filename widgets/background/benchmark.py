@@ -6,7 +6,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,9 +51,9 @@ class RunChanged(Message):
 class Background(msgspec.Struct, frozen=True):
     """Reference of a result."""
 
-    compute_flop_per_s: Mapping[str, float] = field(default_factory=dict)
+    compute_flop_per_s: Mapping[str, float] = msgspec.field(default_factory=dict)
     bandwidth_bytes_per_s: float | None = None
-    before: Mapping[str, float] = field(default_factory=dict)
+    before: Mapping[str, float] = msgspec.field(default_factory=dict)
     """Point -> its last value."""
 
     def share(self, measurement: Measurement) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from planner.engine.columns import Floats, LayoutColumns
 from planner.engine.columns.rows import joined
@@ -127,4 +127,4 @@ def _varies(job: Job) -> bool:
 
 def _partly(share: Floats, one: Latency, other: Latency) -> Latency:
     """Latencies of which `share` [rows] are those of `one`, and the rest those of `other`."""
-    return Latency(*(blended(share, own, others) for own, others in zip(vars(one).values(), vars(other).values(), strict=True)))
+    return Latency(*(blended(share, own, others) for own, others in zip(asdict(one).values(), asdict(other).values(), strict=True)))
