@@ -15,14 +15,14 @@ from planner.present.cells import range_cell
 from planner.present.names import VERDICT_WORDS, device_name
 from planner.present.plan import memory_share
 from planner.present.row_figures import RowFigure, row_figures
-from planner.units import UNKNOWN, bytes_text, percent_text
+from planner.units import UNKNOWN, bytes_text, change_text, percent_text
 from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import shorten_end
 from widgets.screens.overlay import TextOverlay
 
-LABEL, LEAST, MOST = 23, 22, 36
-"""Cells of the names, and of each row at least and at most."""
+LABEL, LEAST, MOST, GAP = 24, 22, 36, 2
+"""Cells of the names, of each row at least and at most, and between two rows."""
 LEAST_COMPARED = 2
 ALIKE = 0.005
 """Share below which two figures are told as the same."""
@@ -98,11 +98,16 @@ class _Table:
         memory = row.answer.memory_bytes
         if memory is None:
             return UNKNOWN
-        sizes = f"{bytes_text(memory.total.value, unit=False)} of {bytes_text(memory.capacity)}"
-        return f"{sizes}, {percent_text(memory_share(row.answer))}"
+        used, whole, share = (
+            bytes_text(memory.total.value, unit=False),
+            bytes_text(memory.capacity),
+            percent_text(memory_share(row.answer)),
+        )
+        told = f"{used} of {whole}, {share}"
+        return told if len(told) <= self.width - GAP else f"{used}/{whole} {share}"
 
     def _plain(self, label: str, cells: Sequence[str], style: str = "") -> Content:
-        texts = [shorten_end(cell, self.width - 2, self.symbols.ellipsis).ljust(self.width) for cell in cells]
+        texts = [shorten_end(cell, self.width - GAP, self.symbols.ellipsis).ljust(self.width) for cell in cells]
         return Content.assemble((f"{label:<{LABEL}}", "$quiet"), ("".join(texts).rstrip(), style))
 
     def _figure(self, one: RowFigure) -> Iterator[Content]:
@@ -118,6 +123,8 @@ class _Table:
             apart = self._apart(figure, best) if figure is not None else ""
             spread = f" {cell.spread} {self.symbols.basis[cell.basis]}" if cell.spread and cell.basis else ""
             rest = f"{spread}  {apart}" if apart else spread
+            if len(cell.text) + len(rest) > self.width - GAP:
+                rest = f" {apart}" if apart else rest
             first = figure is not None and not apart and len(known) > 1 and any(self._apart(other, best) for other in known)
             style = "bold $text-success" if first else "" if figure is not None else "$quiet"
             parts += [(cell.text, style), (rest.ljust(self.width - len(cell.text)), "$quiet")]
@@ -129,5 +136,5 @@ class _Table:
             return ""
         overlap = figure is not best and figure.low <= best.high and best.low <= figure.high
         ratio = figure.value / best.value
-        told = f"{(ratio - 1) * 100:+.0f} %" if ratio < 10 else f"{ratio:,.0f}×"
+        told = change_text(ratio - 1) if ratio < 10 else f"{ratio:,.0f}×"
         return f"{'≈' if overlap else ''}{told}"

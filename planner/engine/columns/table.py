@@ -56,6 +56,7 @@ class ModelColumns(Columns):
     norms: Floats
     centred: Floats
     rotary: Floats
+    encoder: Floats
     dropout: Floats
     window: Floats
     chosen: Floats

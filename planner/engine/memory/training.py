@@ -1,7 +1,7 @@
 """Memory of training on the fullest GPU, in the phase of a step that needs most.
 
 Each candidate goes through the phases of a step (`step_phases`) on the first and on the last pipeline stage; the terms are
-those of the phase with the largest sum.
+those of the phase with the largest sum, with what the allocator leaves unused beside them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import fields
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
-from planner.engine.memory.stages import stage_adapters, zero_ranks
+from planner.engine.memory.overhead import training_slack
+from planner.engine.memory.stages import micro_batches, stage_adapters, zero_ranks
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
 
@@ -29,7 +30,7 @@ def training_terms(t: Table) -> list[Term]:
 
 
 def peak_of(t: Table) -> Phase:
-    """The phase of every candidate in which it needs most."""
+    """The phase of every candidate in which it needs most, with the allocator's slack: what comes and goes differs from phase to phase."""
     phases = phases_of(t)
     shape = (len(phases), t.rows)
     amounts = {}
@@ -37,7 +38,8 @@ def peak_of(t: Table) -> Phase:
         column = amounts[item.name] = np.empty(shape)
         for number, phase in enumerate(phases):
             column[number] = getattr(phase, item.name)
-    totals = np.broadcast_to(added(term.bytes for term in terms_at(t, Phase(**amounts))), shape)
+    terms = terms_at(t, Phase(**amounts))
+    totals = np.broadcast_to(added(term.bytes for term in [*terms, training_slack(t, terms)]), shape)
     fullest: Rows = np.argmax(totals, axis=0)
     return Phase(**{name: np.take_along_axis(column, fullest[None], axis=0)[0] for name, column in amounts.items()})
 
@@ -86,8 +88,10 @@ def _weights(t: Table, at: Phase) -> list[Term]:
 
 def _gradients(t: Table, at: Phase) -> list[Term]:
     j = t.job
-    over = zero_ranks(t, 2)
-    kept = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients)
+    flat = (t.engine.flat_gradients > 0) & (t.layout.zero >= 3) & (t.layout.shard > 1)
+    over = np.where(flat & (micro_batches(t) > 1), 1.0, zero_ranks(t, 2))
+    trained = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients)
+    kept = np.where(flat & (j.adapters > 0), (at.linear + at.other) * at.adapter_gradients, trained)
     return [
         Term(
             "gradients",
@@ -109,16 +113,22 @@ def _gradients(t: Table, at: Phase) -> list[Term]:
 
 
 def _activations(t: Table, at: Phase) -> list[Term]:
-    """Split over tensor-parallel ranks: with their sequence parallelism nothing of a layer is held whole."""
+    """Split over tensor-parallel ranks: with their sequence parallelism nothing of a layer is held whole.
+
+    Without it every rank holds what lies between products, norms and dropout, and the inputs of attention and MLP:
+    10 of the 34 bytes a width of arXiv:2205.05198 §4.1.
+    """
     s, f = t.layout, t.footprint
     tokens = s.micro_batch * t.job.sequence / s.cp / s.tp
+    ranks = np.where(t.engine.whole_between > 0, s.tp, 1.0)
+    inputs = (ranks - 1) * np.minimum(t.job.activation_bytes, 2.0) * t.model.width * (t.job.adapters == 0)
     terms = []
     for name, size in (
-        ("norms", f.norms),
-        ("attention", at.attention),
+        ("norms", f.norms * ranks),
+        ("attention", at.attention + inputs),
         ("attention scores", f.scores * at.scores),
-        ("MLP or experts", f.mlp),
-        ("dropout masks", f.dropout),
+        ("MLP or experts", f.mlp + inputs),
+        ("dropout masks", f.dropout * ranks),
     ):
         values = {"layers": at.layers, "tokens": tokens, "bytes": size}
         terms.append(
@@ -126,15 +136,16 @@ def _activations(t: Table, at: Phase) -> list[Term]:
                 "activations", name, at.layers * tokens * size, "{layers} layers · {tokens} tokens · {bytes} B each", values, _SAVED
             )
         )
-    around = at.backward * f.backward + at.head * f.head
+    residual = (ranks - 1) * f.boundary * at.backward
+    around = at.backward * f.backward + residual + at.head * f.head * ranks
     return [
         *terms,
         Term(
             "activations",
             "what recomputed layers keep",
-            at.boundaries * tokens * at.boundary,
+            at.boundaries * tokens * (at.boundary + (ranks - 1) * f.boundary),
             "{layers} layers · {tokens} tokens · {bytes} B each",
-            {"layers": at.boundaries, "tokens": tokens, "bytes": at.boundary},
+            {"layers": at.boundaries, "tokens": tokens, "bytes": at.boundary + (ranks - 1) * f.boundary},
             _SAVED,
         ),
         Term(

@@ -12,9 +12,11 @@ import msgspec
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
+from planner.engine.answers.under_load import UnderLoad
 from planner.engine.money.costs import Costs
 from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Part, Points, Section, Table, spread_text, text_table
 from planner.present.choice.frontier import frontier_chart
+from planner.present.choice.latency_by_load import load_sections
 from planner.present.choice.sentence import answer_sentence
 from planner.present.choice.standing import sensitivity, standing
 from planner.present.command_line import PlanCommand
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 FIRST_KEYS = ("model", "task")
 ALTERNATIVES, LOSERS = 10, 5
-"""Rows listed of those that are solutions, and of those that are not."""
+"""Largest numbers of rows listed: solutions, and others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +55,12 @@ class Decision:
     time: TimeDetail | None = None
     owned: Owned | None = None
     costs: Costs | None = None
+    load: UnderLoad | None = None
 
     @property
     def chosen(self) -> PlanRow | None:
         """The row that ranks first; None where nothing fits."""
-        return next((row for row in self.plan.rows if row.rank), None)
+        return self.plan.best
 
     def as_object(self) -> dict[str, Any]:
         """For programs: the plan as `plan --json` gives it, and the details of its first row."""
@@ -67,7 +70,13 @@ class Decision:
             "answer": answer_sentence(self.plan).text,
             "decision": verdict(self),
         }
-        details = {"memory_detail": self.memory, "time_detail": self.time, "owned": self.owned, "costs": self.costs}
+        details = {
+            "memory_detail": self.memory,
+            "time_detail": self.time,
+            "owned": self.owned,
+            "costs": self.costs,
+            "under_load": self.load,
+        }
         built: dict[str, Any] = msgspec.to_builtins({**facts, **{name: one for name, one in details.items() if one is not None}})
         return {**built, "plan": msgspec.to_builtins(self.plan)}
 
@@ -78,7 +87,7 @@ def decide(
     """The decision that `plan`, which `command` asks for, comes to; costs of owning are the workload's own where it states them."""
     owning = workload.owning or owning
     priced = workload if owning is None else msgspec.structs.replace(workload, owning=owning)
-    first = next((row for row in plan.rows if row.rank), None)
+    first = plan.best
     return Decision(
         plan=plan,
         made_on=dt.date.today().isoformat(),  # noqa: DTZ011  (the user's own calendar)
@@ -87,6 +96,7 @@ def decide(
         time=session.time_detail(workload, first, basis=command.basis) if first else None,
         owned=owned(first, session.part_named(first.gpu), owning) if first else None,
         costs=session.costs(priced, first, terms, basis=command.basis) if first else None,
+        load=session.under_load(workload, first, basis=command.basis) if first else None,
     )
 
 
@@ -104,6 +114,7 @@ def sections(decision: Decision) -> list[Section]:
         *_alternatives(decision),
     ]
     if row is not None:
+        found += load_sections(row, decision.load) if decision.load is not None else []
         found += [*_money(decision, row), *_details(decision, row), _rests_on(decision, row)]
     return [*found, Section("Ask it again", [Code(decision.command.text)])]
 

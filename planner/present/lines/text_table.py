@@ -32,7 +32,7 @@ class TextColumn:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """The columns that fit, each with its width, and those that do not."""
+    """The columns that fit, each with its width, and the columns left out."""
 
     columns: tuple[TextColumn, ...]
     widths: tuple[int, ...]

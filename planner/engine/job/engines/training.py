@@ -56,6 +56,7 @@ FIRST = (
         prompt_logits=True,
         gptq_scratch_tokens=16384,
         packed_keep_inputs=True,
+        prepares_adapters=True,
         eager_by_family=True,
         expands_latent=True,
         unpacks=True,
@@ -77,11 +78,12 @@ FIRST = (
         context_bytes=0.6 * GIB,
         communicator_bytes=1.5 * GIB,
         slack=0.06,
+        device_factor=1.1,
         fused_elementwise=True,
         keeps_8_bit_inputs=True,
         recomputes_modules=True,
         slack_source="as torch: an assumption",
-        source="fused softmax, norms and bias-activation kernels; Transformer Engine keeps what it rounded (Linear and GroupedLinear save FP8 tensors, 2.0); selective recomputation by modules, experts weighed inside their activation (Megatron Core 0.14, 2025-08)",
+        source="fused softmax, norms and bias-activation kernels; Transformer Engine keeps what it rounded (Linear and GroupedLinear save FP8 tensors, 2.0); selective recomputation by modules, experts weighed inside their activation (Megatron Core 0.14, 2025-08); device factor: scripts/calibration/fit_engines.py on 19 published runs of dense models on A100 and H100 (2026-11-23), 1.18 with BLOOM's cluster",
     ),
 )
 
