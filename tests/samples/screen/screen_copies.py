@@ -163,6 +163,8 @@ def _run(launch: Any, app: Any, sample_options: Any, folder: str, terminal: str,
         for number in range(3):
             os.dup2(name, number)
         os.close(name)
+        for number in (signal.SIGHUP, signal.SIGQUIT):  # ignored where the tests run in the background
+            signal.signal(number, signal.SIG_DFL)
         if mode == "nohup":
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         if mode == "crash":
