@@ -169,7 +169,7 @@ def _write(found: Plan, form: str | None, command: PlanCommand, more: _More, *, 
     if form == "json":
         import msgspec
 
-        write_json(msgspec.json.encode(msgspec.to_builtins(found) | more.as_object if more.as_object else found))
+        write_json(msgspec.to_builtins(found) | more.as_object if more.as_object else found)
     elif form == "csv":
         from planner.present.files.csv_text import plan_csv
 
