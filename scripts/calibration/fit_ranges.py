@@ -37,7 +37,7 @@ MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, "mixture of experts", "weights be
 
 
 def residuals_of(session: Session, folder: Path) -> list[Residual]:
-    """Every published value that is predicted, as a residual; times also as they are predicted where less is said."""
+    """Every published value that is predicted, as a residual; times and memory of training also as they are predicted where less is said."""
     found = list[Residual]()
     for unsaid, experiments in asked_with_less(experiments_of(session, folder).experiments).items():
         answers = session.estimate([experiment.request for experiment in experiments], basis="spec")
@@ -46,8 +46,14 @@ def residuals_of(session: Session, folder: Path) -> list[Residual]:
                 continue
             for one in compared([experiment], [answer]):
                 residual = residual_of(experiment, answer, one)
-                if residual is not None and (not unsaid or KINDS[residual.kind] != "memory"):
+                if residual is None:
+                    continue
+                if KINDS[residual.kind] != "memory":
                     found.append(dataclasses.replace(residual, asked=unsaid))
+                elif not unsaid or (
+                    unsaid == "engine" and residual.kind == "training memory"
+                ):  # who knows no program counts as much
+                    found.append(residual)
     return found
 
 
@@ -63,6 +69,8 @@ def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experim
             plain = unsaid == "engine" and name in ("transformers", "torch") and not trains(experiment.request.task)
             if said and not plain:
                 request = msgspec.structs.replace(experiment.request, engine=engine)
+                if unsaid == "engine" and request.sharding in {"zero1", "zero2"}:  # which the program decides
+                    request = msgspec.structs.replace(request, sharding="none")
                 asked[unsaid].append(replace(experiment, request=request))
     return asked
 

@@ -238,7 +238,7 @@ def test_a_row_is_the_same_alone_and_among_rows_that_were_not_measured(session: 
 
 def test_a_plan_ranks_by_what_the_nodes_were_measured_to_do(session: Session) -> None:
     asked = msgspec.structs.replace(
-        session.presets.load("llama-3.1-70b-qlora").workload, gpus_considered=(H100, "H200 SXM"), max_gpus=16
+        session.presets.load("llama-3.1-8b-pretrain").workload, gpus_considered=(H100, "H200 SXM"), max_gpus=16
     )
 
     def rows() -> dict[Any, PlanRow]:

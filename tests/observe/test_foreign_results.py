@@ -159,7 +159,7 @@ def test_the_report_that_trtllm_bench_prints() -> None:
         "pp": 1,
         "dtype": "bf16",
         "input_tokens": 128,
-        "output_tokens": 128,
+        "output_tokens": {"mean": 128.0, "p50": 128.0},
         "concurrency": 95,
         "requests": 100,
     }

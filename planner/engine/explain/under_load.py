@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.answers.figure import Figure, Percentiles
 from planner.engine.answers.plan import PlanRow

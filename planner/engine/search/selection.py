@@ -53,7 +53,8 @@ class Choice(NamedTuple):
 def choose(d: Deployments) -> list[Choice]:
     """The best candidate of every node type and count of GPUs; of a GPU that is no solution anywhere, the closest one alone.
 
-    Among the node types of one GPU a count is kept once, where it is best. A candidate that costs no less and is no faster than
+    At one price (a commitment is owed whole) a job is done sooner and a service has fewer GPUs: prices are compared in seven digits, as roundings
+    differ. Among the node types of one GPU a count is kept once, where it is best. A candidate that costs no less and is no faster than
     another of the same GPU that fits as surely teaches nothing and is left out.
     """
     memory = d.evaluated.memory
@@ -64,7 +65,8 @@ def choose(d: Deployments) -> list[Choice]:
     solved = np.zeros(len(numbers), dtype=bool)
     solved[gpu[d.meets]] = True
     possible = np.flatnonzero(d.meets | ~solved[gpu])
-    order = possible[np.lexsort((key[possible], tier[possible]))]
+    tie = d.gpus if d.workload.request_rate_per_s else -d.tokens_per_s
+    order = possible[np.lexsort((tie[possible], np.float32(key[possible]), tier[possible]))]
     place = (gpu[order] * (d.gpus.max() + 1) + d.gpus[order]) * (tier.max() + 1) + tier[order]
     order = order[_faster(place, d.tokens_per_s[order])]
     kept: dict[int, list[int]] = defaultdict(list)

@@ -76,7 +76,7 @@ def _result(one: dict[str, Any]) -> Result:
             weight_dtype=WEIGHTS.get(quantised),
             kv_dtype=KV_DTYPES.get(str(engine.get("kv_cache_dtype") or "")),
             input_tokens=whole(number(requests, "avg_input_length")),
-            output_tokens=whole(number(requests, "avg_output_length")),
+            output_tokens=_lengths(number(requests, "avg_output_length")),
         )
         | load(None, at_once, number(requests, "num_requests")),
         seen=known(
@@ -88,6 +88,11 @@ def _result(one: dict[str, Any]) -> Result:
         ),
         notes=(f"a draft was at work: {one['decoding_stats'].get('mode')}",) if isinstance(one.get("decoding_stats"), dict) else (),
     )
+
+
+def _lengths(mean: float | None) -> int | dict[str, float] | None:
+    """Answers are all alike where their mean is a whole number of tokens, as in the data set that the tool prepares."""
+    return {"mean": mean, "p50": mean} if mean and mean.is_integer() else whole(mean)
 
 
 def _recognises(contents: Contents) -> bool:
