@@ -6,6 +6,7 @@ Inside the program every quantity is SI or bytes; this module is where GiB, TFLO
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 MIB, GIB = 2**20, 2**30
 """Binary multiples of a byte: what memory is made of and what allocators print."""
@@ -116,3 +117,14 @@ def percent_text(fraction: float | None) -> str:
     if fraction is None or not math.isfinite(fraction):
         return UNKNOWN
     return f"{fraction * 100:.0f} %"
+
+
+def numbers_text(numbers: Iterable[int]) -> str:
+    """Whole numbers in order, three or more in a row as a range: '0-7, 9, 11'."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)

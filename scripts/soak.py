@@ -1,4 +1,4 @@
-"""Eight hours of use in minutes: snapshots, plans made anew, benchmarks and imports, while memory, handles and threads have to stay flat.
+"""Eight hours of use in minutes: snapshots, the screen that shows them, plans, benchmarks and imports; memory, handles and threads stay flat.
 
 A table of each part's rounds, and exit code 1 where something grew. Everything is written into a temporary folder.
 """
@@ -6,6 +6,7 @@ A table of each part's rounds, and exit code 1 where something grew. Everything 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import resource
@@ -28,8 +29,13 @@ from planner.observe.telemetry.recording import Recorder, read_demo
 from planner.observe.telemetry.stream import replay
 from planner.observe.telemetry.window import observe
 from planner.session import Session
+from widgets.app import PlannerApp
+from widgets.background.telemetry import SnapshotRead
+from widgets.options import AppOptions
 
 SNAPSHOTS, PLANS, BENCHMARKS, IMPORTS = 30_000, 2_000, 200, 50
+PAINTED = 25
+"""Snapshots after which the screen is waited for until it is painted."""
 MOST_GROWTH_BYTES = 24 * 2**20
 """Memory that may come to stay in the second half of a part: what an allocator keeps."""
 WORKER = """#!{python}
@@ -80,8 +86,38 @@ def used() -> Use:
     return Use(resident, handles, threading.active_count())
 
 
-def parts(folder: Path, share: float) -> list[Part]:
-    """The work, with `share` of its rounds."""
+class ShownScreen:
+    """The program without a terminal, its telemetry as large as the screen; opened by the first snapshot."""
+
+    def __init__(self, folder: Path, ending: contextlib.ExitStack) -> None:
+        self._runner = ending.enter_context(asyncio.Runner())
+        self._ending = ending
+        self._app = PlannerApp(AppOptions(state=folder / "state", config=folder / "config", telemetry=False))
+        self._test = self._app.run_test(size=(120, 40))
+        self._demo = read_demo().snapshots
+
+    def __call__(self, number: int) -> None:
+        """Show a snapshot, a second after the one before."""
+        if number == 0:
+            self._runner.run(self._open())
+        taken = self._demo[number % len(self._demo)]
+        snapshot = msgspec.structs.replace(taken, taken_at_s=float(number), source="demo")
+        self._runner.run(self._show(snapshot, wait=number % PAINTED == 0))
+
+    async def _open(self) -> None:
+        self._pilot = await self._test.__aenter__()
+        self._ending.callback(lambda: self._runner.run(self._test.__aexit__(None, None, None)))
+        while self._app.plan is None:
+            await self._pilot.pause(0.05)
+        await self._pilot.press("4", "z", "P")
+
+    async def _show(self, snapshot: Snapshot, *, wait: bool) -> None:
+        self._app.post_message(SnapshotRead(snapshot))
+        await (self._pilot.pause() if wait else asyncio.sleep(0))
+
+
+def parts(folder: Path, share: float, ending: contextlib.ExitStack) -> list[Part]:
+    """The work, with `share` of its rounds; what it leaves open is closed by `ending`."""
     session = Session.open(state=folder / "state", config=folder / "config")
     demo = read_demo()
     recorder = Recorder(folder / "recording.jsonl", 2**20)
@@ -130,6 +166,7 @@ def parts(folder: Path, share: float) -> list[Part]:
 
     work = (
         ("snapshots", SNAPSHOTS, snapshot),
+        ("screen", SNAPSHOTS, ShownScreen(folder, ending)),
         ("plans", PLANS, plan),
         ("benchmarks", BENCHMARKS, measure),
         ("imports", IMPORTS, again),
@@ -141,8 +178,8 @@ def main(share: float = 1.0) -> int:
     """Do all parts; 1 where one of them left something behind."""
     grew = 0
     print(f"{'part':12}{'rounds':>8}{'seconds':>9}{'memory at half':>16}{'at the end':>12}{'handles':>10}{'threads':>9}")
-    with tempfile.TemporaryDirectory(prefix="gpu-planner-soak-") as name:
-        for part in parts(Path(name), share):
+    with tempfile.TemporaryDirectory(prefix="gpu-planner-soak-") as name, contextlib.ExitStack() as ending:
+        for part in parts(Path(name), share, ending):
             began_s = time.monotonic()
             before = half = used()
             for number in range(part.rounds):

@@ -15,11 +15,12 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from widgets import crash_report
+from widgets import crash_report, state_files
 from widgets.actions.action import bindings
 from widgets.actions.narrowing import count_all, show_chips, take_gpu, use_filter
 from widgets.actions.program import PALETTE, use_theme
 from widgets.actions.registry import ACTIONS, BY_ID, GROUPS
+from widgets.actions.sessions import described, open_session
 from widgets.actions.workload import open_named, plan_model
 from widgets.background.planning import PlanReady, PlanRefused
 from widgets.background.telemetry import SnapshotRead
@@ -140,6 +141,8 @@ class PlannerApp(BaseApp):
                 yield SystemCommand(name.capitalize(), escape(words), partial(self.action_act, action.id))
         for item in self.panes.form.presets if self.panes is not None else ():
             yield SystemCommand(escape(f"Preset: {item.value}"), escape(item.detail), partial(open_named, self, item.value))
+        for name in state_files.session_names(self.options.state) if self.panes is not None else ():
+            yield SystemCommand(escape(f"Session: {name}"), escape(described(self, name)), partial(open_session, self, name))
         for name in dict.fromkeys(self.facet_names.gpus.values()) if self.panes is not None else ():
             yield SystemCommand(escape(f"GPU: {name}"), "Look at it alone", partial(take_gpu, self, name))
         for item in self.panes.form.models if self.panes is not None else ():
@@ -219,7 +222,7 @@ class PlannerApp(BaseApp):
 
     @on(Input.Changed, "#filter")
     def _filter_typed(self, event: Input.Changed) -> None:
-        use_filter(self, event.value)
+        use_filter(self, event.input.value)  # what it holds now: escape may have emptied it meanwhile
 
     @on(Input.Submitted, "#filter")
     def _filter_done(self) -> None:

@@ -46,7 +46,10 @@ def open_app(options: AppOptions) -> int:
 
     prepare_environment()
     options = replace(
-        options, colour=options.colour and not os.environ.get("NO_COLOR"), ascii_only=options.ascii_only or _plain_terminal()
+        options,
+        colour=options.colour and not os.environ.get("NO_COLOR"),
+        ascii_only=options.ascii_only or _plain_terminal(),
+        tour=True,
     )
     from widgets.signals import watched
 

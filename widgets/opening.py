@@ -28,7 +28,17 @@ async def begin(app: BaseApp) -> None:
         app.content.machine.follow(lambda: app.telemetry.trouble, app.telemetry.list_processes)
     else:
         app.content.machine.say_off()
+    show_tour(app)
     await look_round(app)
+
+
+def show_tour(app: BaseApp) -> None:
+    """Explain the screen at a first start."""
+    if app.options.tour:
+        from widgets.screens import tour
+
+        if tour.wanted(app):
+            tour.open_screen(app)
 
 
 async def fill_panes(app: BaseApp) -> None:

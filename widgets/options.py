@@ -36,6 +36,8 @@ class AppOptions(msgspec.Struct, frozen=True, kw_only=True):
     telemetry_interval_s: float = 1.0
     replay: Path | None = None
     """A recording to show instead of this machine."""
+    tour: bool = False
+    """Explain the screen at the first start."""
     demo: bool = False
     """Show the recording that is shipped."""
     today: dt.date | None = None

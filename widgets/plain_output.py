@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -25,7 +26,7 @@ _PLAIN = str.maketrans(
         "×": "x",
         "÷": "/",
         "§": "S",
-        "…": "~",
+        "…": ".",
         "→": ">",
         "←": "<",
         "↵": "^",
@@ -33,7 +34,9 @@ _PLAIN = str.maketrans(
         "↑": "^",
         "⇧": "^",
         "≤": "<",
-        "±": "~",
+        "≥": ">",
+        "−": "-",
+        "±": "+",
         "≈": "~",
         "σ": "s",
         "┄": "-",
@@ -50,6 +53,7 @@ _PLAIN = str.maketrans(
         "🔎": "> ",
     }
 )
+_SPREAD = re.compile(r"±([\d.,]+) %")
 
 
 class CleanText(LineFilter):
@@ -75,7 +79,8 @@ class PlainText(LineFilter):
 
 
 def plain(text: str) -> str:
-    """`text` in ASCII, cell for cell."""
+    """`text` in ASCII, cell for cell: '±14 %' as '+-14%', 'reading …' as 'reading..'."""
+    text = _SPREAD.sub(r"+-\1%", text).replace(" ± ", " +-").replace(" …", "..").replace(" ≤ ", "<= ").replace(" ≥ ", ">= ")
     return "".join(char if char.isascii() else "?" * cell_len(char) for char in text.translate(_PLAIN))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from planner.reading import read_json
 VERSION = 1
 CHOICES = "choices.json"
 SESSION = "session.json"
+NAMED = "sessions"
+SESSION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 LAST_COPY = "last-copy.txt"
 LAST_FAULT = "last-fault.txt"
 
@@ -46,6 +49,24 @@ def load_session(state: Path | None) -> dict[str, Any]:
 def save_session(state: Path | None, session: dict[str, Any]) -> WriteResult:
     """Keep how the screen was left; a file of a later version is left alone."""
     return _save(state, SESSION, session)
+
+
+def session_names(state: Path | None) -> list[str]:
+    """Names of the sessions that were kept, in order."""
+    with contextlib.suppress(OSError):
+        return sorted(path.stem for path in (state_folder(state) / NAMED).glob("*.json"))
+    return []
+
+
+def load_named_session(state: Path | None, name: str) -> dict[str, Any]:
+    """State of the screen kept under a name; empty when it cannot be read."""
+    document = _document(state, f"{NAMED}/{name}.json")
+    return document if _version(document) <= VERSION else {}
+
+
+def save_named_session(state: Path | None, name: str, session: dict[str, Any]) -> WriteResult:
+    """Keep a state of the screen under a name; what was kept under it before is replaced."""
+    return _save(state, f"{NAMED}/{name}.json", session)
 
 
 def _save(state: Path | None, name: str, document: dict[str, Any]) -> WriteResult:

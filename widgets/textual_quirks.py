@@ -12,6 +12,7 @@
 - A palette that is opened while the one before it is still being removed has its id, and fails.
 - A page up or down in a list that has not been laid out, or whose lines are gone, fails on a line that is not there.
 - SIGCONT without a SIGTSTP before it takes the terminal a second time, and what is given back at the end is its raw mode.
+- Behind a screen of an ANSI theme nothing is dimmed: its colours cannot be blended, so it is either blank or as bright as what is on top.
 - A fault exits with 1 and shows the local variables of every frame.
 """
 
@@ -25,19 +26,24 @@ import selectors
 import signal
 import sys
 import traceback
+from collections.abc import Iterable, Iterator
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from rich.segment import Segment
+from rich.style import Style
 from textual._xterm_parser import XTermParser
 from textual.app import App, ScreenStackError
 from textual.await_complete import AwaitComplete
+from textual.color import Color
 from textual.command import CommandPalette
 from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
+from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
 from textual.widgets import OptionList
 from textual.worker import WorkerFailed
@@ -185,6 +191,9 @@ class _LastingWriter(WriterThread):
 
 
 _dismiss, _move_page = Screen.dismiss, OptionList._move_page
+_blended = BackgroundScreen.process_segments
+FAINT = Style(dim=True, bold=False)
+"""What lies behind a screen whose ground is transparent."""
 
 
 def _dismiss_once(screen: Screen[Any], result: Any = None) -> AwaitComplete:
@@ -202,7 +211,18 @@ def _move_page_of_lines(listing: OptionList, direction: Any) -> None:
         _move_page(listing, direction)
 
 
+def _behind(segments: Iterable[Segment], color: Color) -> Iterator[Segment]:
+    """What lies behind a screen: blended with its ground, or dimmed by the terminal where the ground is transparent."""
+    blended = _blended(segments, color)
+    if color.a:
+        yield from blended
+        return
+    for text, style, control in blended:
+        yield Segment(text, style if control else (style or FAINT) + FAINT, control)
+
+
 if sys.platform != "win32":
     linux_driver.WriterThread = _LastingWriter  # type: ignore[attr-defined]  # an import of that module, not exported
 Screen.dismiss = _dismiss_once  # type: ignore[assignment, method-assign]  # replaced on purpose
 OptionList._move_page = _move_page_of_lines  # type: ignore[assignment, method-assign]  # replaced on purpose
+BackgroundScreen.process_segments = staticmethod(_behind)  # type: ignore[method-assign]  # replaced on purpose

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from planner.engine.answers.replay import Replay
     from planner.engine.answers.study import StudyAnswer
     from planner.engine.answers.time import TimeDetail
+    from planner.engine.answers.under_load import UnderLoad
     from planner.engine.evaluate.supply import Supply
     from planner.engine.evaluate.task import Task
     from planner.engine.job.job import Job
@@ -128,6 +129,15 @@ class Session(Inventory):
         from planner.engine.explain.time_detail import time_detail
 
         return time_detail(self._task(workload), row, self._supply(basis))
+
+    def under_load(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> UnderLoad | None:
+        """Latencies of `row` of the plan for `workload` against the load; None for what is no service of equal replicas.
+
+        `basis`: the plan's.
+        """
+        from planner.engine.explain.under_load import under_load
+
+        return under_load(self._task(workload), row, self._supply(basis))
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
         """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""

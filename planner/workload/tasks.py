@@ -209,6 +209,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prefixes: Count | None = None
     """For a service: distinct prefixes of `prefix_tokens` that all requests share, each kept once on every replica; absent: every sequence
     takes room for its own."""
+    kv_offload: bool | None = None
+    """For a service: keep prefixes in the host's memory, where they take no room of the GPU's; a request whose `prefix_tokens` are there waits
+    until they have come over PCIe."""
     requests: Amount | None = None
     """Requests of a whole batch job: turns requests/s into hours and dollars. A load given in full ends after them, as a benchmark does:
     the ramp at its begin and the drain at its end are part of every figure."""

@@ -82,8 +82,10 @@ def test_memory_is_compared_as_it_was_counted(tmp_path: Path) -> None:
         zip((value.quantity for value in experiment.values), compared([experiment], [answer(memory_bytes=memory)]), strict=True)
     )
     context = find_engine("transformers@4.46").context_bytes
-    assert set(found) == {"device_bytes", "reserved_bytes", "allocated_bytes"}
+    assert set(found) == {"device_bytes", "used_bytes", "reserved_bytes", "allocated_bytes"}
     assert predicted["device_bytes"].predicted == 10e9
+    assert predicted["used_bytes"].predicted == pytest.approx(10e9 + 0.011 * 80e9)
+    assert predicted["used_bytes"].part_bytes == pytest.approx(-0.011 * 80e9)
     assert predicted["reserved_bytes"].predicted == pytest.approx(10e9 - context)
     assert (predicted["allocated_bytes"].predicted, predicted["allocated_bytes"].low, predicted["allocated_bytes"].high) == (
         8e9,

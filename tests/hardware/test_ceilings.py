@@ -293,3 +293,13 @@ def test_priors_have_to_cover_every_kind_of_device(tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match="bandwidth_efficiency"):
         load_ceiling_records(tmp_path)
+
+
+@pytest.mark.parametrize(("gpu", "seconds"), [("RTX 4090", 41e-6), ("RTX 3090", 41e-6), ("L40S", 19e-6)])
+def test_cards_without_peer_access_meet_in_the_hosts_memory(
+    records: CeilingRecords, gpus: GpuCatalogue, gpu: str, seconds: float
+) -> None:
+    """nccl-tests on eight GeForce cards take twice the latency of cards that reach each other."""
+    found = ceilings_of(gpus.find(gpu), records).collective("all_reduce", 8, "pcie")
+    assert found is not None
+    assert found.latency_s.value == pytest.approx(seconds, rel=0.02)

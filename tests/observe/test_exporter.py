@@ -252,3 +252,13 @@ def test_reading_many_gpus_takes_time_in_proportion() -> None:
 
     seconds(1000)
     assert seconds(20_000) < 40 * seconds(2000)  # 10 times as long; 100 times where it grows with the square
+
+
+def test_a_large_machine_is_judged_in_sums_unless_each_is_asked_for(run_planner: RunPlanner) -> None:
+    page = "".join(f'DCGM_FI_DEV_GPU_UTIL{{gpu="{number}",modelName="NVIDIA H100 80GB HBM3"}} 5\n' for number in range(40))
+    with server(lambda _: (200, page)) as address:
+        summed = run_planner("rightsize", "--source", address, "--seconds", "1")
+        each = run_planner("rightsize", "--source", address, "--seconds", "1", "--each")
+    assert "By verdict" in summed.stdout
+    assert "GPU 7  " not in summed.stdout
+    assert "GPU 7  " in each.stdout

@@ -17,6 +17,7 @@ from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, 
 from planner.observe.telemetry.poller import Poller
 from planner.observe.telemetry.reading import read_once
 from planner.present.machine.telemetry import COLUMNS, missing_notes
+from planner.units import numbers_text
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
 
@@ -223,3 +224,11 @@ def test_a_recorded_line_reads_back_equal() -> None:
     part = MigSnapshot(uuid="MIG-1", profile="1g.10gb", sm_active_fraction=0.0)
     snapshot = snapshot_of(DeviceSnapshot(index=0, state="ok", power_w=1.0, event_reasons=(), mig=(part,)))
     assert msgspec.json.decode(msgspec.json.encode(snapshot), type=Snapshot) == snapshot
+
+
+def test_gpus_of_a_note_are_listed_as_ranges() -> None:
+    assert numbers_text([]) == ""
+    assert numbers_text([4, 1]) == "1, 4"
+    assert numbers_text([*range(256), 300, 301]) == "0-255, 300, 301"
+    (note,) = missing_notes(snapshot_of(*(DeviceSnapshot(index=index, state="lost") for index in range(256))))
+    assert "(GPU 0-255)" in note

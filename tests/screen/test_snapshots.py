@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -123,3 +124,38 @@ def test_time_and_roofline_on_large_paper_white(snap_compare: Compare, tmp_path:
 def test_operators_in_ascii(snap_compare: Compare, tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path, ascii_only=True))
     assert snap_compare(app, terminal_size=(120, 40), run_before=with_operators)
+
+
+def keys(*pressed: str) -> Callable[[Pilot[None]], Awaitable[None]]:
+    """Press these once the plan is there."""
+
+    async def press(pilot: Pilot[None]) -> None:
+        await settle(pilot)
+        await pilot.press(*pressed)
+        await settle(pilot)
+
+    return press
+
+
+PICTURES: dict[str, tuple[tuple[int, int], dict[str, Any], tuple[str, ...]]] = {
+    "main-in-16-colours": ((120, 40), {"theme": "ansi-dark"}, ()),
+    "main-in-ascii": ((100, 30), {"ascii_only": True}, ()),
+    "main-in-high-contrast": ((160, 45), {"theme": "high-contrast"}, ()),
+    "why-over-16-colours": ((80, 24), {"theme": "ansi-dark"}, ("enter",)),
+    "load": ((80, 24), {}, ("Q",)),
+    "load-in-ascii": ((100, 30), {"ascii_only": True}, ("Q",)),
+    "compare": ((80, 24), {}, ("c",)),
+    "help": ((80, 24), {}, ("question_mark",)),
+    "box": ((100, 30), {}, ("colon", *"llama")),
+    "guide": ((80, 24), {}, ("D",)),
+    "portfolio": ((80, 24), {"theme": "planner-light"}, ("L",)),
+    "form": ((80, 24), {}, ("1",)),
+    "tour": ((80, 24), {}, ("i", "enter")),
+}
+"""Picture -> size, options, and the keys that lead to it."""
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_picture(snap_compare: Compare, tmp_path: Path, name: str) -> None:
+    size, options, pressed = PICTURES[name]
+    assert snap_compare(PlannerApp(sample_options(tmp_path, **options)), terminal_size=size, run_before=keys(*pressed))

@@ -32,6 +32,12 @@ def known_time(app: BaseApp) -> str | None:
     return "The time of this row is not known: it is not supported." if row and not row.answer.seconds_by_class else None
 
 
+def a_latency(app: BaseApp) -> str | None:
+    """The highlighted row serves requests."""
+    row = app.table.highlighted
+    return "Only a service has a latency against load." if row and row.answer.request_s is None else None
+
+
 def no_benchmark(app: BaseApp) -> str | None:
     """No benchmark runs that another one would disturb."""
     return "A benchmark is running; x stops it." if app.benchmark_runs else None

@@ -105,6 +105,14 @@ ACTIONS = (
         needs=(need.readings,),
     ),
     Action(
+        id="running",
+        keys="V",
+        label="roofline",
+        description="The roofline of the watched GPUs, with what runs on them as a point that moves.",
+        run=opens("running"),
+        needs=(need.a_watched_gpu,),
+    ),
+    Action(
         id="pause",
         keys="p",
         label="pause",

@@ -107,6 +107,14 @@ ACTIONS = (
         rank=5,
     ),
     Action(
+        id="load",
+        keys="Q",
+        label="load",
+        description="Latency of the row against the load: where it misses a target, and where requests come faster than it answers.",
+        run=opens("decisions.load"),
+        needs=(need.a_plan, need.a_row, need.a_latency),
+    ),
+    Action(
         id="filter",
         keys="slash",
         key_text="/",

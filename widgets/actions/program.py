@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from widgets import state_files
-from widgets.actions.action import Action
+from widgets.actions import conditions as need
+from widgets.actions.action import Action, opens
 from widgets.base_app import BaseApp
 from widgets.drawing import theme
 
@@ -74,6 +75,14 @@ ACTIONS = (
         description="Keys, signs and what the pane shows.",
         run=show_help,
         rank=11,
+    ),
+    Action(
+        id="tour",
+        keys="i",
+        label="tour",
+        description="The five steps that a first start shows.",
+        run=opens("tour"),
+        needs=(need.open_panes,),
     ),
     Action(
         id="suspend",

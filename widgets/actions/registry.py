@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 
-from widgets.actions import measure, moves, panes, plan, program, workload
+from widgets.actions import measure, moves, panes, plan, program, sessions, workload
 from widgets.actions.action import Action
 
 GROUPS: Mapping[str, tuple[Action, ...]] = {
     "Measure": measure.ACTIONS,
     "Plan": plan.ACTIONS,
-    "Workload": workload.ACTIONS,
+    "Workload": (*workload.ACTIONS, *sessions.ACTIONS),
     "Go to": panes.ACTIONS,
     "Program": program.ACTIONS,
     "Move": (*moves.TABLE, *moves.FORM, *moves.CHOICE, *moves.GROUP),

@@ -78,7 +78,9 @@ class Paint:
         primary, ground = Color.parse(self._variables["primary"]), Color.parse(self._variables["background"])
         if primary.ansi is not None or ground.ansi is not None:
             return Style(reverse=focused, bold=True, underline=not focused)
-        return Style(bgcolor=ground.blend(primary, CURSOR if focused else CURSOR_AWAY).rich_color, bold=focused)
+        bar = self._variables.get("cursor-bar")
+        lit = Color.parse(bar) if bar is not None else ground.blend(primary, CURSOR)
+        return Style(bgcolor=(lit if focused else ground.blend(lit, CURSOR_AWAY / CURSOR)).rich_color, bold=focused)
 
     def band(self) -> Style:
         """The background of a heading."""

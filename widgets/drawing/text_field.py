@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from textual import events
 from textual.widgets import Input, OptionList
+
+MOST_PASTED = 4096
+"""Characters of a paste that are taken: as many as the longest path has. Each change of a field is read and planned."""
 
 
 class Entry(Input):
@@ -18,6 +22,9 @@ class Entry(Input):
     ) -> None:
         super().__init__(value, placeholder=placeholder, compact=True, select_on_focus=select_on_focus, id=id)
         self.cursor_blink = False
+
+    def _on_paste(self, event: events.Paste) -> None:
+        event.text = event.text[:MOST_PASTED]  # what is left of it the base takes
 
 
 def move_cursor(listing: OptionList, step: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.theme import BUILTIN_THEMES, Theme
@@ -84,16 +85,38 @@ _OWN = (
         secondary="#ffffff",
         accent="#ffd500",
         success="#4dff88",
-        warning="#ffd500",
+        warning="#ffa64d",
         error="#ff6b6b",
         foreground="#ffffff",
         background="#000000",
         surface="#000000",
         panel="#1c1c1c",
         dark=True,
-        variables={**STACK_DARK, "border": "#ffd500", "border-blurred": "#8c8c8c", "quiet": "#d0d0d0"},
+        variables={
+            **STACK_DARK,
+            "border": "#ffd500",
+            "border-blurred": "#8c8c8c",
+            "quiet": "#d0d0d0",
+            "cursor-bar": "#005a9e",
+            "scrollbar": "#b0b0b0",
+        },
     ),
 )
+
+_ANSI = tuple(
+    replace(
+        BUILTIN_THEMES[name],
+        variables={
+            **BUILTIN_THEMES[name].variables,
+            **STACK_ANSI,
+            "border": "ansi_cyan",
+            "border-blurred": "ansi_bright_black",
+            "quiet": quiet,
+        },
+    )
+    for name, quiet in (("ansi-dark", "ansi_white"), ("ansi-light", "ansi_bright_black"))
+)
+"""Textual's, with frames in a colour that is not the terminal's ground, and quiet text that can be read on it."""
 
 _BORROWED = (
     "nord",
@@ -103,19 +126,15 @@ _BORROWED = (
     "rose-pine",
     "solarized-light",
     "catppuccin-latte",
-    "ansi-dark",
-    "ansi-light",
 )
 
-NAMES: tuple[str, ...] = (*(theme.name for theme in _OWN), *_BORROWED)
+NAMES: tuple[str, ...] = (*(theme.name for theme in _OWN), *_BORROWED, *(theme.name for theme in _ANSI))
 """Themes of the picker, our own first."""
 
 
 def defaults(name: str) -> dict[str, str]:
     """Values of our own colour names for a theme that does not set them."""
     theme = BUILTIN_THEMES.get(name)
-    if theme is not None and theme.ansi:
-        return {**STACK_ANSI, "quiet": "ansi_bright_black"}
     dark = theme is None or theme.dark
     return {**(STACK_DARK if dark else STACK_LIGHT), "quiet": "#93a1b0" if dark else "#5f6b76"}
 
@@ -129,7 +148,7 @@ def require(name: str | None) -> None:
 
 def register(app: App[None]) -> None:
     """Make our own themes known to the app."""
-    for theme in _OWN:
+    for theme in (*_OWN, *_ANSI):
         app.register_theme(theme)
 
 

@@ -16,7 +16,7 @@ from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
 from widgets.panes.workload.field import Field
 
-Kind = Literal["model", "preset", "gpu", "command", "setting"]
+Kind = Literal["model", "preset", "session", "gpu", "command", "setting"]
 EXACT, BEGINS = 1e6, 1e3
 """Scores above every fuzzy match: of the very name, and of its beginning."""
 MOST = 12
@@ -27,7 +27,7 @@ class Thing(msgspec.Struct, frozen=True):
 
     kind: Kind
     value: str
-    """Name of the model, preset or GPU, path, id of the hub, id of the action, 'key=value'."""
+    """Name of the model, preset, session or GPU, path, id of the hub, id of the action, 'key=value'."""
     detail: str = ""
 
 

@@ -33,7 +33,7 @@ FOUND, FAULTY = "$foreground", "$text-error"
 """Styles of what is known of a thing, and of why it cannot be taken."""
 QUIET_S = 0.15
 """Without another key for this long, what is highlighted is looked up."""
-HINT = "model, hub id, path of a config.json, preset, GPU, command, key=value"
+HINT = "model, hub id, path of a config.json, preset, session, GPU, command, key=value"
 
 
 class OmniScreen(Overlay[Thing | None]):
@@ -99,7 +99,7 @@ class OmniScreen(Overlay[Thing | None]):
         thing = self._current
         if thing is None:
             return
-        if thing.kind in {"command", "preset"}:
+        if thing.kind in {"command", "preset", "session"}:
             self._tell(thing.detail)
             return
         await asyncio.sleep(QUIET_S)

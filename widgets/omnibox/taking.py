@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from widgets import state_files
 from widgets.actions.narrowing import take_gpu
+from widgets.actions.sessions import described, open_session
 from widgets.base_app import BaseApp
 from widgets.omnibox.finding import Thing, setting
 from widgets.omnibox.screen import OmniScreen
@@ -24,11 +26,13 @@ def open_box(app: BaseApp, *, models_only: bool = False) -> None:
 
 
 async def take(app: BaseApp, thing: Thing) -> None:
-    """Plan another model, open a preset, look at one GPU alone, set a key, or run a command."""
+    """Plan another model, open a preset or a session, look at one GPU alone, set a key, or run a command."""
     if thing.kind == "model":
         await app.form.change({"model": thing.value})
     elif thing.kind == "preset":
         await open_preset(app, thing.value)
+    elif thing.kind == "session":
+        open_session(app, thing.value)
     elif thing.kind == "setting":
         await app.form.change(setting(thing.value, app.form.workload))
     elif thing.kind == "gpu":
@@ -44,6 +48,7 @@ def _models(app: BaseApp) -> list[Thing]:
 def _everything(app: BaseApp) -> Sequence[Thing]:
     gpus = [Thing("gpu", name, "looks at it alone") for name in dict.fromkeys(app.facet_names.gpus.values())]
     presets = [Thing("preset", item.value, item.detail) for item in app.form.presets]
+    sessions = [Thing("session", name, described(app, name)) for name in state_files.session_names(app.options.state)]
     states = (state for states in app.action_groups().values() for state in states if state.action.scope == "app")
     commands = [Thing("command", state.action.id, state.action.description) for state in states if state.reason is None]
-    return [*_models(app), *presets, *gpus, *commands]
+    return [*_models(app), *presets, *sessions, *gpus, *commands]

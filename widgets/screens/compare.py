@@ -21,8 +21,8 @@ from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import shorten_end
 from widgets.screens.overlay import TextOverlay
 
-LABEL, LEAST, MOST = 23, 22, 36
-"""Cells of the names, and of each row at least and at most."""
+LABEL, LEAST, MOST, GAP = 24, 22, 36, 2
+"""Cells of the names, of each row at least and at most, and between two rows."""
 LEAST_COMPARED = 2
 ALIKE = 0.005
 """Share below which two figures are told as the same."""
@@ -97,11 +97,16 @@ class _Table(msgspec.Struct, frozen=True):
         memory = row.answer.memory_bytes
         if memory is None:
             return UNKNOWN
-        sizes = f"{bytes_text(memory.total.value, unit=False)} of {bytes_text(memory.capacity)}"
-        return f"{sizes}, {percent_text(memory_share(row.answer))}"
+        used, whole, share = (
+            bytes_text(memory.total.value, unit=False),
+            bytes_text(memory.capacity),
+            percent_text(memory_share(row.answer)),
+        )
+        told = f"{used} of {whole}, {share}"
+        return told if len(told) <= self.width - GAP else f"{used}/{whole} {share}"
 
     def _plain(self, label: str, cells: Sequence[str], style: str = "") -> Content:
-        texts = [shorten_end(cell, self.width - 2, self.symbols.ellipsis).ljust(self.width) for cell in cells]
+        texts = [shorten_end(cell, self.width - GAP, self.symbols.ellipsis).ljust(self.width) for cell in cells]
         return Content.assemble((f"{label:<{LABEL}}", "$quiet"), ("".join(texts).rstrip(), style))
 
     def _figure(self, one: RowFigure) -> Iterator[Content]:
@@ -117,6 +122,8 @@ class _Table(msgspec.Struct, frozen=True):
             apart = self._apart(figure, best) if figure is not None else ""
             spread = f" {cell.spread} {self.symbols.basis[cell.basis]}" if cell.spread and cell.basis else ""
             rest = f"{spread}  {apart}" if apart else spread
+            if len(cell.text) + len(rest) > self.width - GAP:
+                rest = f" {apart}" if apart else rest
             first = figure is not None and not apart and len(known) > 1 and any(self._apart(other, best) for other in known)
             style = "bold $text-success" if first else "" if figure is not None else "$quiet"
             parts += [(cell.text, style), (rest.ljust(self.width - len(cell.text)), "$quiet")]

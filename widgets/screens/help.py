@@ -73,6 +73,7 @@ class HelpScreen(TextOverlay):
 
     WIDTH = 112
     AUTO_FOCUS = "#text"
+    WAITING = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark,f1", "dismiss", "back", show=False),
         Binding("slash", "search", "search", show=False),

@@ -24,17 +24,21 @@ class Overlay(ModalScreen[Result]):
     """A modal screen; its look is read when the first one opens, not at the start."""
 
     AUTO_FOCUS = "*"
+    WAITING = "working it out …"
+    """Text in the place of lines that are not known yet."""
 
     DEFAULT_CSS = """
     Overlay {
         align: center middle;
         background: $background 60%;
+        &:ansi { background: transparent; }
         .box {
             max-width: 96%; height: auto; max-height: 92%;
             border: round $border; border-title-color: $accent; border-subtitle-color: $quiet;
             background: $surface; padding: 0 2; scrollbar-size-vertical: 1;
         }
         .text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+        &.-narrow .box { max-width: 100%; }
         #picker { width: 92; max-height: 80%; padding: 0 1; }
         #picker-filter { border: none; height: 1; background: $panel; margin: 0 0 1 0; }
         #picker-list { height: auto; max-height: 24; border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1; }
@@ -110,7 +114,7 @@ class TextOverlay(ScrolledOverlay):
             box.border_title, box.border_subtitle = Content(self._heading), Content(self._hint)
             yield from self.above()
             with VerticalScroll(id="text", classes="text"):
-                yield Static(Content("…"))
+                yield Static(Content.styled(self.WAITING, "$quiet"))
 
     def above(self) -> Iterable[Widget]:
         """Widgets that stay above the text while it scrolls."""

@@ -94,7 +94,7 @@ class StudyScreen(ScrolledOverlay):
         """The legend, the charts, the words."""
         with Vertical(id="study", classes="box") as box:
             box.border_title = Content("Compute per dollar")
-            yield Static(Content("…"), id="study-legend")
+            yield Static(Content.styled(self.WAITING, "$quiet"), id="study-legend")
             yield Static("", id="study-charts")
             with VerticalScroll(id="study-story"):
                 yield Static("")
@@ -168,10 +168,10 @@ class StudyScreen(ScrolledOverlay):
         )
         self.query_one("#study-story Static", Static).update(Content("\n").join(words))
         wide = width >= BESIDE
-        law, vocabulary, oldest = ("depth law ", "vocabulary ", "oldest of ") if wide else ("", "", "")
+        law, vocabulary, oldest = ("depth law ", "vocabulary ", "oldest of ") if wide else ("law ", "vocab ", "")
         as_of = f" ({oldest}{answer.prices_as_of if wide else answer.prices_as_of[:7]})" if answer.prices_as_of else ""
         title = f"{answer.axis} · {law}{answer.depth_law} · {vocabulary}{answer.vocabulary:,} · {answer.prices}{as_of}"
-        box.border_title = Content(f"Compute per dollar · {title}")
+        box.border_title = Content(f"Compute per dollar · {title}" if wide else f"FLOP/$ · {title}")
         keys = [
             "a axis",
             "p prices",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -22,6 +22,7 @@ from planner.text import one_line
 from planner.workload.tasks import Workload
 
 if TYPE_CHECKING:
+    from planner.engine.answers.under_load import UnderLoad
     from planner.engine.money.costs import Costs
     from planner.present.drawing.chart import Chart
     from planner.session import Session
@@ -41,6 +42,7 @@ DEFAULT_GPUS = 12
 )
 @click.option("--memory", is_flag=True, help="Itemise the memory of the best row of each --gpu (with --json of every row).")
 @click.option("--time", "operators", is_flag=True, help="Itemise the time of the same rows, operator by operator.")
+@click.option("--load", is_flag=True, help="Latency of the best row against the load, and where it misses a target.")
 @click.option(
     "--money", is_flag=True, help="Costs of the best row over years: rented on each term, bought, or paid to an API by the token."
 )
@@ -60,6 +62,7 @@ def plan(
     top: int | None,
     memory: bool,
     operators: bool,
+    load: bool,
     money: bool,
     emit: Form | None,
     form: str | None,
@@ -69,13 +72,12 @@ def plan(
 
     Exits with 0 when something fits and 1 when nothing does; the levers that would change that are named.
     """
-    if (memory or operators or money) and form in {"csv", "markdown"}:
+    wanted = [name for name, asked in (("memory", memory), ("time", operators), ("load", load), ("money", money)) if asked]
+    if wanted and form in {"csv", "markdown"}:
+        raise click.UsageError(f"--{wanted[0]} goes with the table or --json, not with --{form}.")
+    if emit and (form or wanted):
         raise click.UsageError(
-            f"--{'memory' if memory else 'time' if operators else 'money'} goes with the table or --json, not with --{form}."
-        )
-    if emit and (form or memory or operators or money):
-        raise click.UsageError(
-            "--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory, --time and --money out."
+            "--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory, --time, --load and --money out."
         )
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut
@@ -107,7 +109,9 @@ def plan(
         found = _detailed(found, workload, details, each=form == "json")
     first = next((row for row in found.rows if row.rank), None)
     costs = session.costs(workload, first, terms_of(session, **terms), basis=command.basis) if money and first else None
-    _write(found, form, command, costs, chart, each_gpu=each_gpu)
+    by_load = session.under_load(workload, first, basis=command.basis) if load and first else None
+    more = _More(first if load else None, by_load, costs, chart)
+    _write(found, form, command, more, each_gpu=each_gpu)
     return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
 
 
@@ -143,14 +147,28 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
     return ExitCode.ANSWERED
 
 
-def _write(
-    found: Plan, form: str | None, command: PlanCommand, costs: Costs | None, chart: Chart | None, *, each_gpu: bool
-) -> None:
+class _More(NamedTuple):
+    """Answers about the first row beside the plan."""
+
+    loaded: PlanRow | None
+    """The row whose latency by load was asked for."""
+    load: UnderLoad | None
+    costs: Costs | None
+    chart: Chart | None
+    """Cost against time."""
+
+    @property
+    def as_object(self) -> dict[str, Any]:
+        """For programs: what there is."""
+        return {name: one for name, one in (("under_load", self.load), ("costs", self.costs)) if one is not None}
+
+
+def _write(found: Plan, form: str | None, command: PlanCommand, more: _More, *, each_gpu: bool) -> None:
     """Write the plan to stdout as `form`, its notes to stderr."""
     if form == "json":
         import msgspec
 
-        write_json(msgspec.json.encode(found if costs is None else msgspec.to_builtins(found) | {"costs": costs}))
+        write_json(msgspec.json.encode(msgspec.to_builtins(found) | more.as_object if more.as_object else found))
     elif form == "csv":
         from planner.present.files.csv_text import plan_csv
 
@@ -161,17 +179,18 @@ def _write(
 
         sys.stdout.write(markdown_table(plan_table(found)) + "\n")
     else:
-        _print_for_people(found, command, costs, chart, each_gpu=each_gpu)
+        _print_for_people(found, command, more, each_gpu=each_gpu)
     for note in found.notes:
         say(f"note: {note}")
 
 
-def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None, chart: Chart | None, *, each_gpu: bool) -> None:
+def _print_for_people(found: Plan, command: PlanCommand, more: _More, *, each_gpu: bool) -> None:
     from rich.text import Text
 
     from planner.cli.plan.table import print_plan
     from planner.cli.terminal import sections as listing
     from planner.present.cells import Section
+    from planner.present.choice.latency_by_load import load_sections
     from planner.present.levers import levers_section
     from planner.present.memory import memory_section
     from planner.present.money.costs import cost_sections
@@ -188,9 +207,12 @@ def _print_for_people(found: Plan, command: PlanCommand, costs: Costs | None, ch
         if row.time_detail is not None:
             out.print()
             listing.print_section(time_section(row, row.time_detail), out)
-    if costs is not None:
+    if more.loaded is not None:
         out.print()
-        listing.print_sections([*cost_sections(costs), *([Section("", [chart])] if chart else [])], out)
+        listing.print_sections(load_sections(more.loaded, more.load), out)
+    if more.costs is not None:
+        out.print()
+        listing.print_sections([*cost_sections(more.costs), *([Section("", [more.chart])] if more.chart else [])], out)
     if found.levers:
         out.print()
         listing.print_section(levers_section(found.levers, command.text_with), out)

@@ -28,7 +28,7 @@ DEFAULT_SECONDS = 30.0
 DEFAULT_FLEET_SECONDS = 3600.0
 INTERVAL_S = 1.0
 MOST_EACH = 16
-"""GPUs of a fleet that have a section each; more are summed up."""
+"""GPUs that have a section each; more are summed up as a fleet."""
 GRACE_S = 15.0
 """Waited for longer where a source is slow to begin."""
 
@@ -54,7 +54,7 @@ GRACE_S = 15.0
 @click.option(
     "--prometheus", "servers", multiple=True, metavar="URL", help="Ask a Prometheus server for the history of a fleet; repeatable."
 )
-@click.option("--each", is_flag=True, help="Of several sources: a section for every GPU too, also of a large fleet.")
+@click.option("--each", is_flag=True, help="A section for every GPU, also of a large fleet.")
 @click.option("--match", default="", metavar="LABELS", help='With --prometheus: label matchers, as \'cluster="a",job=~"dcgm.*"\'.')
 @click.option("--preset", metavar="NAME", help="What runs on each GPU: the engine then checks cheaper ones, batches and formats.")
 @click.option("--tokens-per-s", type=Number(0, 1e12, above=True), metavar="N", help="What it was measured to do, of one GPU.")
@@ -101,8 +101,6 @@ def rightsize(
         raise UserError(Problem("", "", "--prometheus excludes --replay and --demo; give one."))
     if match and not servers:
         raise UserError(Problem("--match", "", "narrows --prometheus; give its address."))
-    if each and not servers and not exporters:
-        raise UserError(Problem("--each", "", "is of several sources; give --prometheus or --source."))
     session = invocation.session()
     workload = session.presets.load(preset).workload if preset is not None else None
     fleet = _fleet(servers, seconds or DEFAULT_FLEET_SECONDS, match)
@@ -125,7 +123,7 @@ def rightsize(
     )
     if workload is not None and tokens_per_s:
         _log(session, workload, observed[0].gpu, tokens_per_s)
-    several = bool(fleet) or len(origins) > 1
+    several = bool(fleet) or len(origins) > 1 or len(observed) > MOST_EACH
     _print(_with_summary(advice, fleet) if several else advice, ", ".join(badges), as_json=as_json, each=each)
     return ExitCode.ANSWERED
 

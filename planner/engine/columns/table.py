@@ -55,6 +55,7 @@ class ModelColumns(Columns, frozen=True):
     norms: Floats
     centred: Floats
     rotary: Floats
+    encoder: Floats
     dropout: Floats
     window: Floats
     chosen: Floats

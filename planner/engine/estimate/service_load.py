@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from planner.engine.columns import Floats, LayoutColumns
 from planner.engine.columns.rows import joined
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.evaluate.request_rate import with_simulated
+from planner.engine.evaluate.request_rate import LATENCIES, with_simulated
 from planner.engine.job.job import Job
 from planner.engine.memory import sequences_that_fit
 from planner.engine.performance.disaggregated import pool_demand, steady_layout
 from planner.engine.performance.prefill_decode.engine_limits import most_sequences
 from planner.engine.performance.prefill_decode.generation import serve_of
+from planner.engine.performance.prefill_decode.request_latency import Latency, blended
 from planner.engine.performance.simulation.batching_rules import batching_rules
 from planner.engine.performance.simulation.benchmark_run import MOST_REQUESTS, simulate_benchmark
 from planner.engine.performance.simulation.iteration_time import iteration_time
@@ -22,6 +23,7 @@ from planner.engine.performance.simulation.load import replica_load
 from planner.engine.performance.simulation.replicas import simulate
 from planner.engine.performance.simulation.summary import Summary, queue_of
 from planner.workload.tasks import varies
+from planner.workload.traffic.lengths import drawn_outputs
 
 SETTLING_STEPS = 12
 """Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
@@ -70,8 +72,9 @@ def _cached_sequences(candidates: Candidates) -> Floats:
 def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     """`e` with what requests wait; `wanted` is its layout before the sequences in flight were known.
 
-    Requests that come by themselves or differ in length are simulated. A closed loop larger than the cache leaves requests
-    waiting, B of c in flight: each waits (c - B) ÷ the rate of the replica before it is admitted.
+    Requests that come by themselves or differ in length are simulated; those of a closed loop that keep in step for some rounds
+    (`uniform_loop`) are simulated for the rest of them. A closed loop larger than the cache leaves requests waiting, B of c in
+    flight: each waits (c - B) ÷ the rate of the replica before it is admitted.
     """
     assert e.serve is not None
     waiting = np.where(np.isfinite(wanted.sequences), np.maximum(wanted.sequences - e.candidates.layout.sequences, 0.0), 0.0)
@@ -87,7 +90,7 @@ def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     replicas = np.broadcast_to(wanted.dp, e.table.rows)
     in_all = np.array([job.workload.requests or np.inf for job in jobs]) / replicas
     ends = (in_all <= MOST_REQUESTS) & e.memory.fits
-    endless = np.array([not job.uniform_loop and _varies(job) for job in jobs]) & ~ends & e.memory.fits
+    endless = np.array([job.uniform_loop < 1 and _varies(job) for job in jobs]) & ~ends & e.memory.fits
     rows = np.concatenate([np.flatnonzero(endless), np.flatnonzero(ends)])
     if not rows.size:
         return e
@@ -110,10 +113,18 @@ def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     requests_per_s[rows[of_benchmark]] = summary.requests_per_s[of_benchmark]
     answered = np.where(summary.saturated[of_long_run], 0.0, load.rate_per_s[of_long_run])  # all, where no queue grows
     requests_per_s[rows[of_long_run]] = np.maximum(requests_per_s[rows[of_long_run]], np.nextafter(answered, np.inf))
-    serve = replace(with_simulated(e.serve, summary, rows), requests_per_s=requests_per_s)
+    in_step = np.array([job.uniform_loop for job in jobs]) * endless
+    served = with_simulated(e.serve, summary, rows)
+    ttft, tpot, request = (_partly(in_step, getattr(e.serve, name), getattr(served, name)) for name in LATENCIES)
+    serve = replace(served, ttft_s=ttft, tpot_s=tpot, request_s=request, requests_per_s=requests_per_s)
     return replace(e, queue=queue_of(summary, load.rate_per_s * replicas, rows, e.table.rows), serve=serve)
 
 
 def _varies(job: Job) -> bool:
     """Whether requests come at a rate of their own, or are of different lengths."""
-    return bool(job.request_rate_per_s) or varies(job.workload.input_tokens) or varies(job.workload.output_tokens)
+    return bool(job.request_rate_per_s) or varies(job.workload.input_tokens) or varies(drawn_outputs(job.workload))
+
+
+def _partly(share: Floats, one: Latency, other: Latency) -> Latency:
+    """Latencies of which `share` [rows] are those of `one`, and the rest those of `other`."""
+    return Latency(*(blended(share, own, others) for own, others in zip(asdict(one).values(), asdict(other).values(), strict=True)))

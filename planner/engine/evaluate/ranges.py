@@ -16,7 +16,6 @@ from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.training import StepColumns
 from planner.workload.published.spreads import published_spreads
-from planner.workload.tasks import varies
 from planner.workload.traffic.lengths import drawn_outputs
 
 NETWORK_SPREAD = math.log(2)
@@ -28,10 +27,10 @@ ENGINE_OPEN, RELEASE_OPEN = "engine not named", "release of the engine not named
 HOST_TIME = "time of the engine on the host"
 """Its amount is the share of it. The constants behind it (host time of a step and of a sequence, launches) were each fitted on one engine's release
 and one GPU model, and move by a third and more where a source is left out (docs/decisions/068-constants-of-the-host.md)."""
-LENGTHS_SPREAD = math.log(2)
-"""Half width for requests all sent at once whose lengths are given as one number: where they are means of conversations, a few long answers
-run almost alone at the end, which takes about as long again (docs/decisions/038-benchmarks-as-they-were-run.md). An assumption."""
-LENGTHS = "lengths of requests that end given as one number"
+LENGTHS_SPREAD = math.log(1.5)
+"""Half width for requests all sent at once whose answers' lengths are a mean alone: where all are alike, no few long ones run almost alone at the
+end, and a thousand at once take about a third less (docs/decisions/077-answers-differ-in-runs-that-end.md). An assumption."""
+LENGTHS = "lengths of answers given as a mean alone, in a run that ends"
 
 
 class Ranges(msgspec.Struct, frozen=True, dict=True):
@@ -48,7 +47,7 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     limit: Floats | float = 0.0
     """Half width that a power limit adds to every time, as far as products decide it."""
     lengths: Floats = msgspec.field(default_factory=lambda: np.zeros(1))
-    """Half width that lengths add which may be means, in a load that ends."""
+    """Half width that lengths add which may be all alike, in a load that ends."""
 
     @cached_property
     def _known(self) -> dict[str, Floats]:
@@ -94,9 +93,9 @@ def _left(chip: Chip) -> float:
 
 
 def _lengths_spread(job: Job) -> float:
-    """Half width for lengths that may be means: whole where all requests are sent at once, less the more of them follow one another."""
+    """Half width for answers that may be all alike: whole where all requests are sent at once, less the more of them follow one another."""
     w = job.workload
-    if job.task != "serve" or not w.requests or varies(drawn_outputs(w)):
+    if job.task != "serve" or not w.requests or drawn_outputs(w) == w.output_tokens:
         return 0.0
     return LENGTHS_SPREAD * min(1.0, job.concurrency / w.requests)
 

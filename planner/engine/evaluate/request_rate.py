@@ -7,6 +7,7 @@ around the screened one at once; the smallest number that keeps up and meets all
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,10 +19,11 @@ from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.memory import sequences_that_fit
 from planner.engine.performance.prefill_decode.generation import ServeColumns
+from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS, Latency
 from planner.engine.performance.simulation.batching_rules import BatchingRules, batching_rules
 from planner.engine.performance.simulation.iteration_time import IterationTime, iteration_time
 from planner.engine.performance.simulation.load import Load, replica_load
-from planner.engine.performance.simulation.replicas import simulate, steady_state
+from planner.engine.performance.simulation.replicas import Steady, request_times, simulate
 from planner.engine.performance.simulation.summary import Summary, queue_of
 from planner.workload.tasks import Targets
 
@@ -30,8 +32,8 @@ SEEDS, MEASURED = 8, 40
 is off by 3 % (root mean square), a p99 by 4 %, without a bias that differs from 0."""
 SCREENED = 2.0 ** (np.arange(-8, 7) / 4)
 """Multiples of the screened replicas among which Little's law picks where to begin."""
-ABOVE_MEAN = {"p50": 1.0, "p95": 1.2, "p99": 1.3}
-"""Usual ratio of a percentile of a latency to its mean."""
+FINER = np.array([0.25, 0.5, 0.75])
+"""Shares of the way from the last of these that is not enough to the first that is, which are tried then."""
 NEARBY, FURTHER = (0.93, 1.0, 1.07), (1.25, 1.6, 2.0, 3.0)
 """Multiples of these replicas that are simulated; the second row where none of the first is enough."""
 MOST_HALVINGS, CLOSE = 3, 0.04
@@ -70,6 +72,31 @@ def served(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows]:
     return _with(e, row[best], replicas[best], summary.take(best), targets.burst), row[best]
 
 
+def sized(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows] | None:
+    """The rows of `e` at the fewest replicas that meet `targets` by Little's law, and their numbers; None: all are far from it.
+
+    Screening evaluates a few numbers of sequences in flight and rounds the replicas up; here the sequences are those of the replicas,
+    and answers that differ in length spread the time of a request.
+    """
+    replica = _Replica(e, iteration_time(e.table), batching_rules(e.table, most_sequences(e)), targets.burst)
+    screened = _screened(replica, targets)
+    row = np.flatnonzero(~screened.hopeless)
+    if not row.size:
+        return None
+    replicas = screened.replicas[row]
+    load = replica.load(row, replicas)
+    steady = request_times(replica.time.take(row), replica.rules.take(row), load)
+    again = _at_load(e, row, replicas, np.maximum(1.0, np.ceil(load.rate_per_s * steady.request_s)))
+    assert again.serve is not None
+    serve = replace(
+        again.serve,
+        request_s=_latency(steady.request_s, _request_sigma(steady, load)),
+        tpot_s=_latency(steady.request_s / np.maximum(load.outputs.mean, 1.0), steady.load_sigma),
+        requests_per_s=np.maximum(again.serve.requests_per_s, np.nextafter(load.rate_per_s, np.inf)),
+    )
+    return replace(again, serve=serve), row
+
+
 class _Replica(msgspec.Struct, frozen=True):
     """One replica of each candidate: how fast it is, and how its engine forms iterations."""
 
@@ -84,24 +111,57 @@ class _Replica(msgspec.Struct, frozen=True):
         return replica_load(jobs, replicas, surge=self.burst)
 
 
-def _screened(replica: _Replica, targets: Targets) -> tuple[Floats, Floats, Flags]:
-    """By Little's law: (replicas that meet the targets, as screened if none do; the most that do not; whether they are far from it)."""
+class _Screened(NamedTuple):
+    """Replicas by Little's law. Shape [rows]."""
+
+    replicas: Floats
+    """The fewest that meet the targets; as screened before, if none do."""
+    too_few: Floats
+    """The most that do not, with `SURELY`."""
+    hopeless: Flags
+    """Whether even the most that were asked of are far from the targets."""
+
+
+def _screened(replica: _Replica, targets: Targets) -> _Screened:
     rows = replica.e.table.rows
-    row = np.repeat(np.arange(rows), SCREENED.size)
-    replicas = np.maximum(1.0, np.round(np.broadcast_to(replica.e.table.layout.dp, rows)[row] * np.tile(SCREENED, rows)))
-    load = replica.load(row, replicas)
-    in_flight, keeps_up = steady_state(replica.time.take(row), replica.rules.take(row), load)
-    seconds = in_flight / load.rate_per_s
-    over = np.where(keeps_up, 0.0, np.inf)
-    for limit in targets.latency_limits():
-        if limit.latency != "ttft":
-            tokens = load.outputs.mean if limit.latency == "tpot" else 1.0
-            over = np.maximum(over, ABOVE_MEAN[limit.share] * seconds / tokens / limit.seconds)
-    over, replicas = over.reshape(rows, -1), replicas.reshape(rows, -1)
+    row, every = np.repeat(np.arange(rows), SCREENED.size), np.arange(rows)
+    before = np.broadcast_to(replica.e.table.layout.dp, rows)
+    replicas = np.maximum(1.0, np.round(before[row] * np.tile(SCREENED, rows)))
+    over, replicas = _over(replica, row, replicas, targets).reshape(rows, -1), replicas.reshape(rows, -1)
     place = np.where((over <= 1).any(axis=1), np.argmax(over <= 1, axis=1), np.flatnonzero(SCREENED == 1.0)[0])
-    begin, hopeless = replicas[np.arange(rows), place], over[:, -1] > HOPELESS
-    too_few = np.where(over > SURELY, replicas, 0.0).max(axis=1)
-    return begin, np.where(hopeless, 0.0, np.minimum(too_few, begin - 1)), hopeless
+    enough, hopeless = replicas[every, place], over[:, -1] > HOPELESS
+    too_few = np.where(hopeless, 0.0, np.minimum(np.where(over > SURELY, replicas, 0.0).max(axis=1), enough - 1))
+    short = np.where(place > 0, replicas[every, np.maximum(place - 1, 0)], enough - 1)
+    finer = np.ceil(short[:, None] + (enough - short)[:, None] * FINER)
+    within = _over(replica, np.repeat(every, FINER.size), finer.ravel(), targets).reshape(rows, -1) <= 1
+    return _Screened(np.where(within, finer, enough[:, None]).min(axis=1), too_few, hopeless)
+
+
+def _over(replica: _Replica, row: Rows, replicas: Floats, targets: Targets) -> Floats:
+    """Largest ratio of a latency to its limit by Little's law, but for first tokens; infinite where the queue grows."""
+    load = replica.load(row, replicas)
+    steady = request_times(replica.time.take(row), replica.rules.take(row), load)
+    over = np.where(steady.keeps_up, 0.0, np.inf)
+    for limit in targets.latency_limits():
+        if limit.latency == "ttft":
+            continue
+        by_token = limit.latency == "tpot"
+        mean = steady.request_s / (load.outputs.mean if by_token else 1.0)
+        latency = _latency(mean, steady.load_sigma if by_token else _request_sigma(steady, load))
+        over = np.maximum(over, getattr(latency, limit.share) / limit.seconds)
+    return over
+
+
+def _request_sigma(steady: Steady, load: Load) -> Floats:
+    """Standard deviation of the logarithm of the time of a request: a log-normal length of the answer, times a load that varies."""
+    sigma: Floats = np.hypot(load.outputs.sigma, steady.load_sigma)
+    return sigma
+
+
+def _latency(mean: Floats, sigma: Floats) -> Latency:
+    """A log-normal latency of this `mean`, in seconds, and standard deviation of the logarithm."""
+    p50, p95, p99 = (mean * np.exp(sigma * z - sigma**2 / 2) for z in (0.0, *NORMAL_TAILS))
+    return Latency(mean, p50, p95, p99)
 
 
 def _between(row: Rows, replicas: Floats, over: Floats, too_few: Floats, streams: Floats) -> tuple[Rows, Floats]:
@@ -170,15 +230,21 @@ def _picked(e: Evaluated, row: Rows) -> Candidates:
     return replace(e.candidates.take(row), layout=LayoutColumns(**layout))
 
 
-def _with(e: Evaluated, row: Rows, replicas: Floats, summary: Summary, burst: float) -> Evaluated:
-    """`row` of `e` at `replicas`, with its simulated latencies, their rate, and the sequences in flight by Little's law."""
+def _at_load(e: Evaluated, row: Rows, replicas: Floats, in_flight: Floats) -> Evaluated:
+    """`row` of `e` evaluated at `replicas`, each with `in_flight` sequences."""
     candidates = _picked(e, row)
     layout = candidates.layout
-    rate = np.array([candidates.jobs[int(job)].request_rate_per_s for job in candidates.job_index]) * (1 + burst) / replicas
-    inside_s = np.where(summary.saturated, 0.0, summary.request_s.mean) - np.where(summary.saturated, 0.0, summary.wait_s.mean)
-    in_flight = np.where(summary.saturated, layout.sequences, np.maximum(1.0, np.ceil(rate * inside_s)))
     layout = replace(layout, dp=replicas, gpus=layout.tp * layout.pp * replicas, sequences=in_flight)
-    again = evaluate(replace(candidates, layout=layout))
+    return evaluate(replace(candidates, layout=layout))
+
+
+def _with(e: Evaluated, row: Rows, replicas: Floats, summary: Summary, burst: float) -> Evaluated:
+    """`row` of `e` at `replicas`, with its simulated latencies, their rate, and the sequences in flight by Little's law."""
+    of = e.candidates
+    rate = np.array([of.jobs[int(job)].request_rate_per_s for job in of.job_index[row]]) * (1 + burst) / replicas
+    inside_s = np.where(summary.saturated, 0.0, summary.request_s.mean) - np.where(summary.saturated, 0.0, summary.wait_s.mean)
+    as_screened = np.broadcast_to(of.layout.sequences, e.table.rows)[row]
+    again = _at_load(e, row, replicas, np.where(summary.saturated, as_screened, np.maximum(1.0, np.ceil(rate * inside_s))))
     assert again.serve is not None
     served_at = np.nextafter(rate, np.inf)  # so that all replicas together are not a rounding below the rate asked for
     every = np.arange(row.size)

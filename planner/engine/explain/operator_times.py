@@ -105,7 +105,8 @@ def _loss(t: Table, phase: str, count: float, factor: float) -> Iterator[Operato
     """Softmax and loss over the vocabulary, which `step_of` adds to the kernels between products."""
     share = {"forward": LOSS_FORWARD, "backward": 1 - LOSS_FORWARD}.get(phase, 0.0)
     s, c = t.layout, t.chip
-    moved = number(s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary / s.tp / s.pp) * LOSS_TRAFFIC_BYTES * share * count
+    entries = number(s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary * t.job.predicts_tokens / s.tp / s.pp)
+    moved = entries * LOSS_TRAFFIC_BYTES * share * count
     if moved:
         seconds = moved * factor / number(c.bandwidth_bytes_per_s)
         yield Operator(phase=phase, kind="elementwise", name="softmax and loss", seconds=seconds, bound="bandwidth", bytes=moved)
@@ -143,7 +144,8 @@ def _operators(phase: _Phase, parts: Iterable[_Part], job: Job) -> Iterator[Oper
         seconds = phase.seconds.get(part.kind, 0.0) * part.weight / whole[part.kind]
         if seconds > 0:
             often = phase.passes * phase.times.get(part.kind, 1.0)
-            shape = {"m": part.gemm.m, "n": part.gemm.n, "k": part.gemm.k, "dtype": job.dtype} if part.gemm else {}
+            dtype = "bf16" if part.kind == "head" and job.train and job.narrow_bytes else job.dtype
+            shape = {"m": part.gemm.m, "n": part.gemm.n, "k": part.gemm.k, "dtype": dtype} if part.gemm else {}
             yield Operator(
                 phase=phase.name,
                 kind=part.kind,
@@ -177,7 +179,7 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
     gemms = pass_products(
         job.architecture,
         number(rows),
-        number(context),
+        number(context * (1 + t.model.encoder)),
         head_rows=number(head_rows),
         new=max(1.0, number(new)),
         touched=touched,

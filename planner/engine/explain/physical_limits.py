@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from planner.engine.explain.row import Row
+from planner.engine.job.engines import GENERIC
+
+FP16_ACCUMULATE_GAIN = 2.0
+"""GeForce tensor cores add up in FP16 at twice the rate of their data sheets' figure, which adds up in FP32."""
 
 
 class Limits(NamedTuple):
@@ -27,7 +31,7 @@ def limits_of(row: Row) -> Limits:
     """The limits of a row that answers requests; a draft lets one pass of the model yield all it proposed and one token more."""
     job, t, chip = row.job, row.e.table, row.chip
     ranks, stages = max(row(t.layout.tp) * row(t.layout.cp), row(t.layout.ep)), row(t.layout.pp)
-    flop_per_s = chip.peak_flop_per_s * ranks
+    flop_per_s = _peak_flop_per_s(row) * ranks
     bytes_per_s = max(chip.gpu.memory_bandwidth_bytes_per_s, chip.bandwidth_bytes_per_s) * ranks
     active = float(job.architecture.active_matrix)
     fresh = job.input_tokens - job.prefix_tokens
@@ -39,3 +43,14 @@ def limits_of(row: Row) -> Limits:
         prompt_s=2 * inner * fresh / (flop_per_s * stages),
         requests_per_s=flop_per_s * stages / request_flop if request_flop else float("inf"),
     )
+
+
+def _peak_flop_per_s(row: Row) -> float:
+    """Rate that no product of the row's weights passes: of INT8, or of FP16 sums, where its engine computes so or is not known."""
+    job, chip = row.job, row.chip
+    peak = chip.peak_flop_per_s
+    if chip.fp16_accumulate_gain > 1 and (job.engine.fp16_accumulate or job.engine.name == GENERIC):
+        peak *= FP16_ACCUMULATE_GAIN
+    if job.weight_bits_packed and (job.engine.int8_per_cycle or job.engine.name == GENERIC):
+        peak = max(peak, chip.gpu.compute_flop_per_s.get("int8", 0.0))
+    return peak

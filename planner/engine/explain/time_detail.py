@@ -18,15 +18,22 @@ WORK = {"train": "one optimizer step", "finetune": "one optimizer step", "serve"
 
 def time_detail(task: Task, row: PlanRow, supply: Supply) -> TimeDetail | None:
     """The time of `row` of the plan for `task`, operator by operator; None for a row that cannot be timed."""
+    evaluated = evaluated_row(task, row, supply) if row.answer.seconds_by_class else None
+    if evaluated is None:
+        return None
+    mean = row.answer.request_s.mean.value if task.workload.task == "serve" and row.answer.request_s else None
+    return msgspec.structs.replace(detail_of(evaluated), mean_request_s=mean)
+
+
+def evaluated_row(task: Task, row: PlanRow, supply: Supply) -> Evaluated | None:
+    """`row` of the plan for `task` as a table of one candidate; None where it has no layout or its chip no ceilings."""
     layout, job = row.answer.layout, task.job_of(row)
     chip = supply.chip(supply.gpu_of(row), job.dtype, job.stored)
-    if layout is None or chip is None or not row.answer.seconds_by_class:
+    if layout is None or chip is None:
         return None
     limit_w = row.owned.power_limit_w if row.owned else None if chip.basis == "measured" else row.power_limit_w
     chip = capped(chip, job.workload, limit_w)
-    found = detail_of(evaluate(candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row), network=row.answer.network)))
-    mean = row.answer.request_s.mean.value if job.task == "serve" and row.answer.request_s else None
-    return msgspec.structs.replace(found, mean_request_s=mean)
+    return evaluate(candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row), network=row.answer.network))
 
 
 def detail_of(e: Evaluated) -> TimeDetail:

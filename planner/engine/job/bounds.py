@@ -33,6 +33,8 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
     if workload.prefixes is not None and (workload.task != "serve" or not workload.prefix_tokens):
         text = "counts prefixes of prefix_tokens, which is missing." if workload.task == "serve" else "is for a service alone."
         problems.add("prefixes", f"{workload.prefixes} {text}")
+    if workload.kv_offload and (workload.task != "serve" or workload.disaggregated):
+        problems.add("kv_offload", "true is not accepted here; it is for a service whose replicas read prompts and decode.")
     _check_offload(workload, problems)
     _check_epochs(workload, problems)
     amount = workload.tokens_to_train if trains(workload.task) else workload.requests

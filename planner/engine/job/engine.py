@@ -40,6 +40,12 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """Attention scores go through memory unless flash attention is asked for."""
     eager_by_family: bool = False
     """They do so for the families that transformers has no fused attention for."""
+    gradients_16_bit: bool = False
+    """Gradients of 16-bit weights with FP32 master weights stay in 16 bit; else they are added up in FP32."""
+    fuses_whole_loss: bool = False
+    """A fused loss is applied where the weights are whole alone: logits are made under ZeRO 3."""
+    prepares_adapters: bool = False
+    """Adapters on packed weights are multiplied under autocast, and FP32 on those of bitsandbytes, as PEFT prepares them."""
     packed_keep_inputs: bool = False
     """Products of bitsandbytes' weights keep their inputs for backward."""
     keeps_8_bit_inputs: bool = False

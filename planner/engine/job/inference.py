@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from planner.engine.job.defaults import Defaults
 from planner.engine.job.weight_storage import UNPACKED_BYTES, weight_numbers
-from planner.engine.records.host import HOST_RATES
+from planner.engine.records.host import HOST_RATES, PCIE_SHARE
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Lengths, Workload, varies
-from planner.workload.traffic.lengths import drawn_outputs
+from planner.workload.traffic.lengths import drawn_outputs, in_step
 from planner.workload.weights import DTYPE_BYTES, FORMATS
 
+PREFIXES_AWAY = f"prefixes come from the host's memory, at {PCIE_SHARE:.0%} of what PCIe carries in a direction"
+NOTHING_AWAY = "without prefix_tokens nothing is read back from the host's memory"
 CACHE_DTYPES = {"fp32": "fp32", "tf32": "fp32", "fp16": "fp16"}
 """Compute dtype -> dtype of keys and values; bf16 for any other."""
 
@@ -39,11 +41,17 @@ def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
         output_tokens = output_tokens or 1.0
     elif output_tokens is None:
         output_tokens = defaults.assumed["output_tokens"] = 128.0
+    prefixes = float(workload.prefixes or 0)
+    away = bool(workload.kv_offload)
+    if away:
+        defaults.assumed["kv_offload"] = PREFIXES_AWAY if workload.prefix_tokens else NOTHING_AWAY
     numbers = {
         "input_tokens": input_tokens,
         "output_tokens": output_tokens,
         "prefix_tokens": max(0.0, min(workload.prefix_tokens or 0, input_tokens - 1)),
-        "prefixes": float(workload.prefixes or 0),
+        "prefixes": 0.0 if away else prefixes,
+        "kv_offload": float(away),
+        "host_prefixes": prefixes if away else 0.0,
         "request_rate_per_s": float(workload.request_rate_per_s or 0.0),
         "offload_parameters": float(offloads),
     }
@@ -53,12 +61,12 @@ def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
         defaults.assumed["concurrency"] = "max"
     whole = workload.concurrency == "max" or "concurrency" in defaults.assumed
     if varies(drawn_outputs(workload)) and not varies(workload.output_tokens):
-        defaults.assumed["output_lengths"] = f"{output_tokens:g} is taken as the mean of lengths that spread as in conversations"
+        alike = "the same number as p50 and mean says that all are alike"
+        defaults.assumed["output_lengths"] = f"{output_tokens:g} is the mean of lengths that spread as in conversations; {alike}"
     concurrency = float("inf") if whole else float(workload.concurrency or 0)
-    varied = varies(workload.input_tokens) or varies(workload.output_tokens)
-    uniform = concurrency > 0 and not workload.disaggregated and not varied
+    uniform = in_step(workload) * (concurrency > 0 and not workload.disaggregated)
     limits = {name: float(getattr(workload, name) or 0) for name in ("max_num_seqs", "max_num_batched_tokens")}
-    return numbers | limits | {"serves": 1.0, "concurrency": concurrency, "uniform_loop": float(uniform)}
+    return numbers | limits | {"serves": 1.0, "concurrency": concurrency, "uniform_loop": uniform}
 
 
 def _mean(tokens: int | Lengths | None) -> float | None:

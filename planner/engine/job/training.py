@@ -38,15 +38,16 @@ def training_numbers(
         "unpack_host_s": 0.0,
         "unpacked_bytes": GPTQ_UNPACKED_BYTES if gptq else UNPACKED_BYTES,
         "keeps_unpacked": float(gptq),
-        "gradient_bytes": recipe.gradient_bytes,
+        "gradient_bytes": 2.0 if recipe.master_bytes and engine.gradients_16_bit else recipe.gradient_bytes,
         "master_bytes": recipe.master_bytes,
         "cast_bytes": 0.0 if workload.sharding in GATHERED_IN_16_BIT else recipe.cast_bytes,
         "autocast": float(recipe.autocast and workload.sharding not in GATHERED_IN_16_BIT),
     }
     state_bytes = recipe.state_bytes
     if lora is not None:
-        gradient_bytes = 4.0 if lora.base in UNPACK_HOST_S else recipe.gradient_bytes
-        if lora.base in UNPACK_HOST_S:
+        prepared = engine.prepares_adapters and lora.base in UNPACK_HOST_S
+        gradient_bytes = 4.0 if prepared else recipe.gradient_bytes
+        if prepared:
             defaults.assumed["adapters_on_packed_weights"] = PEFT_PREPARES
         state_bytes = 4.0
         numbers |= weight_numbers(lora.base, "lora.base", architecture, problems)
@@ -64,6 +65,7 @@ def training_numbers(
         "state_bytes": optimizer.state_bytes(state_bytes, architecture),
         "state_traffic": optimizer.step_traffic_bytes(state_bytes, architecture),
         "in_backward": float(bool(workload.optimizer_in_backward)),
+        "predicts_tokens": float(not _classifies(workload, architecture)),
         "offload_optimizer": float(defaults.given_or("offload", "none") in {"optimizer", "parameters"}),
         "offload_parameters": float(workload.offload == "parameters"),
         "offload_activations": float(workload.offload == "activations"),
@@ -85,7 +87,7 @@ def footprint_of(
 ) -> Footprint[float]:
     """Bytes the job keeps per token and per parameter; `numbers`: those of `training_numbers`.
 
-    Adapters on a packed base are FP32 and multiplied under autocast, as PEFT prepares them.
+    Adapters on a packed base are multiplied under autocast where the engine prepares them so.
     """
     recipe, lora = RECIPES[_recipe(workload, defaults)], workload.lora
     if workload.sharding in GATHERED_IN_16_BIT and recipe.autocast and lora is None:
@@ -93,7 +95,7 @@ def footprint_of(
     how = LayerExecution(
         product_bytes=recipe.product_bytes,
         residual_bytes=recipe.residual_bytes if lora is None or not recipe.autocast else 2.0,
-        autocast=recipe.autocast or numbers["weight_bits_packed"] > 0,
+        autocast=recipe.autocast or (engine.prepares_adapters and numbers["weight_bits_packed"] > 0),
         fused=bool(engine.fused_elementwise or workload.compile),
         eager=eager,
         sequence=float(_sequence(defaults)),
@@ -109,7 +111,16 @@ def footprint_of(
     loss = defaults.given_or("loss", "full")
     if loss == "fused" and workload.compile and engine.compiles_loss:
         loss, defaults.assumed["loss_kernel"] = "compiled", "torch.compile fuses the loss; the logits stand"
+    if loss == "fused" and engine.fuses_whole_loss and workload.sharding in GATHERED_IN_16_BIT:
+        loss, defaults.assumed["loss_kernel"] = "full", f"{engine.label} does not fuse the loss under FSDP"
+    if _classifies(workload, architecture):
+        loss, defaults.assumed["head"] = "none", "an encoder is tuned for another task than words: its head is small"
     return footprint(architecture, how, recipe=recipe, optimizer=optimizer, loss=loss)
+
+
+def _classifies(workload: Workload, architecture: Architecture) -> bool:
+    """The output is no word of the vocabulary: fine-tuned encoders label sequences and spans."""
+    return architecture.encoder and workload.task == "finetune"
 
 
 def _adapter_traffic(architecture: Architecture, lora: Lora, *, fused: bool) -> float:

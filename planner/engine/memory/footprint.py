@@ -18,7 +18,7 @@ CHUNKS = 8
 
 
 def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer: Optimizer, loss: str) -> Footprint[float]:
-    """Bytes per token and per parameter of training `a`; `loss`: "full", "compiled", "chunked" or "fused"."""
+    """Bytes per token and per parameter of training `a`; `loss`: "full", "compiled", "chunked", "fused" or "none"."""
     one = activation_bytes(a, how)
     again = activation_bytes(a, replace(how, eager=False, recomputed=True)) if how.eager else one
     cast = recipe.gradient_bytes if recipe.autocast else 0.0  # the FP32 gradient that a 16-bit product is cast to
@@ -47,6 +47,8 @@ def _logits(a: Architecture, how: LayerExecution, loss: str) -> dict[str, float]
 
     A compiled one keeps the logits in FP32 and their gradient. A chunked loss makes the logits of an eighth of the tokens at a time, a fused one those of as many tokens as make a width.
     """
+    if loss == "none":
+        return {}
     w = how.product_bytes
     copy = 0.0 if w == 4 else 4.0
     if loss == "full":

@@ -41,15 +41,22 @@ def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
 
 
 def prefix_bytes(t: Table) -> Floats:
-    """Bytes of one prefix on one GPU that sequences share: its whole blocks in layers that attend to everything; 0 where each has its own.
+    """Bytes of one prefix on one GPU that sequences share; 0 where each has its own."""
+    shared: Floats = np.where(t.job.prefixes > 0, cached_prefix_bytes(t), 0.0)
+    return shared
+
+
+def cached_prefix_bytes(t: Table) -> Floats:
+    """Bytes of the cache of one prefix for one GPU: its whole blocks in layers that attend to everything.
 
     Windows and states of recurrences are of one sequence alone.
     """
     m, s, j = t.model, t.layout, t.job
     block = np.maximum(t.engine.cache_block_tokens, 1)
-    tokens = np.where(j.prefixes > 0, np.floor(j.prefix_tokens / block) * block, 0.0)
+    tokens = np.floor(j.prefix_tokens / block) * block
     share = tensor_share(t, m.cached_heads) / s.cp
-    return np.ceil(m.layers / s.pp) / m.layers * m.cached_all * tokens * share * j.kv_bytes
+    found: Floats = np.ceil(m.layers / s.pp) / m.layers * m.cached_all * tokens * share * j.kv_bytes
+    return found
 
 
 class PromptPass(msgspec.Struct, frozen=True):

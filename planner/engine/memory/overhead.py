@@ -6,6 +6,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table, added
 from planner.engine.memory.inference import prompt_pass
+from planner.engine.memory.stages import stage_parameters
 from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, Term, component_bytes
 from planner.engine.records.engine import BARE_CONTEXT_BYTES
 from planner.units import GIB
@@ -55,18 +56,28 @@ def _source(measured: Floats, record: str) -> str:
 
 
 def _training_slack(t: Table, terms: list[Term]) -> Term:
-    """The allocator's slack above everything that comes and goes, recomputed activations half as much again."""
+    """The allocator's slack above everything that comes and goes, recomputed activations half as much again, and whole gradients."""
     dynamic = added(component_bytes(terms, name, t.rows) for name in ("activations", "logits", "gradients"))
     usual = np.where(np.isnan(t.chip.allocator_slack), t.engine.slack, t.chip.allocator_slack)
+    held = _stream_gradients(t)
     dynamic = dynamic + 0.5 * component_bytes(terms, "activations", t.rows) * (t.layout.checkpointing > 1)
     return Term(
         "overhead",
         UNUSED,
-        usual * dynamic,
-        "{slack:percent} · {dynamic:bytes}",
-        {"slack": usual, "dynamic": dynamic},
+        usual * dynamic + held,
+        "{slack:percent} · {dynamic:bytes} + {held:bytes}",
+        {"slack": usual, "dynamic": dynamic, "held": held},
         _source(t.chip.allocator_slack, SLACK_RECORD),
     )
+
+
+def _stream_gradients(t: Table) -> Floats:
+    """Blocks of whole gradients, less this rank's share, where FSDP frees them on another stream than the one that takes them."""
+    j, s = t.job, t.layout
+    sharded = (t.engine.stream_gradients > 0) & (s.zero >= 3) & (s.shard > 1) & (j.adapters == 0)
+    stage = stage_parameters(t)
+    whole = (stage.linear + stage.other) * np.minimum(j.gradient_bytes, 2.0)
+    return np.where(sharded, whole * (1 - 1 / s.shard), 0.0)
 
 
 def _inference_slack(t: Table, terms: list[Term]) -> Term:

@@ -122,6 +122,9 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
     head_gradient = np.maximum(f.head_product * stage.head, f.head_gradient * stage.head - freed) * trains_all
     tied_gradient = f.arriving_gradient * trains_all * stage.tied * stage.head
     nothing, one = np.zeros(1), np.ones(1)
+    outputs = (
+        t.engine.keeps_stage_outputs * stage.in_flight * (s.pp > 1)
+    )  # as large as inputs of layers, one for each micro batch in flight
     logits = f.logits_alive * stage.has_head
 
     def phase(**amounts: Floats) -> Phase:
@@ -132,7 +135,7 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
             "adapter_gradients": kept_between,
             "arriving": nothing,
             "layers": layers * (1 - full),
-            "boundaries": layers * full,
+            "boundaries": layers * full + outputs,
             "boundary": np.where(by_operators, f.by_operators, f.boundary),
             "attention": attention,
             "scores": 1 - selective,
@@ -163,7 +166,7 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
         **inside_backward,
         gradients=np.where(apart > 0, np.maximum(earlier_gradients, stage.head), earlier_gradients),
         layers=layers * (1 - full) + one_layer * full,
-        boundaries=layers * full - taken_back,
+        boundaries=layers * full + outputs - taken_back,
         cast=np.where(full > 0, layer_cast, stage.linear),
     )
     first_layer = phase(
@@ -171,7 +174,7 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
         gradients=np.maximum(earlier_gradients, (stage.linear * (1 - 1 / stage.layers) + stage.head) * apart),
         adapter_gradients=apart,
         layers=(other_layers + one_layer) * (1 - full) + one_layer * full,
-        boundaries=(other_layers + one_layer) * full - taken_back,
+        boundaries=(other_layers + one_layer) * full + outputs - taken_back,
         cast=layer_cast,
     )
     backward_done = phase(

@@ -13,7 +13,7 @@ from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
 from planner.engine.memory.host import host_bytes
-from planner.engine.memory.inference import WEIGHTS, inference_terms, kv_bytes_per_sequence, prefix_bytes
+from planner.engine.memory.inference import WEIGHTS, cached_prefix_bytes, inference_terms, kv_bytes_per_sequence, prefix_bytes
 from planner.engine.memory.overhead import overhead_terms
 from planner.engine.memory.stages import stage_parameters
 from planner.engine.memory.terms import Term, component_bytes
@@ -113,6 +113,11 @@ def weights_on_host(t: Table) -> Floats:
     return _excess_weights(t, terms + companion_terms(t) + overhead_terms(t, terms))
 
 
+def _prefixes_on_host(t: Table) -> Floats:
+    """Bytes of the prefixes that are kept in the host's memory for one GPU; 0 where their number is not told."""
+    return t.job.host_prefixes * cached_prefix_bytes(t)
+
+
 def _excess_weights(t: Table, terms: list[Term]) -> Floats:
     """Bytes of weights of layers without which `terms` fit."""
     total = added(np.broadcast_to(term.bytes, (t.rows,)) for term in terms)
@@ -140,7 +145,7 @@ def memory_of(t: Table) -> MemoryColumns:
         usable=np.broadcast_to(usable_bytes(t), (t.rows,)),
         kv_per_sequence=np.broadcast_to(sequence, (t.rows,)),
         kv_shared=np.broadcast_to(t.job.prefixes * prefix, (t.rows,)),
-        host=host_bytes(t) if t.job.train[0] else np.broadcast_to(weights_on_host(t), (t.rows,)),
+        host=host_bytes(t) if t.job.train[0] else np.broadcast_to(weights_on_host(t) + _prefixes_on_host(t), (t.rows,)),
     )
 
 

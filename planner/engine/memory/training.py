@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
-from planner.engine.memory.stages import stage_adapters, zero_ranks
+from planner.engine.memory.stages import micro_batches, stage_adapters, zero_ranks
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
 
@@ -84,8 +84,10 @@ def _weights(t: Table, at: Phase) -> list[Term]:
 
 def _gradients(t: Table, at: Phase) -> list[Term]:
     j = t.job
-    over = zero_ranks(t, 2)
-    kept = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients)
+    flat = (t.engine.flat_gradients > 0) & (t.layout.zero >= 3) & (t.layout.shard > 1)
+    over = np.where(flat & (micro_batches(t) > 1), 1.0, zero_ranks(t, 2))
+    trained = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients)
+    kept = np.where(flat & (j.adapters > 0), (at.linear + at.other) * at.adapter_gradients, trained)
     return [
         Term(
             "gradients",
@@ -107,16 +109,22 @@ def _gradients(t: Table, at: Phase) -> list[Term]:
 
 
 def _activations(t: Table, at: Phase) -> list[Term]:
-    """Split over tensor-parallel ranks: with their sequence parallelism nothing of a layer is held whole."""
+    """Split over tensor-parallel ranks: with their sequence parallelism nothing of a layer is held whole.
+
+    Without it every rank holds what lies between products, norms and dropout, and the inputs of attention and MLP:
+    10 of the 34 bytes a width of arXiv:2205.05198 §4.1.
+    """
     s, f = t.layout, t.footprint
     tokens = s.micro_batch * t.job.sequence / s.cp / s.tp
+    ranks = np.where(t.engine.whole_between > 0, s.tp, 1.0)
+    inputs = (ranks - 1) * np.minimum(t.job.activation_bytes, 2.0) * t.model.width * (t.job.adapters == 0)
     terms = []
     for name, size in (
-        ("norms", f.norms),
-        ("attention", at.attention),
+        ("norms", f.norms * ranks),
+        ("attention", at.attention + inputs),
         ("attention scores", f.scores * at.scores),
-        ("MLP or experts", f.mlp),
-        ("dropout masks", f.dropout),
+        ("MLP or experts", f.mlp + inputs),
+        ("dropout masks", f.dropout * ranks),
     ):
         values = {"layers": at.layers, "tokens": tokens, "bytes": size}
         terms.append(
@@ -124,15 +132,16 @@ def _activations(t: Table, at: Phase) -> list[Term]:
                 "activations", name, at.layers * tokens * size, "{layers} layers · {tokens} tokens · {bytes} B each", values, _SAVED
             )
         )
-    around = at.backward * f.backward + at.head * f.head
+    residual = (ranks - 1) * f.boundary * at.backward
+    around = at.backward * f.backward + residual + at.head * f.head * ranks
     return [
         *terms,
         Term(
             "activations",
             "what recomputed layers keep",
-            at.boundaries * tokens * at.boundary,
+            at.boundaries * tokens * (at.boundary + (ranks - 1) * f.boundary),
             "{layers} layers · {tokens} tokens · {bytes} B each",
-            {"layers": at.boundaries, "tokens": tokens, "bytes": at.boundary},
+            {"layers": at.boundaries, "tokens": tokens, "bytes": at.boundary + (ranks - 1) * f.boundary},
             _SAVED,
         ),
         Term(

@@ -33,8 +33,9 @@ from planner.engine.memory.inference import kv_bytes_per_sequence
 from planner.engine.performance.operators.communication import peer_bytes_per_s
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
 from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS, Latency
-from planner.engine.performance.simulation.load import sigma_of, thinned_variation
+from planner.engine.performance.simulation.load import thinned_variation
 from planner.engine.performance.simulation.summary import Queue
+from planner.workload.traffic.lengths import sigma_of
 
 SHARES = ((0.5, 0.0), (0.95, NORMAL_TAILS[0]), (0.99, NORMAL_TAILS[1]))
 """Percentiles as shares, and the standard deviations to each."""

@@ -23,12 +23,20 @@ BACKWARD_LAUNCHES = 113 / 64
 ATTENTION_BACKWARD = 2.5 / 0.8
 """Backward over forward of fused attention: five products for two, at four fifths of the rate (FlashAttention-2,
 arXiv:2307.08691: up to 63 % of the A100's peak backward, 73 % forward; FlashAttention-3, arXiv:2407.08608: 550 to 740 TFLOP/s)."""
+EAGER_BACKWARD = 1.5
+"""The same of attention that stores its scores: four products for two, and scores that go through memory as often as forward (softmax reads
+its output and its gradient and writes one, as scaling and dropout do forward)."""
 LOSS_TRAFFIC_BYTES = 24
 """Bytes per token and vocabulary entry: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two FP32 gradients and
 a 16-bit one written backward."""
 OVERLAP = 0.7
 """Share of the computation that can hide gradient and parameter traffic beside it: DDP's and FSDP's buckets leave the first and the
 last exposed."""
+
+
+CONTENTION = 0.3
+"""Share of hidden traffic that computation loses all the same, as collectives take multiprocessors and bandwidth from it: products beside
+NCCL take 30 to 40 % longer (8 H100, pytorch/pytorch#179937), all kernels 19 % on average (A100, H100, MI250, arXiv:2507.03114)."""
 
 
 class StepColumns(msgspec.Struct, frozen=True):
@@ -66,7 +74,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     one = _of_fullest_stage(t, tokens, mean)
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
-    losses = tokens * m.vocabulary / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
+    losses = tokens * m.vocabulary * j.predicts_tokens / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
     device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
     device["elementwise"] = device["elementwise"] + losses
     device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
@@ -92,7 +100,8 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     step = added(by_class.values())
     total = tokens * s.cp * s.dp * count
-    per_token = np.where(j.adapters > 0, 2.0, 3.0) * 2 * m.active_matrix + 3 * attention_flop(t, half)
+    active = m.active_matrix - m.vocabulary * m.width * (1 - j.predicts_tokens)
+    per_token = np.where(j.adapters > 0, 2.0, 3.0) * 2 * active + 3 * attention_flop(t, half)
     bound = one.compute_bound * np.broadcast_to(passes["matmul"], (t.rows,)) * count
     return StepColumns(
         step_s=step,
@@ -128,7 +137,7 @@ def _idle(stages: Floats, virtual: Floats, count: Floats) -> Floats:
 
 def _pass(t: Table) -> Pass:
     tokens = t.layout.micro_batch * t.job.sequence / t.layout.cp
-    return forward(t, tokens, t.job.sequence / 2, t.job.sequence, head_rows=tokens)
+    return forward(t, tokens, t.job.sequence / 2, t.job.sequence, head_rows=tokens * t.job.predicts_tokens)
 
 
 def _pass_once(t: Table, alike: Rows) -> Pass:
@@ -166,7 +175,7 @@ def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
     launches = np.full(1, BACKWARD_LAUNCHES)
     backward = {
         "matmul": products,
-        "attention": np.full(1, ATTENTION_BACKWARD),
+        "attention": np.where(t.job.eager_attention > 0, EAGER_BACKWARD, ATTENTION_BACKWARD),
         "elementwise": two,
         "head": products,
         "communication": one,
@@ -208,7 +217,8 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
     ranks = s.dp * s.cp
     per_node = np.clip(s.gpus_per_node / np.maximum(s.tp, 1), 1, np.maximum(ranks, 1))
     ring = (ranks - 1) / np.maximum(ranks, 1)
-    weights = stage.linear * j.linear_bytes + stage.other * j.other_bytes
+    sent = np.where(s.zero >= 3, j.activation_bytes, np.inf)  # weights in FP32 are cast before they are gathered
+    weights = stage.linear * np.minimum(j.linear_bytes, sent) + stage.other * np.minimum(j.other_bytes, sent)
     gradients = trained * np.minimum(j.gradient_bytes, 4.0)
     updated = np.where(j.adapters > 0, gradients, weights) * (j.gradient_bytes > 0)
     once = gradients + np.where(s.zero >= 1, updated, gradients)
@@ -224,7 +234,7 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
     )
     beside = np.where(s.zero >= 2, compute_s, compute_s / np.maximum(count, 1))
     left: Floats = np.maximum(0.1 * seconds, seconds - OVERLAP * beside)
-    return left
+    return left + CONTENTION * (seconds - left)
 
 
 def _offloaded_s(t: Table, compute_s: Floats) -> Floats:

@@ -8,6 +8,7 @@ from typing import Generic
 import msgspec
 
 from planner.engine.records.fields import N, default
+from planner.engine.records.host import PCIE_BYTES_PER_S
 from planner.hardware.catalogue.interconnects import FABRIC_EFFICIENCY, FABRIC_LATENCY
 
 
@@ -74,6 +75,8 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     exchange_rate: N = default(1.0)
     """Rate of an all-to-all inside a node over that of an all-reduce's ring, as measured."""
     exchange_latency: N = default(1.0)
+    pcie_bytes_per_s: N = default(PCIE_BYTES_PER_S)
+    """Of the link to the host, in one direction."""
     power_w: N
     """Limit it ships with."""
     power_limit_w: N = default(math.inf)

@@ -80,6 +80,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Tokens the scratch of the GPTQ kernels is laid out for, in FP32 at the width of the widest layer."""
     rounds_apart: N = default(0.0)
     """Inputs of products below 16 bit are rounded by kernels of their own."""
+    rounds_blocks_apart: N = default(0.0)
+    """The same where scales are of blocks, as those of mixtures are published; others are rounded by the kernels before them."""
     cache_block_tokens: N = default(1.0)
     """Tokens the cache is given out in."""
     prefill_chunk: N = default(0.0)
@@ -93,10 +95,19 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Most prompt tokens in one pass of a service on a GPU of 160 GiB or more; 0: as on any other."""
     prompts_first: N = default(1.0)
     """Running sequences wait while prompts are computed; else both share an iteration."""
-    waiting_prompts: N = default(3.5)
+    waiting_prompts: N = default(3.25)
     """Prompts that end up waiting for each other in a closed loop of requests of one length after its first round, one's own included,
-    where prompts share iterations. Of 486 published loops of two engines, whose own are 3 and 3.75 (scripts/calibration/fit_first_token.py)."""
+    where prompts share iterations. Of 727 published loops of two engines, whose own are 2 and 3.75 (scripts/calibration/fit_first_token.py, 2026-11-23)."""
     reserves_output: N = default(1.0)
     """A request is admitted only if the cache has room for its whole output."""
     fused_elementwise: N = default(0.0)
     """Norms, rotary embedding and activation are fused kernels."""
+    whole_between: N = default(0.0)
+    """Ranks of tensor parallelism hold all tokens between the products they share (no sequence parallelism)."""
+    keeps_stage_outputs: N = default(0.0)
+    """A pipeline stage keeps what it handed on until its backward pass."""
+    flat_gradients: N = default(0.0)
+    """Sharded weights are flat tensors with one gradient each, of frozen weights too, which is whole until the last micro batch."""
+    stream_gradients: N = default(0.0)
+    """Gradients of sharded weights are freed on another stream (`record_stream` of FSDP's first version), so that the allocator takes new blocks
+    for those of each layer and keeps them."""

@@ -75,6 +75,8 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     offload_activations: N = default(0.0)
     compiled: N
 
+    predicts_tokens: N = default(1.0)
+    """1: training multiplies every token with the vocabulary; 0: an encoder is tuned for another task, whose head is small."""
     sequence: N = default(0.0)
     global_batch: N = default(0.0)
     """Sequences per optimizer step; 0: one micro batch a rank."""
@@ -83,12 +85,16 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     prefix_tokens: N = default(0.0)
     prefixes: N = default(0.0)
     """Distinct prefixes that sequences share in the cache; 0: each has its own."""
+    kv_offload: N = default(0.0)
+    """1: prefixes are kept in the host's memory and read from there."""
+    host_prefixes: N = default(0.0)
+    """Distinct prefixes there; 0: not told."""
     serves: N = default(0.0)
     max_num_seqs: N = default(0.0)
     """Most requests in flight on a replica, and most tokens of an iteration; 0: the engine's own."""
     max_num_batched_tokens: N = default(0.0)
     uniform_loop: N = default(0.0)
-    """1: requests of one length at a fixed concurrency, which start and end together."""
+    """Share of the rounds of a closed loop in which requests start and end together; 1: all are of one length."""
     memory_fraction: N
     """Share of the GPU the engine may take; 1: all of it."""
     headroom: N

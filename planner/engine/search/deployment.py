@@ -192,8 +192,8 @@ def _job_hours(e: Evaluated, workload: Workload) -> Floats:
 
 
 def _score(e: Evaluated, workload: Workload, tokens_per_s: Floats, usd_per_h: Floats, gpus: Floats) -> Floats:
-    """The objective as a column; unknown prices come after known ones, among themselves the faster first."""
-    unpriced = 1e18 / np.maximum(tokens_per_s, 1e-30)
+    """The objective as a column; unknown prices come after known ones, among themselves the faster first, under a rate those of fewer GPUs."""
+    unpriced = 1e18 * gpus if workload.request_rate_per_s else 1e18 / np.maximum(tokens_per_s, 1e-30)
     if workload.objective == "fastest":
         return e.serve.request_s.p95 if e.serve and workload.request_rate_per_s else 1 / tokens_per_s
     if workload.objective == "fewest-gpus":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.evaluate.request_rate import served
+from planner.engine.columns import Rows
+from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.evaluate.request_rate import served, sized
 from planner.engine.search.deployment import Deployments, deployments_of
 from planner.engine.search.selection import Choice, choose
 
@@ -21,13 +23,17 @@ SIMULATED_PLACES = 3
 def choose_simulated(d: Deployments) -> list[Choice]:
     """The rows of a plan, the best of them and this machine's simulated, the others as they were screened.
 
-    A layout is simulated once, whatever load it was screened at. As long as one that was only screened is among the very best,
-    more are simulated.
+    Every layout is first screened once more, at the replicas that Little's law asks for. A layout is simulated once, whatever load it
+    was screened at. As long as one that was only screened is among the very best, more are simulated.
     """
-    free = _at_any_price(d)
-    choices = choose(free)
+    free = d if d.workload.targets.budget_usd is None else _at_any_price(d.evaluated, d, d.node_index)
+    by_littles_law = _sized(free) or free
+    choices = choose(by_littles_law)  # first, so that at the same price theirs are the fewer replicas
+    if by_littles_law is not free:
+        choices += choose(free)
     fitting = sorted((choice for choice in choices if choice.fits), key=lambda choice: choice.order)
-    candidates = sorted([*fitting, *_beside(free, fitting[:SIMULATED_PLACES])], key=lambda choice: choice.order)
+    beside = _beside(by_littles_law, fitting[:SIMULATED_PLACES])
+    candidates = sorted([*fitting, *beside], key=lambda choice: choice.order)
     waiting = list(_different_layouts(candidates))
     done = list[Choice]()
     while waiting:
@@ -40,16 +46,25 @@ def choose_simulated(d: Deployments) -> list[Choice]:
     return _best_of_each_count([*done, *waiting, *(choice for choice in choices if not choice.fits)])
 
 
-def _at_any_price(d: Deployments) -> Deployments:
-    """`d` judged without its budget: how many replicas a service needs, and so what it costs, is only known once it is simulated.
+def _at_any_price(e: Evaluated, d: Deployments, node_index: Rows) -> Deployments:
+    """`e` judged without the budget of `d`: how many replicas a service needs, and so what it costs, is only known once it is simulated.
 
     The deployments keep their workload, whose budget counts again for what is simulated.
     """
-    targets = d.workload.targets
-    if targets.budget_usd is None:
-        return d
-    free = msgspec.structs.replace(d.workload, targets=msgspec.structs.replace(targets, budget_usd=None))
-    return replace(deployments_of(d.evaluated, d.node_types, d.node_index, free), workload=d.workload)
+    free = msgspec.structs.replace(d.workload, targets=msgspec.structs.replace(d.workload.targets, budget_usd=None))
+    return replace(deployments_of(e, d.node_types, node_index, free), workload=d.workload)
+
+
+def _sized(d: Deployments) -> Deployments | None:
+    """Every layout of `d` that fits, once, at the fewest replicas that meet the targets by Little's law; None: there is none."""
+    rows = np.flatnonzero(d.evaluated.memory.fits)
+    rows = rows[np.lexsort((d.score[rows], ~d.meets[rows]))]
+    different = np.array([of.row for of in _different_layouts(Choice(d, int(row), best=False) for row in rows)], dtype=np.int64)
+    found = sized(d.evaluated.take(different), d.workload.targets) if different.size else None
+    if found is None:
+        return None
+    evaluated, kept = found
+    return _at_any_price(evaluated, d, d.node_index[different][kept])
 
 
 def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
@@ -61,7 +76,7 @@ def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
     return [Choice(d, int(row), best=False) for row in rows[np.argsort(d.score[rows], kind="stable")]]
 
 
-def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
+def _different_layouts(choices: Iterable[Choice]) -> Iterable[Choice]:
     """The first of those that differ in replicas and load alone."""
     kept: dict[tuple[object, ...], Choice] = {}
     for choice in choices:
@@ -72,13 +87,14 @@ def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
     return kept.values()
 
 
-def _simulated(choices: list[Choice]) -> list[Choice]:
+def _simulated(choices: Sequence[Choice]) -> Iterator[Choice]:
     """`choices` with what simulation says of them."""
-    d = choices[0].deployments
-    rows = np.array([choice.row for choice in choices])
-    evaluated, place = served(d.evaluated.take(rows), d.workload.targets)
-    again = deployments_of(evaluated, d.node_types, d.node_index[rows][place], d.workload)
-    return [Choice(again, number, choices[of].best) for number, of in enumerate(place)]
+    for d in {id(choice.deployments): choice.deployments for choice in choices}.values():
+        own = [choice for choice in choices if choice.deployments is d]
+        rows = np.array([choice.row for choice in own])
+        evaluated, place = served(d.evaluated.take(rows), d.workload.targets)
+        again = deployments_of(evaluated, d.node_types, d.node_index[rows][place], d.workload)
+        yield from (Choice(again, number, own[of].best) for number, of in enumerate(place))
 
 
 def _best_of_each_count(choices: Iterable[Choice]) -> list[Choice]:

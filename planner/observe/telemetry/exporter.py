@@ -88,6 +88,9 @@ DCGM_HEALTH = _meanings(
 )
 """The same for metrics of failing memory, which `read_fleet` does not query."""
 DCGM_REASONS = ("DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCK_THROTTLE_REASONS")
+HELD_BACK, UP = f"{PREFIX}clock_held_back", f"{PREFIX}up"
+TELLS_OF_A_GPU = frozenset((HELD_BACK, UP, *DCGM_REASONS, *(f"DCGM_FI_{name}" for name in DCGM_REASONS)))
+"""Metrics that fill no field by their value, and yet tell of a GPU."""
 OWN = {name: Meaning(field) for field, name, _ in DEVICE_METRICS}
 READ_FIELDS = {meaning.field for meaning in (*DCGM.values(), *DCGM_HEALTH.values(), *OWN.values())}
 
@@ -139,40 +142,56 @@ def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
         raise UserError(Problem(option, "", f"{url} {error}{f': {error.said}' if error.said else '.'}")) from None
 
 
+class _Seen:
+    """What the samples say of one place."""
+
+    __slots__ = ("labels", "reasons", "values")
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self.labels = labels
+        self.values: dict[str, float] = {}
+        self.reasons: int | list[str] | None = None
+
+
 def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
     """The GPUs that appear in the samples, by index, then by name."""
-    labels: dict[Place, Mapping[str, str]] = {}
-    values: dict[Place, dict[str, float]] = {}
-    reasons: dict[Place, int | list[str]] = {}
-    for sample in samples:
-        place = place_of(sample.labels)
-        if place is None or not is_reading(sample.value):
-            continue
-        meaning = meaning_of(sample.name)
-        if meaning is not None:
-            if not is_reading(value := sample.value * meaning.scale):
-                continue
-            values.setdefault(place, {})[meaning.field] = value
-        elif sample.name.removeprefix("DCGM_FI_") in DCGM_REASONS:
-            reasons[place] = int(sample.value)
-        elif sample.name == f"{PREFIX}clock_held_back":
-            named = reasons.setdefault(place, [])
-            if isinstance(named, list):
-                named.append(sample.labels.get("reason", ""))
-        elif sample.name != f"{PREFIX}up":
-            continue
-        before = labels.setdefault(place, sample.labels)
-        if before is not sample.labels:
-            labels[place] = {**before, **sample.labels}
+    seen = _seen_in(samples)
     parts: dict[str, list[Place]] = {}
-    for place in labels:
+    for place in seen:
         parts.setdefault(place.gpu, []).extend([place] if place.part else [])
     numbers = {gpu: number_of(gpu) for gpu in parts}
     found = []
     for position, gpu in enumerate(sorted(parts, key=lambda gpu: (10**MOST_DIGITS if numbers[gpu] is None else numbers[gpu], gpu))):
         index = position if (number := numbers[gpu]) is None else number
-        found.append(_device(index, gpu, sorted(parts[gpu]), labels, values, reasons))
+        found.append(_device(index, gpu, sorted(parts[gpu]), seen))
     return tuple(found)
+
+
+def _seen_in(samples: Iterable[Sample]) -> dict[Place, _Seen]:
+    """What is said of each GPU and slice, in the order of the samples."""
+    found: dict[Place, _Seen] = {}
+    for name, labels, value in samples:
+        place = place_of(labels)
+        if place is None or not is_reading(value):
+            continue
+        meaning = meaning_of(name)
+        if meaning is not None:
+            if not is_reading(scaled := value * meaning.scale):
+                continue
+        elif name not in TELLS_OF_A_GPU:
+            continue
+        seen = found.get(place)
+        if seen is None:
+            seen = found[place] = _Seen(labels)
+        elif seen.labels is not labels:
+            seen.labels = {**seen.labels, **labels}
+        if meaning is not None:
+            seen.values[meaning.field] = scaled
+        elif name == HELD_BACK:
+            seen.reasons = [*(seen.reasons if isinstance(seen.reasons, list) else ()), labels.get("reason", "")]
+        elif name != UP:
+            seen.reasons = int(value)
+    return found
 
 
 def is_reading(value: float) -> bool:
@@ -184,6 +203,7 @@ SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
 """Labels that identify a slice of a GPU; the first one present counts."""
 
 
+@lru_cache(maxsize=256)
 def meaning_of(name: str) -> Meaning | None:
     """The field that the metric `name` fills; None for a metric that is not shown."""
     if name.startswith("DCGM_FI_"):
@@ -208,24 +228,16 @@ def number_of(label: str) -> int | None:
     return int(label) if label.isdecimal() and len(label) <= MOST_DIGITS else None
 
 
-def _device(
-    index: int,
-    gpu: str,
-    parts: Sequence[Place],
-    labels: Mapping[Place, Mapping[str, str]],
-    values: Mapping[Place, dict[str, float]],
-    reasons: Mapping[Place, int | list[str]],
-) -> DeviceSnapshot:
-    whole = Place(gpu, "")
-    known = {name: typed(name, value) for name, value in values.get(whole, {}).items()}
+def _device(index: int, gpu: str, parts: Sequence[Place], seen: Mapping[Place, _Seen]) -> DeviceSnapshot:
+    whole = seen.get(Place(gpu, "")) or _Seen(seen[parts[0]].labels)
+    known = {name: typed(name, value) for name, value in whole.values.items()}
     _complete_memory(known)
-    said = reasons.get(whole)
-    any_labels = labels.get(whole) or labels[parts[0]]
-    slices = tuple(_slice(place, labels[place], values.get(place, {})) for place in parts)
+    said, labels = whole.reasons, whole.labels
+    slices = tuple(_slice(place, seen[place].labels, seen[place].values) for place in parts)
     return DeviceSnapshot(
         index=index,
-        uuid=any_labels.get("UUID") or any_labels.get("uuid") or None,
-        name=any_labels.get("modelName") or any_labels.get("name") or None,
+        uuid=labels.get("UUID") or labels.get("uuid") or None,
+        name=labels.get("modelName") or labels.get("name") or None,
         state="ok",
         event_reasons=event_reason_names(said) if isinstance(said, int) else None if said is None else tuple(said),
         health_warnings=health_warnings(known),

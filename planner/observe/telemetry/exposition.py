@@ -61,6 +61,9 @@ DEVICE_METRICS: tuple[tuple[str, str, str], ...] = (
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)?(\{.*\})?\s+(\S+)(?:\s+-?[\d.]+)?\s*(?:#.*)?$")
 _TEXT = r'"((?:[^"\\]|\\.)*)"'
 _LABEL = re.compile(rf"\s*(?:([a-zA-Z_][a-zA-Z0-9_]*)|{_TEXT})\s*=\s*{_TEXT}\s*,?")
+_PLAIN = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)",?')
+_ALL_PLAIN = re.compile(r'\{(?:[a-zA-Z_][a-zA-Z0-9_]*="[^"\\]{0,1000}",?)*\}')
+"""Labels as exporters write them, without escapes or blanks: read in one go, for pages of a hundred thousand GPUs."""
 _QUOTED_NAME = re.compile(rf"\{{\s*{_TEXT}\s*,?")
 """The name of a metric in UTF-8 stands within the braces: {"dcgm.sm.active", gpu="0"} 0.5 (Prometheus 3)."""
 _ESCAPE = re.compile(r"\\[\\n\"]")
@@ -174,6 +177,8 @@ def _sample(line: str, read: dict[str, dict[str, str]]) -> Sample:
 
 
 def _labels(braced: str) -> dict[str, str]:
+    if _ALL_PLAIN.fullmatch(braced):
+        return dict(_PLAIN.findall(braced))
     inner, place, found = braced[1:-1].rstrip(), 0, {}
     while place < len(inner):
         matched = _LABEL.match(inner, place)

@@ -73,7 +73,7 @@ def read_facets(text: str, names: FacetNames) -> Facets:
     of providers it names, exactly or else by how they begin, and otherwise has to stand in a row.
     """
     reading = _Reading(names)
-    for term in text.split():
+    for term in dict.fromkeys(text.split()):
         reading.take(term)
     return reading.result()
 

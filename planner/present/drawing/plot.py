@@ -15,6 +15,8 @@ from planner.present.drawing.chart import Point
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bit of a braille cell by row and column of its dot."""
+GUIDES = frozenset("┈┊")
+"""Signs of straight lines across the chart, which give way to curves."""
 TICK_GAP = 2
 """Blank cells between two labels of the x axis."""
 
@@ -116,6 +118,8 @@ class Plot:
             self._signs[line][cell] = sign
         else:
             self._dots[line][cell] |= DOTS[row % down][column % across]
+            if self._signs[line][cell] in GUIDES:
+                self._signs[line][cell] = ""
         self._styles[line][cell] = style
 
     def _cell(self, x: float, y: float) -> tuple[int, int]:

@@ -12,9 +12,11 @@ from msgspec.structs import replace
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
+from planner.engine.answers.under_load import UnderLoad
 from planner.engine.money.costs import Costs
 from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Part, Points, Section, Table, spread_text, text_table
 from planner.present.choice.frontier import frontier_chart
+from planner.present.choice.latency_by_load import load_sections
 from planner.present.choice.sentence import answer_sentence
 from planner.present.choice.standing import sensitivity, standing
 from planner.present.command_line import PlanCommand
@@ -52,6 +54,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     time: TimeDetail | None = None
     owned: Owned | None = None
     costs: Costs | None = None
+    load: UnderLoad | None = None
 
     @property
     def chosen(self) -> PlanRow | None:
@@ -66,7 +69,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             "answer": answer_sentence(self.plan).text,
             "decision": verdict(self),
         }
-        details = {"memory_detail": self.memory, "time_detail": self.time, "owned": self.owned, "costs": self.costs}
+        details = {
+            "memory_detail": self.memory,
+            "time_detail": self.time,
+            "owned": self.owned,
+            "costs": self.costs,
+            "under_load": self.load,
+        }
         built: dict[str, Any] = msgspec.to_builtins({**facts, **{name: one for name, one in details.items() if one is not None}})
         return {**built, "plan": msgspec.to_builtins(self.plan)}
 
@@ -86,6 +95,7 @@ def decide(
         time=session.time_detail(workload, first, basis=command.basis) if first else None,
         owned=owned(first, session.part_named(first.gpu), owning) if first else None,
         costs=session.costs(priced, first, terms, basis=command.basis) if first else None,
+        load=session.under_load(workload, first, basis=command.basis) if first else None,
     )
 
 
@@ -103,6 +113,7 @@ def sections(decision: Decision) -> list[Section]:
         *_alternatives(decision),
     ]
     if row is not None:
+        found += load_sections(row, decision.load) if decision.load is not None else []
         found += [*_money(decision, row), *_details(decision, row), _rests_on(decision, row)]
     return [*found, Section("Ask it again", [Code(decision.command.text)])]
 

@@ -73,7 +73,7 @@ def action_details(action: Action) -> list[str]:
 def remarks(advice: Advice) -> Iterator[str]:
     """Cost of all GPUs, what could not be said, and the age of the prices."""
     if advice.usd_per_month is not None and len(advice.gpus) > 1:
-        yield f"{len(advice.gpus)} GPUs cost {usd_text(advice.usd_per_month)} $ a month."
+        yield f"{len(advice.gpus):,} GPUs cost {usd_text(advice.usd_per_month)} $ a month."
     yield from advice.notes
     if advice.prices_as_of is not None:
         yield f"Prices as of {advice.prices_as_of} and later; a month is {HOURS_PER_MONTH:.0f} h."

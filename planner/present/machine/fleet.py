@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from planner.present.cells import Paragraph, Part, Section, text_table
-from planner.units import UNKNOWN, percent_text, usd_text
+from planner.units import UNKNOWN, numbers_text, percent_text, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.advice.advice import FleetSummary, Group, Suspect
@@ -17,11 +17,12 @@ HEADS = ("GPUs", "in use", "$/month", "waste $/month")
 
 
 def fleet_sections(found: FleetSummary) -> list[Section]:
-    """The tables that say something: one verdict alone, or jobs that nothing names, are left out."""
+    """The tables that say something: one verdict alone, one host, or jobs that nothing names, are left out."""
     sections = [_groups("By verdict", "verdict", found.by_verdict)]
     if len(found.by_job) > 1:
         sections.append(_groups("By job", "job", found.by_job))
-    sections.append(_groups("By host", "host", found.by_host))
+    if len(found.by_host) > 1:
+        sections.append(_groups("By host", "host", found.by_host))
     if found.suspects:
         sections.append(_suspects(found.suspects))
     return sections
@@ -59,6 +60,4 @@ def _suspects(found: Sequence[Suspect]) -> Section:
 
 def place_text(host: str, indices: Sequence[int]) -> str:
     """'node005 GPU 0-7', 'node013 GPU 3', 'node014 GPU 1, 4'."""
-    ordered = sorted(indices)
-    whole = len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1))
-    return f"{host} GPU {f'{ordered[0]}-{ordered[-1]}' if whole else ', '.join(map(str, ordered))}"
+    return f"{host} GPU {numbers_text(indices)}"

@@ -10,7 +10,7 @@ import msgspec
 from planner.observe.health import warning_text
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, ProcessSnapshot, Snapshot
 from planner.present.cells import LEAST_SHARE, Cell, Column, Fact, Table
-from planner.units import MEGA, UNKNOWN, bytes_text, digits, percent_text, si_text
+from planner.units import MEGA, UNKNOWN, bytes_text, digits, numbers_text, percent_text, si_text
 
 JOULES_PER_KWH = 3.6e6
 Part = DeviceSnapshot | MigSnapshot
@@ -171,16 +171,16 @@ def host_line(host: HostSnapshot) -> str:
 
 def missing_notes(snapshot: Snapshot, columns: Iterable[Column[Part]] = COLUMNS) -> list[str]:
     """Why values of `columns` are missing: one line per reason, with the columns and GPUs it concerns."""
-    concerned: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    concerned: dict[str, tuple[dict[str, None], dict[int, None]]] = {}
     fields = [(column.title, field) for column in columns for field in FIELDS.get(column.id, ())]
     for device in snapshot.devices:
         for title, field in fields:
             if getattr(device, field) is None:
                 titles, gpus = concerned.setdefault(device.why(field), ({}, {}))
-                titles[title] = gpus[str(device.index)] = None
+                titles[title] = gpus[device.index] = None
     notes = []
     for reason, (titles, gpus) in concerned.items():
-        where = f" (GPU {', '.join(gpus)})" if len(snapshot.devices) > 1 else ""
+        where = f" (GPU {numbers_text(gpus)})" if len(snapshot.devices) > 1 else ""
         notes.append(f"{', '.join(titles)}{where}: {reason}")
     reasons = snapshot.host.reasons.items()
     return notes + [f"host {field.rpartition('_')[0].replace('_', ' ')}: {reason}" for field, reason in reasons]

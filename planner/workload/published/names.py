@@ -28,6 +28,7 @@ ENGINES = (
     # how a framework column begins, the engine that is asked, whether the number after it is the engine's release
     ("hf transformers/autogptq", "transformers", False),
     ("hf transformers", "transformers", True),
+    ("hf trainer fms-acceleration", "fms-acceleration", False),
     ("hf trainer", "transformers", True),  # the trainer of transformers, numbered as it
     ("hf peft", "transformers", False),  # adapters on transformers, with a release of its own
     ("autogptq/hf", "transformers", False),
@@ -41,9 +42,11 @@ ENGINES = (
     ("exllama", "exllamav3", False),
     ("mlc", "mlc", False),
     ("lmdeploy", "lmdeploy", False),
+    ("megatron-deepspeed", "megatron-deepspeed", False),
+    ("megatron-bridge", "megatron-bridge", False),
     ("megatron", "megatron", False),
-    ("nemo", "megatron", False),
-    ("litgpt", "torch", False),
+    ("nemo", "megatron-bridge", False),
+    ("litgpt", "litgpt", False),
     ("torchtune", "torch", False),
     ("torchtitan", "torch", False),
     ("llm-foundry", "torch", False),

@@ -23,7 +23,7 @@ from planner.workload.published.names import (
     model_key,
 )
 from planner.workload.tasks import LORA_TARGETS, Dtype, KvDtype
-from planner.workload.traffic.lengths import as_conversations, is_setting
+from planner.workload.traffic.lengths import as_conversations
 
 Row = Mapping[str, str]
 
@@ -31,6 +31,7 @@ NODE_GPUS = 8
 """More GPUs than this need a stated layout: one node's is tensor or data parallelism, whichever the engine takes."""
 UNSTATED_PROMPT_TOKENS, UNSTATED_OUTPUT_TOKENS = 1, 128
 """'Short prompt', 'near-empty context'; and how long a single stream is timed where the source does not say."""
+BLOOM_FABRIC_BYTES_PER_S = 4 * 12.5e9 / NODE_GPUS
 PADDED_GPT_VOCABULARY = 51200
 """Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
 
@@ -74,14 +75,16 @@ def _model(row: Row, config_of: Callable[[str], Any]) -> Any:
 def _layout(row: Row, gpus: int) -> dict[str, Any]:
     """Degrees as stated.
 
-    A layer split is pipeline stages, and all that ExLlama knew; 'PCIe not NVLink' in the note overrides the catalogue's link.
+    A layer split is pipeline stages, and all that ExLlama knew; 'PCIe not NVLink' in the note overrides the catalogue's link. BLOOM's
+    nodes of eight GPUs had four links of 100 Gb/s (arXiv:2211.05100 §3.4).
     """
     degrees = {"tp": "tp", "pp": "pp", "dp": "dp", "cp": "cp", "ep": "ep", "virtual_stages": "vp"}
     stated = {ours: count for ours, theirs in degrees.items() if (count := whole(row, theirs))}
     split = row["sharding"].strip().lower() == "layer split" or row["framework"].lower().startswith("exllama")
     if split and gpus > 1:
         stated |= {"pp": gpus, "tp": 1}
-    return stated | ({"link": "pcie"} if "PCIe not NVLink" in row["note"] and gpus > 1 else {})
+    slower = {"fabric": BLOOM_FABRIC_BYTES_PER_S} if row["framework"].startswith("Megatron-DeepSpeed") and gpus > NODE_GPUS else {}
+    return stated | slower | ({"link": "pcie"} if "PCIe not NVLink" in row["note"] and gpus > 1 else {})
 
 
 def _precision(row: Row) -> dict[str, Any]:
@@ -110,11 +113,12 @@ def _attention(row: Row) -> dict[str, Any]:
     """'attention=fa2' and its like in the note.
 
     Before FlashAttention (2022) Megatron and its fork with DeepSpeed kept the scores: BLOOM's fused masking and softmax (arXiv:2211.05100).
+    So does the BERT of NVIDIA's DeepLearningExamples, whose code is of 2019.
     """
     said = re.search(r"\battention=(\w+)", row["note"])
     if said and said[1] in {"fa2", "bettertransformer", "sdpa", "flash"}:
         return {"attention": "flash"}
-    old = re.search(r"\(SC21\)|2205\.05198|^Megatron-DeepSpeed", row["framework"])
+    old = re.search(r"\(SC21\)|2205\.05198|^Megatron-DeepSpeed|DeepLearningExamples", row["framework"])
     return {"attention": "eager"} if old or (said and said[1] == "eager") else {}
 
 
@@ -135,7 +139,7 @@ def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
     if counted := re.search(r"\b(\d+) (?:requests|prompts)\b", row["note"]):
         load["requests"] = int(counted[1])
     inputs, outputs = whole(row, "isl") or 0, whole(row, "osl") or 0
-    if re.search(r"ShareGPT|means of the run", row["note"]) and not is_setting(inputs):
+    if "ShareGPT" in row["note"]:
         spread = {"input_tokens": as_conversations(inputs), "output_tokens": as_conversations(outputs)}
         return {name: {"mean": of.mean, "p50": of.p50} for name, of in spread.items()} | load
     return {"input_tokens": inputs, "output_tokens": outputs, **load}
@@ -159,11 +163,11 @@ def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
         "sequence": whole(row, "seq_len"),
         "micro_batch": whole(row, "micro_batch"),
         "global_batch": whole(row, "global_batch"),
-        "sharding": SHARDINGS.get(sharding, "none"),
+        "sharding": SHARDINGS[sharding or _usual_sharding(row)],
         "checkpointing": _checkpointing(row, CHECKPOINTING[checkpointing] or "none"),
         "optimizer": OPTIMIZERS.get(optimizer),
         "recipe": _recipe(row),
-        "compile": True if "torch.compile" in row["note"] else None,
+        "compile": True if re.search(r"torch\.compile|fused kernels", row["note"]) else None,
         "loss": "chunked" if row["framework"].lower().startswith("litgpt") else None,  # its fine-tuning scripts: 128 tokens a chunk
     } | _torchtune(row)
     if row["task"] in {"finetune_lora", "finetune_qlora"}:
@@ -172,9 +176,17 @@ def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def _usual_sharding(row: Row) -> str:
+    """Sharding where a row names none: NeMo and Megatron-Bridge divide optimizer states (use_distributed_optimizer), others nothing."""
+    return "zero1" if re.match(r"nemo|megatron-bridge", row["framework"].lower()) else "none"
+
+
 def _checkpointing(row: Row, named: str) -> str:
-    """Checkpointing as named; torchtitan's "selective" is by operators."""
-    return "selective-op" if named == "selective" and row["framework"].lower().startswith("torchtitan") else named
+    """Checkpointing as named; torchtitan's "selective" is by operators, fms-fsdp's of whole blocks (all of them by default)."""
+    framework = row["framework"].lower()
+    if named == "selective" and framework.startswith(("torchtitan", "fms-fsdp")):
+        return "selective-op" if framework.startswith("torchtitan") else "full"
+    return named
 
 
 def _recipe(row: Row) -> str:
@@ -186,8 +198,10 @@ def _recipe(row: Row) -> str:
     precision = row["precision"].lower()
     if precision in {"fp32", "float32", "32-true", "tf32", "tf32/fp32"}:
         return "fp32"
-    if precision.endswith(("-mixed", " amp")):
+    if precision.endswith("-mixed"):
         return "amp"
+    if precision.endswith(" amp"):
+        return "mixed" if "DeepLearningExamples" in row["framework"] else "amp"  # apex, opt_level O2: weights in 16 bit
     if precision in TRUE_16_BIT:
         return "bf16"
     if row["task"] == "pretrain" or re.match(r"nemo|megatron|.*deepspeed", row["framework"].lower()):
@@ -196,13 +210,16 @@ def _recipe(row: Row) -> str:
 
 
 def _adapters(row: Row) -> dict[str, Any]:
-    """Rank and targets as stated; unstated: rank 8 (the libraries' default) on all linear layers."""
+    """Rank and targets as stated; unstated: rank 8 (the libraries' default) on all linear layers, NeMo's 32 on query, key and value.
+
+    NeMo: megatron_gpt_finetuning_config.yaml, adapter_dim and target_modules.
+    """
     note = row["note"]
     method = re.search(r"\bmethod=(\w+)", note)
     if (method and method[1] != "LORA") or re.match(r"litgpt adapter", row["framework"]):
         raise NotPredicted("an adapter that is not LoRA")
     rank = re.search(r"\b(?:lora_)?r=(\d+)", note)
-    targets: Any = "all-linear"
+    usual, targets = (32, ["q", "k", "v"]) if row["framework"].lower().startswith("nemo") else (8, "all-linear")
     listed = re.search(r"\btarget=\[([^\]]*)\]", note)
     if listed:
         targets = [name for name in LORA_TARGETS if f"'{name}_proj'" in listed[1]]
@@ -210,7 +227,7 @@ def _adapters(row: Row) -> dict[str, Any]:
             raise NotPredicted(f"adapters on {listed[1]}")
     elif "q,v only" in note or "default targets" in note:
         targets = ["q", "v"]
-    return {"rank": int(rank[1]) if rank else 8, "targets": targets}
+    return {"rank": int(rank[1]) if rank else usual, "targets": targets}
 
 
 def _torchtune(row: Row) -> dict[str, Any]:

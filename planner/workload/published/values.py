@@ -13,6 +13,7 @@ from planner.workload.tasks import Request
 Quantity = Literal[
     "fits",
     "device_bytes",
+    "used_bytes",
     "reserved_bytes",
     "allocated_bytes",
     "tokens_per_s",
@@ -26,13 +27,13 @@ Quantity = Literal[
     "output_tokens_per_s",
     "requests_per_s",
 ]
-"""The part of an answer that a value is compared with. Memory is counted by the device (context, libraries and all), by PyTorch's
-allocator as reserved, or as allocated."""
+"""The part of an answer that a value is compared with. Memory is counted by the device (context, libraries and all), as NVML reports what is used
+(with what the driver keeps for itself), by PyTorch's allocator as reserved, or as allocated."""
 
 METRICS: dict[str, Quantity] = {
     "oom": "fits",
     "peak_mem": "device_bytes",
-    "peak_mem_nvml": "device_bytes",
+    "peak_mem_nvml": "used_bytes",
     "peak_mem_reserved_max": "reserved_bytes",
     "peak_mem_allocated": "allocated_bytes",
     "tokens_per_s_total": "tokens_per_s",
@@ -57,7 +58,7 @@ METRICS: dict[str, Quantity] = {
 BYTES = {"bytes": 1.0, "MB": 1e6, "MiB": float(MIB), "GB": 1e9, "GiB": float(GIB)}
 SECONDS = {"s": 1.0, "ms": 1e-3}
 RATES = {"tok/s": 1.0, "tok/s/GPU": 1.0, "seq/s": 1.0, "req/s": 1.0}
-ALLOCATED_SOURCES = ("github:Lightning-AI/litgpt", "github:QwenLM/Qwen3")
+ALLOCATED_SOURCES = ("github:Lightning-AI/litgpt", "github:QwenLM/Qwen3", "github:NVIDIA-NeMo/Megatron-Bridge")
 """Sources whose `peak_mem` is torch.cuda.max_memory_allocated, by the scripts they publish with the figures."""
 TRAINING_RATES = frozenset({"tokens_per_s", "tokens_per_s_per_gpu", "step_s"})
 SHORTER_IN_FACT = re.compile(r"dynamic padding|mean length is far shorter")
@@ -87,7 +88,7 @@ def quantity_of(row: Row, request: Request, where: str) -> tuple[Quantity, float
     if quantity == "device_bytes":
         counted: Quantity = "allocated_bytes" if metric == "peak_mem" and _is_allocated(row) else quantity
         return counted, value / shared_by
-    if quantity == "allocated_bytes":
+    if quantity in {"allocated_bytes", "used_bytes"}:
         return quantity, value / shared_by
     if metric == "decode_ms_per_token":
         return quantity, 1000 / value

@@ -1,4 +1,4 @@
-"""Lengths of requests that are given as one number: a load generator's setting, or the mean of lengths that differ."""
+"""Lengths of answers that are given as one number: the mean of answers that differ, which a run that ends shows."""
 
 from __future__ import annotations
 
@@ -8,18 +8,12 @@ from planner.workload.tasks import Lengths, Workload, varies
 
 CONVERSATIONS_SIGMA = 0.8
 """Standard deviation of the logarithm of lengths in conversations as load generators cut them (ShareGPT up to 1,024 tokens in, 2,048 in all): a standard
-deviation of 0.9 means. An assumption, chosen on one source (docs/decisions/067-lengths-that-nobody-sets.md)."""
-SETTING_DIGITS, SETTING_STEP = 2, 32
-NEAR = 0.001
-"""Share by which a length may miss a setting: tokenisers add or drop a token of a thousand."""
+deviation of 0.9 means. An assumption, chosen on one source (docs/decisions/077-answers-differ-in-runs-that-end.md)."""
 
-
-def is_setting(tokens: float) -> bool:
-    """Whether somebody may have set all requests to this length: at most two digits before zeros (100, 250, 1,500), or a multiple of 32."""
-    if tokens <= 0:
-        return True
-    step = 10.0 ** max(0, math.floor(math.log10(tokens)) + 1 - SETTING_DIGITS)
-    return any(abs(tokens - unit * round(tokens / unit)) <= NEAR * tokens for unit in (step, SETTING_STEP))
+NORMAL_P95 = 1.6448536269514722
+"""95th percentile of the standard normal distribution."""
+ROUNDS = 10
+"""Requests a load generator sends for each of its concurrent clients, which start together; ten is the usual setting."""
 
 
 def as_conversations(mean: float) -> Lengths:
@@ -28,13 +22,40 @@ def as_conversations(mean: float) -> Lengths:
 
 
 def drawn_outputs(workload: Workload) -> int | Lengths | None:
-    """Output lengths as a simulation draws them: as given, but a mean that nobody sets spreads where clients send so many requests in all.
+    """Output lengths as a simulation draws them: as given, but a mean alone spreads where clients send so many requests in all.
 
     Such a load ends with a drain, in which the longest answers run almost alone. A load that goes on, or comes at a rate, hardly depends on how
-    lengths spread, so that a number and a mean are the same there.
+    lengths spread. The same `p50` and mean say that all answers are alike.
     """
     given = workload.output_tokens
     mean = given.mean if isinstance(given, Lengths) and not varies(given) else given
-    if not workload.requests or workload.request_rate_per_s or mean is None or isinstance(mean, Lengths) or is_setting(mean):
+    if not workload.requests or workload.request_rate_per_s or mean is None or isinstance(mean, Lengths):
         return given
     return as_conversations(mean)
+
+
+def sigma_of(given: int | Lengths | None) -> float:
+    """Standard deviation of the logarithm of the lengths that a workload gives; 0 where all are alike."""
+    if not isinstance(given, Lengths):
+        return 0.0
+    p50 = None if given.p50 is None else max(given.p50, 0.5)  # less rounds to no token
+    if p50 and given.p95:
+        return math.log(max(given.p95 / p50, 1.0)) / NORMAL_P95
+    if p50 and given.mean > p50:
+        return math.sqrt(2 * math.log(given.mean / p50))
+    if given.p95:  # mean = exp(mu + s²/2) and p95 = exp(mu + 1.645 s), the narrower solution
+        ratio = math.log(given.p95 / given.mean)
+        return NORMAL_P95 - math.sqrt(max(0.0, NORMAL_P95**2 - 2 * ratio))
+    return 0.0
+
+
+def in_step(workload: Workload) -> float:
+    """Share of the rounds of a closed loop in which requests that started together still come together: 1 where all are alike, 0 at a rate.
+
+    Lengths that spread by sigma (of their logarithm) move the clients of a loop apart, after k rounds by sigma·sqrt(k) of one. That leaves
+    exp(-(2 pi sigma)^2 k / 2) of their common rhythm; the answer is its mean over the rounds of a load generator.
+    """
+    if workload.request_rate_per_s:
+        return 0.0
+    sigma = math.hypot(sigma_of(workload.input_tokens), sigma_of(drawn_outputs(workload)))
+    return sum(math.exp(-((2 * math.pi * sigma) ** 2) * k / 2) for k in range(1, ROUNDS + 1)) / ROUNDS

@@ -210,3 +210,8 @@ def test_the_command_line_writes_the_first_row(run_planner: RunPlanner) -> None:
     nothing = run_planner("plan", SERVICE, "--gpu", "L4", "--set", "max_gpus=1", "--emit", "sky")
     assert nothing.returncode == 1
     assert nothing.stdout == ""
+
+
+def test_prefixes_in_the_hosts_memory_are_left_to_whoever_starts_it() -> None:
+    assert "keeps prefixes in the host's memory once" in service("slurm", ONE, kv_offload=True, prefix_tokens=500)
+    assert "keeps prefixes" not in service("slurm", ONE)

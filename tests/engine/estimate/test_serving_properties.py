@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 from engine_sample import ask_all
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from planner.engine.answers.answer import Answer
@@ -16,6 +17,7 @@ DENSE = ["llama-3.1-8b", "bloom-560m", "opt-1.3b", "llama-2-7b"]
 GPUS = {"H100 SXM5 80GB": 3.35e12, "A100 80GB SXM": 2.039e12, "RTX 4090": 1.008e12, "L4": 3.0e11}
 """Part -> its bandwidth by the data sheet, bytes/s."""
 quick = settings(max_examples=3, deadline=None, derandomize=True, database=None)
+unshrunk = settings(quick, max_examples=6, phases=[Phase.generate])
 
 service = st.fixed_dictionaries(
     {
@@ -76,6 +78,26 @@ def test_no_token_comes_before_the_weights_are_read(given: list[tuple[dict[str, 
         assert answer.parameters is not None
         read = answer.memory_bytes.weights * (1 - answer.parameters.embedding / answer.parameters.total)
         assert mean(answer.tpot_s) >= read / GPUS[request["gpu"]]
+
+
+@unshrunk
+@given(several, st.sampled_from([0.0, 0.02, 0.1, 0.4, 0.8]))
+def test_a_small_change_of_lengths_changes_little(given: list[tuple[dict[str, Any], int]], sigma: float) -> None:
+    """Answers whose lengths spread a little more, or are a token longer, take about as long: alike is no other kind of load."""
+
+    def loop(request: dict[str, Any], clients: int, spread: float, more: int) -> dict[str, Any]:
+        tokens = request["output_tokens"] + 100 + more
+        return {**request, "concurrency": clients, "output_tokens": {"mean": tokens, "p50": tokens * math.exp(-(spread**2) / 2)}}
+
+    changes = [(sigma, 0), (sigma + 0.002, 0), (sigma, 1)]
+    found = [answers_to(*(loop(*one, spread, more) for one in given)) for spread, more in changes]
+    for first, *others in zip(*found, strict=True):
+        for other in others if first.fits else ():
+            for name in ("ttft_s", "tpot_s", "request_s"):
+                assert mean(getattr(other, name)) == pytest.approx(mean(getattr(first, name)), rel=0.1)
+            assert first.requests_per_s is not None
+            assert other.requests_per_s is not None
+            assert other.requests_per_s.value == pytest.approx(first.requests_per_s.value, rel=0.03)
 
 
 @quick

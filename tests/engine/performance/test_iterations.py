@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Table
 from planner.engine.performance.operators.forward_pass import forward
+from planner.engine.performance.operators.launches import kernel_latencies_s
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.prefill_decode.passes import mean_if_any
 
@@ -102,3 +103,29 @@ def test_inputs_that_are_rounded_apart_take_four_kernels_a_layer() -> None:
         for value in (1.0, 0.0)
     )
     assert apart - fused == pytest.approx(32 * 4 * 1.5e-6, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "dtype", "kernels"),
+    [
+        ("sglang", "qwen3-235b-a22b", "fp8", 4),
+        ("sglang", "llama-3.1-70b", "fp8", 4),
+        ("sglang", "llama-3.1-70b", "bf16", 0),
+        ("vllm", "qwen3-235b-a22b", "fp8", 4),
+        ("vllm", "llama-3.1-70b", "fp8", 0),
+    ],
+)
+def test_inputs_are_rounded_by_kernels_of_their_own(engine: str, model: str, dtype: str, kernels: int) -> None:
+    """Four more kernels of 1.5 us a layer beside the six small ones of an engine that launches 11: SGLang always, vLLM for scales of blocks."""
+    fields = {
+        "task": "serve",
+        "engine": engine,
+        "model": model,
+        "concurrency": 8,
+        "input_tokens": 512,
+        "output_tokens": 128,
+        "dtype": dtype,
+    }
+    table = candidate(chip("H100 SXM5 80GB", dtype, dtype), {"tp": 8.0, "gpus": 8.0}, **fields).table()
+    *_, small = kernel_latencies_s(table, np.ones(1))
+    assert small[0] == pytest.approx((6 + kernels) * 1.5e-6)

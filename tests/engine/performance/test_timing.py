@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from planner.engine.evaluate.ranges import seconds_of
+from planner.engine.job.engines import find_engine
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.operators.communication import collective_s
 from planner.engine.performance.operators.forward_pass import forward
@@ -64,11 +65,11 @@ def only_arithmetic() -> Chip:
 
 
 def forward_flop(model: str | dict[str, Any], batch: int, sequence: int) -> float:
-    """Of one pass over whole sequences, attention counted in full as torch does."""
+    """Of one pass over whole sequences, attention counted in full as torch does; the engine's factor on device time taken out."""
     table = candidate(only_arithmetic(), model=model, task="train", engine="megatron", micro_batch=batch, sequence=sequence).table()
     rows, length = np.array([float(batch * sequence)]), np.array([float(sequence)])
     one = forward(table, rows, length, length, head_rows=rows)
-    return float(one.matmul[0] + one.attention[0] + one.head[0])
+    return float(one.matmul[0] + one.attention[0] + one.head[0]) / find_engine("megatron").device_factor
 
 
 @pytest.mark.parametrize(

@@ -340,3 +340,22 @@ def test_no_more_is_recomputed_than_memory_asks_for(preset: str, monkeypatch: py
     assert [(row.gpu, row.answer.layout, row.verdict) for row in found.rows] == [
         (row.gpu, row.answer.layout, row.verdict) for row in whole.rows
     ]
+
+
+# --- a GPU beside others ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gpu", ["H100 SXM5 80GB", "A100 80GB SXM", "RTX PRO 6000 Blackwell Server"])
+def test_a_gpu_costs_a_replica_more_at_most_than_asked_for_alone(gpu: str) -> None:
+    """Only the first places are simulated: the others are sized by Little's law, which may differ by a replica."""
+
+    def first(rows: list[PlanRow]) -> PlanRow:
+        return next(row for row in rows if row.gpu == gpu)
+
+    beside, alone = first(solutions(shipped(DEFAULT_PRESET))), first(solutions(plan(DEFAULT_PRESET, gpus_considered=[gpu])))
+    assert beside.answer.request_s is not None
+    assert alone.answer.request_s is not None
+    assert beside.usd_per_h is not None
+    assert alone.usd_per_h is not None
+    assert beside.usd_per_h.value == pytest.approx(alone.usd_per_h.value, rel=0.15)
+    assert beside.answer.request_s.p95.value == pytest.approx(alone.answer.request_s.p95.value, rel=0.15)

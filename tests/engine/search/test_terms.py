@@ -36,7 +36,7 @@ def rows(**fields: Any) -> list[PlanRow]:
 def job_of(days: float, **fields: Any) -> PlanRow:
     """A job that takes so many days on what ranks first for it."""
     tokens = 1e9
-    for _ in range(3):
+    for _ in range(6):
         row = rows(train_tokens=tokens, **fields)[0]
         assert row.job_h is not None
         tokens *= days * 24 / row.job_h.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from simulation_sample import load_of, rules_of
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import LENGTHS, LENGTHS_SPREAD
-from planner.engine.performance.simulation.benchmark_run import simulate_benchmark
+from planner.engine.performance.simulation.benchmark_run import MOST_REQUESTS, simulate_benchmark
 from planner.engine.performance.simulation.iteration_time import constant_time
 from planner.engine.performance.simulation.summary import Summary
 from planner.errors import UserError
@@ -50,12 +51,12 @@ def test_a_few_long_answers_drain_alone() -> None:
     assert spread.requests_per_s[0] < 0.8 * alike.requests_per_s[0]
 
 
-def test_ranges_of_a_burst_reach_down_to_lengths_that_are_means() -> None:
-    """A single number may be a mean of conversations: the range of a burst holds what a spread of lengths makes of it."""
+def test_ranges_of_a_burst_reach_up_to_answers_that_are_alike() -> None:
+    """A mean alone spreads as conversations do; the range of a burst holds what it takes where all answers are of one length."""
     burst = service(concurrency=512, requests=512)
-    spread = service(concurrency=512, requests=512, output_tokens={"mean": 200, "p50": 145})
+    alike = service(concurrency=512, requests=512, output_tokens={"mean": 200, "p50": 200})
     assert burst.output_tokens_per_s is not None
-    assert burst.output_tokens_per_s.low < value(spread, "output_tokens_per_s") < burst.output_tokens_per_s.value
+    assert burst.output_tokens_per_s.value < value(alike, "output_tokens_per_s") < burst.output_tokens_per_s.high
     amounts = [
         found.evidence.get(LENGTHS, 0.0)
         for found in (
@@ -63,12 +64,24 @@ def test_ranges_of_a_burst_reach_down_to_lengths_that_are_means() -> None:
             service(concurrency=64, requests=512),
             service(concurrency=64, requests=5000),
             service(concurrency=64),
-            spread,
+            alike,
         )
     ]
     assert amounts == sorted(amounts, reverse=True)
     assert amounts[0] == pytest.approx(LENGTHS_SPREAD, rel=1e-2)
     assert amounts[3:] == [0.0, 0.0]
+
+
+def test_a_length_of_a_burst_changes_its_answer_by_no_more_than_its_share() -> None:
+    """200 tokens are no other kind of length than 201: nothing jumps between neighbours."""
+    found = [value(service(concurrency=300, requests=300, output_tokens=tokens), "request_s") for tokens in (199, 200, 201, 202)]
+    assert all(after / before == pytest.approx(1.0, abs=0.02) for before, after in pairwise(found))
+
+
+def test_the_longest_benchmark_passes_into_the_long_run() -> None:
+    ended, endless = (service(concurrency=16, requests=number) for number in (MOST_REQUESTS, MOST_REQUESTS + 1))
+    for name in ("ttft_s", "tpot_s", "request_s", "requests_per_s"):
+        assert value(ended, name) == pytest.approx(value(endless, name), rel=0.12)
 
 
 def test_warm_up_is_not_measured() -> None:
@@ -89,7 +102,8 @@ def test_a_long_benchmark_is_the_long_run() -> None:
 
 
 def test_a_limit_on_sequences_lengthens_a_burst() -> None:
-    free, limited = (service(concurrency=400, requests=400, max_num_seqs=most) for most in (None, 50))
+    alike = {"mean": 200, "p50": 200}
+    free, limited = (service(concurrency=400, requests=400, max_num_seqs=most, output_tokens=alike) for most in (None, 50))
     assert value(limited, "requests_per_s") < 0.7 * value(free, "requests_per_s")
     assert value(limited, "tpot_s") < value(free, "tpot_s")
 

@@ -26,7 +26,7 @@ from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.simulation import replicas as replica
 from planner.engine.performance.simulation.iteration_time import between, constant_time, iteration_time
 from planner.engine.performance.simulation.load import thinned_variation, token_lengths
-from planner.engine.performance.simulation.replicas import steady_state
+from planner.engine.performance.simulation.replicas import request_times, steady_state
 from planner.engine.performance.simulation.summary import Summary, summarise
 from planner.engine.performance.simulation.traffic import batch_arrivals, traffic_of
 from planner.workload.tasks import Lengths
@@ -149,6 +149,20 @@ def test_littles_law_and_the_closed_form_hold_under_a_rate() -> None:
     assert in_flight == pytest.approx(found.requests_per_s[0] * stay, rel=0.03)
     assert keeps_up[0]
     assert in_flight == pytest.approx(steady[0], rel=0.05)
+
+
+@pytest.mark.parametrize("outputs", [200, Lengths(mean=200, p95=600)])
+def test_times_without_a_simulation_are_those_of_one(outputs: int | Lengths) -> None:
+    """Mean and spread of requests by the expansion around Little's law, at light and heavy load."""
+    table = table_of()
+    for rate in (2.0, 8.0, 14.0):
+        load = load_of(inputs=600, outputs=outputs, rate_per_s=rate)
+        law = request_times(iteration_time(table), rules_of(1, budget=8192.0, sequences=512.0), load)
+        found = replica.simulate(iteration_time(table), rules_of(1, budget=8192.0, sequences=512.0), load, seeds=16, measured=200)
+        sigma = np.hypot(law.load_sigma, load.outputs.sigma)
+        assert law.keeps_up[0]
+        assert law.request_s[0] == pytest.approx(found.request_s.mean[0], rel=0.15)
+        assert law.request_s[0] * np.exp(1.645 * sigma[0] - sigma[0] ** 2 / 2) == pytest.approx(found.request_s.p95[0], rel=0.25)
 
 
 def test_a_cache_bounds_what_is_in_flight() -> None:

@@ -36,6 +36,15 @@ def test_a_closed_loop_holds_its_clients(model: str, gpu: str, gpus: int, length
         assert found.requests_per_s.value * mean(found.request_s) == pytest.approx(clients, rel=0.03)
 
 
+def test_clients_that_wait_for_room_in_the_cache_are_answered() -> None:
+    """Of 115 clients about 100 find room at once; the others wait, and send nothing more while they do."""
+    lengths: tuple[Any, Any] = (16, {"mean": 369, "p50": 368})
+    found = service("llama-3.1-8b", "RTX 4090", 1, lengths, engine="vllm", concurrency=115)
+    assert found.assumed["waiting_per_replica"] > 10
+    assert found.requests_per_s is not None
+    assert found.requests_per_s.value * mean(found.request_s) == pytest.approx(115, rel=0.2)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_a_request_takes_its_first_token_and_those_after_it(lengths: tuple[Any, Any], engine: str) -> None:
@@ -70,3 +79,15 @@ def test_where_requests_are_rare_estimate_and_plan_agree(rate: float) -> None:
     assert alone.usd_per_million_tokens is not None
     assert first.answer.usd_per_million_tokens is not None
     assert alone.usd_per_million_tokens.value == pytest.approx(first.answer.usd_per_million_tokens.value, rel=0.01)
+
+
+def test_prompts_that_wait_together_share_a_pass() -> None:
+    """Eight prompts of 1,024 tokens fit into one pass of 8,192: a tenth of the requests wait for (8 + 8)/2 of them, the others for one alone
+    and 2.25 at the time each takes among others, which is less than alone as kernels start once for all."""
+    clients, lengths = 8, (1024, 512)
+    alone, together = (service("qwen3-32b", "H100 SXM5 80GB", 8, lengths, engine="vllm@0.12", concurrency=c) for c in (1, clients))
+    assert together.prefill_s is not None
+    each, single = together.prefill_s.value, mean(alone.ttft_s) - mean(alone.tpot_s) / 2
+    assert each < 0.8 * single
+    expected = 0.1 * clients * each + 0.9 * (single + 2.25 * each) + mean(together.tpot_s) / 2
+    assert mean(together.ttft_s) == pytest.approx(expected, rel=0.05)

@@ -56,7 +56,12 @@ class Terminal:
 class Screen(Terminal):
     """The program in 24-bit colour, with folders of its own in `home`; `variables` are added to its environment."""
 
-    def __init__(self, home: Path, *options: str, size: tuple[int, int] = (200, 50), **variables: str) -> None:
+    def __init__(self, home: Path, *options: str, size: tuple[int, int] = (200, 50), tour: bool = False, **variables: str) -> None:
+        """`tour`: begin as a first start does."""
+        choices = home / "state" / "gpu-planner" / "choices.json"
+        if not tour and not choices.exists():
+            choices.parent.mkdir(parents=True, exist_ok=True)
+            choices.write_text('{"tour": "seen"}')
         folders = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE", "DATA")}
         plain = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON and not name.startswith("TEXTUAL")}
         terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"}

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
+from load_sample import sample_load
 
 from planner.engine.answers.answer import Answer, ParameterCounts
 from planner.engine.answers.figure import Basis, Figure, Percentiles
@@ -17,6 +18,7 @@ from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MemoryBytes, MemoryDetail, MemoryItem
 from planner.engine.answers.plan import Counts, Flip, OfferAnswer, Plan, PlanRow, Verdict
 from planner.engine.answers.time import Bound, Operator, TimeDetail
+from planner.engine.answers.under_load import UnderLoad
 from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import Gpu, load_gpus
 from planner.hardware.measurements.measurement import Measurement
@@ -322,6 +324,9 @@ class SampleSession:
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: Literal["measured", "spec"]) -> TimeDetail | None:
         del workload, basis
         return sample_time(row)
+
+    def under_load(self, *_asked: object, **_basis: object) -> UnderLoad:
+        return sample_load()
 
     def costs(self, *_asked: object, **_terms: object) -> None:
         """Nothing is known of years here."""

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
-from tui_sample import settle
+from tui_sample import sample_options, settle
 
 from planner.present.cells import Code, Fact, Facts, Paragraph, Part, Points, Section, text_table
 from planner.present.drawing.axes import LinearAxis
@@ -21,7 +21,9 @@ from widgets.options import AppOptions
 from widgets.screens.decisions.costs import CostScreen
 from widgets.screens.decisions.fit import FitScreen
 from widgets.screens.decisions.guide import GuideScreen, answers_of, questions_for
+from widgets.screens.decisions.load import LoadScreen
 from widgets.screens.decisions.portfolio import PortfolioScreen
+from widgets.screens.overlay import TextOverlay
 
 STOCK = """
 months = 6
@@ -43,7 +45,7 @@ async def answered(app: PlannerApp, pilot: Pilot[None]) -> str:
     for _ in range(500):
         await app.workers.wait_for_complete()
         await pilot.pause()
-        if len(text_of(app)) > 1:
+        if text_of(app) != TextOverlay.WAITING:
             break
     widest = max(cell_len(line.rstrip()) for line in text_of(app).splitlines())
     assert widest <= app.screen.query_one("#text").scrollable_content_region.width
@@ -89,6 +91,19 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         app.screen.query_one(Entry).value = str(tmp_path / "stock.toml")
         await pilot.press("enter")
         assert "1 workloads on one stock" in await answered(app, pilot)
+
+
+async def test_latency_against_load_by_its_key(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("Q")
+        told = await answered(app, pilot)
+        assert shows(app, LoadScreen)
+        assert "up to 20.0 requests/s" in told
+        assert "time of the whole request, over requests a second" in told
+        await pilot.press("l", "l")
+        assert "time of the first token" in await answered(app, pilot)
 
 
 def test_sections_in_cells() -> None:

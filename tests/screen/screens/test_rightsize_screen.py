@@ -84,6 +84,9 @@ async def test_the_demonstration_is_judged_on_screen(tmp_path: Path, size: tuple
         assert "w without the workload" in str(app.screen.query_one("#box").border_subtitle)
         await pilot.press("escape")
         assert not isinstance(app.screen, RightSizeScreen)
+        await pilot.press("V")
+        text = await seen(pilot, "#text Static", "a now")
+        assert "GPU 1 · H100 SXM5 80GB · products as bf16" in text
 
 
 async def test_before_a_reading_there_is_nothing_to_judge(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ GAUGE, GAUGE_WIDTH = 12, 76
 """Cells of a gauge with the blanks behind it, and cells of a pane from which there are any."""
 LEGEND_LINES, ROOMY_LEGEND_LINES = 2, 5
 MOST_TICKS = 6
+OTHER_FIGURES = 4
+"""Memory, power, clock and temperature, beside the counters."""
 HELD = "held back by"
 
 
@@ -191,6 +193,11 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
     return [head, *rows, *_mig(device, drawing), *_warnings(device, drawing), *_missing(device, drawing)]
 
 
+def tall_figures(device: DeviceSnapshot) -> int:
+    """Figures in its block whose histories may be several lines high."""
+    return len(counters(device)) + OTHER_FIGURES if device.state == "ok" else 0
+
+
 def _held(device: DeviceSnapshot, history: History, drawing: Drawing, room: int) -> list[Content]:
     """Lines on what holds the clock back now, and when something did."""
     text = held_back_text(device)
@@ -227,9 +234,11 @@ def time_axis(drawing: Drawing) -> Content:
 
 
 def _span_text(seconds: float) -> str:
-    """'90 s', '5 min', '1.5 h'."""
-    scale, unit = (1.0, "s") if seconds < 120 else (60.0, "min") if seconds < 7200 else (3600.0, "h")
-    return f"{seconds / scale:.3g} {unit}"
+    """'90 s', '5 min', '1.5 h': the largest unit of which it is two or more, in whole or half ones."""
+    for scale, unit in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * scale and seconds % (scale / 2) == 0:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds:.4g} s"
 
 
 def host_lines(host: HostSnapshot, history: History, drawing: Drawing, *, roomy: bool = False) -> list[Content]:

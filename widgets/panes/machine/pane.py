@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from widgets.panes.machine.gpu import (
     power_text,
     ram_text,
     roomy_block,
+    tall_figures,
     warnings_of_many,
 )
 from widgets.panes.machine.history import SPANS_S, STEP_S, Cells, History, Marks, sparkline
@@ -35,7 +36,7 @@ from widgets.panes.machine.many import short_head, short_line, strip
 from widgets.panes.machine.processes import ORDERS, process_lines
 
 if TYPE_CHECKING:
-    from planner.observe.snapshot import Snapshot
+    from planner.observe.snapshot import DeviceSnapshot, Snapshot
 
 SCROLLBAR = 1
 """Cells kept free for it, so that it changes nothing when it comes."""
@@ -229,16 +230,21 @@ class MachineView(VerticalScroll, can_focus=True):
         devices = snapshot.devices
         if not 0 < len(devices) <= DETAILED_DEVICES or drawing.width < ROOMY_WIDTH:
             return None
-        lines: list[Content] = []
-        for rows, gap in HEIGHTS:
-            lines = []
-            for device in devices:
-                lines += [Content("")] if gap and lines else []
-                lines += roomy_block(device, self._histories[str(device.index)], replace(drawing, history_rows=rows))
-            lines += [Content("")] if gap else []
-            if len(lines) + other_lines <= self.size.height:
-                return lines
-        return lines if self.screen.has_class("-zoomed") else None
+        low = self._blocks(devices, drawing, 1)
+        room, tall = self.size.height - other_lines, sum(map(tall_figures, devices))
+        rows, gap = next(
+            ((rows, gap) for rows, gap in HEIGHTS if sum(map(len, low)) + (rows - 1) * tall + (len(devices) if gap else 0) <= room),
+            (0, False),
+        )
+        if not rows and not self.screen.has_class("-zoomed"):
+            return None
+        blocks = low if rows <= 1 else self._blocks(devices, drawing, rows)
+        return [line for block in blocks for line in (*block, *([Content("")] if gap else []))]
+
+    def _blocks(self, devices: Sequence[DeviceSnapshot], drawing: Drawing, rows: int) -> list[list[Content]]:
+        """Each GPU in all detail, its histories `rows` lines high."""
+        drawing = replace(drawing, history_rows=rows)
+        return [roomy_block(device, self._histories[str(device.index)], drawing) for device in devices]
 
     def _entitle(self) -> None:
         snapshot = self._snapshot
@@ -251,7 +257,7 @@ class MachineView(VerticalScroll, can_focus=True):
         slow = f"every {snapshot.interval_s:g} s while it measures" if self._marks.open and not snapshot.source else ""
         parts = [snapshot.badge or "", self._trouble, paused, slow, f"{count}{name}" if name else ""]
         listed = f"P by {self._order}" if self._order else "P processes"
-        aside = f"[ ] time · {listed} · R right-sizes" if snapshot.devices else ""
+        aside = f"[ ] time · {listed} · V roofline · R right-sizes" if snapshot.devices else ""
         frame_of(self).entitle(" · ".join(filter(None, parts)), aside, name="Telemetry" if snapshot.badge else "")
 
 

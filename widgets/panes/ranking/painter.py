@@ -75,7 +75,7 @@ class Painter(msgspec.Struct):
             base += self.style("stale")
         is_marked = bool(marked) and row_key(row) in marked
         segments = [Segment(symbols.marked if is_marked else symbols.cursor if current else " ", base)]
-        used, plain = 1, stale and not current
+        used, plain = 1, base.reverse or (stale and not current)
         for column, cells in fitted.columns:
             if row.rank is None and column.solutions_only:
                 reason = shorten_end(row.why, width - used - 1, symbols.ellipsis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -113,7 +114,8 @@ class RankingView(Vertical):
         )
         standing = f"rank {row.rank}" if row.rank else row.why
         text = " · ".join(part for part in (device_name(row.gpu), speed, standing) if part)
-        return Content.assemble(("here ", "bold $accent"), shorten_end(text, max(20, self._room - 5), self._symbols.ellipsis))
+        short = textwrap.shorten(text, max(20, self._room - 5), placeholder=f" {self._symbols.ellipsis}")
+        return Content.assemble(("here ", "bold $accent"), short)
 
     def title(self, plan: Plan, basis: str) -> None:
         """Say how much is shown, by what order, on what basis."""
@@ -179,7 +181,7 @@ class RankingView(Vertical):
 
     def _offer(self, offer: OfferAnswer) -> Content:
         instances = f"{offer.instances} × " if offer.instances > 1 else ""
-        text = f"{usd_text(offer.usd_per_h)} $/h · {instances}{offer.provider} {offer.instance} · {offer.region} · {offer.market} · {offer.as_of}"
+        text = f"{usd_text(offer.usd_per_h)} $/h ({offer.as_of}) · {instances}{offer.provider} {offer.instance} · {offer.market} · {offer.region}"
         return Content.styled(shorten_end(text, self._room, self._symbols.ellipsis), "$quiet")
 
     @property

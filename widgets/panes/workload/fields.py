@@ -236,6 +236,14 @@ FINE: tuple[Field, ...] = (
         about="most tokens of one iteration of the engine",
     ),
     Field(
+        key="kv_offload",
+        label="cache in",
+        kind="switch",
+        choices=(NO, YES),
+        words=("the GPU's memory alone", "the host's memory, too: prefixes are read over PCIe"),
+        tasks=(SERVE,),
+    ),
+    Field(
         key="warmup_requests",
         label="warm-up",
         kind="count",

@@ -45,6 +45,7 @@ class GuideScreen(TurningScreen):
     }
     """
     KEYS = "enter asks · tab answer · esc back"
+    WAITING = "enter works out the steps: profile, bottleneck, right size, where, what to commit to"
     ASKS_AT_ONCE = False
     AUTO_FOCUS = "#answer-0"
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -34,6 +34,7 @@ class PortfolioScreen(TurningScreen):
     }
     """
     KEYS = "enter reads the file · esc back"
+    WAITING = "enter works out what runs where, and what to own, commit to and rent"
     ASKS_AT_ONCE = False
     AUTO_FOCUS = "#portfolio-file"
 

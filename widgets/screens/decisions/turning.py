@@ -41,6 +41,7 @@ class TurningScreen(TextOverlay):
     TURNS: ClassVar[Sequence[Turn]] = ()
     KEYS = "esc back"
     """Keys beside those of `TURNS`."""
+    ASKING = "asking …"
     ASKS_AT_ONCE = True
     """Whether it asks when it opens, not only when the user says so."""
 
@@ -78,19 +79,21 @@ class TurningScreen(TextOverlay):
         self.ask_again()
 
     def ask_again(self) -> None:
-        """Ask for the choices there are now."""
-        self._tell_keys()
+        """Ask for the choices there are now; the heading says so until the answer is there."""
+        self._tell_keys(self.ASKING)
         self.run_worker(self._ask(), group="ask", exclusive=True, exit_on_error=False)
 
-    def _tell_keys(self) -> None:
+    def _tell_keys(self, *more: str) -> None:
         keys = [f"{turn.key} {turn.label}" for turn in self.TURNS]
-        self.entitle(" · ".join([self.subject, *self.chosen.values()]), " · ".join([*keys, self.KEYS]))
+        self.entitle(" · ".join([self.subject, *self.chosen.values(), *more]), " · ".join([*keys, self.KEYS]))
 
     async def _ask(self) -> None:
         try:
             self._sections, self._problems = await self.sections(self.chosen), ()
         except UserError as wrong:
             self._sections, self._problems = (), [str(problem) for problem in wrong.problems]
+        if self.is_open:
+            self._tell_keys()
         self.draw()
 
     def lines(self, width: int) -> Iterator[Content]:

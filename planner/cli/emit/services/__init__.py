@@ -56,6 +56,8 @@ def notes(service: Service, job: Job) -> Iterator[str]:
     """Notes for people before they start it."""
     if job.stored not in service.DTYPES and job.stored not in service.ROUNDED:
         yield f"MODEL has to be a checkpoint whose weights are stored as {job.stored}; the one named here is its original."
+    if job.workload.kv_offload:
+        yield f"{service.NAME} keeps prefixes in the host's memory once its own option says how much of it; that is left to you."
 
 
 def service_of(engine: str) -> Service | None:

@@ -17,10 +17,13 @@ _LAUNCHES = (
     "layers that the GPUs decode faster than that (RTX 4090, 0.8.5), 0.38 for Qwen3-Coder 30B (H100, piecewise graphs, vllm-project/vllm#25444)"
 )
 
+_BLOCKS = "norms and activations are fused with rounding by scales of tensors and tokens (FUSED_OPS of vllm.compilation.fusion, 0.11), not by those of blocks"
+
 FIRST = (
     Engine(
         name="vllm",
         label="vLLM",
+        rounds_blocks_apart=True,
         compute_capability=(7, 0),
         most_sequences=256,
         launches_per_layer=PIECES,
@@ -40,11 +43,12 @@ FIRST = (
         context_source="0.5 GiB: CUDA context is 0.3-0.6 GB (driver 535 and later); 0.9 GiB of CUDA graphs and libraries: an assumption, on the safe side of 0.27 GiB outside torch at TP 1 with vLLM 0.19 (llm-d planner accuracy report)",
         communicator_source="2.1 GiB outside torch at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
         source="V0: a prompt is one forward pass; gpu_memory_utilization 0.9 and max_seq_len_to_capture 8192 by default: longer contexts and prompts run "
-        f"without CUDA graphs; {_LAUNCHES}",
+        f"without CUDA graphs; {_LAUNCHES}; {_BLOCKS}",
     ),
     Engine(
         name="sglang",
         label="SGLang",
+        rounds_apart=True,
         compute_capability=(7, 5),
         kernels_per_layer=11,
         host_step_s=0,
@@ -59,7 +63,7 @@ FIRST = (
         context_source="as vLLM, which builds on the same libraries: an assumption",
         communicator_source="as vLLM, which builds on the same libraries: an assumption",
         most_sequences=2048,
-        source="max_running_requests from 2048 on, mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; it schedules a step beside the one before: "
+        source="max_running_requests from 2048 on, mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; a kernel of its own rounds the inputs of every FP8 product (sgl-project/sglang issue 31504); it schedules a step beside the one before: "
         "host time of sequences alone, by scripts/calibration/fit_host_step.py on 77 published loops (2026-11-21) of one GPU model",
     ),
     Engine(

@@ -24,22 +24,26 @@ STATE_READS = 2.0
 """A pass reads the states of its sequences and writes them."""
 
 
-def _reached(t: Table, context: Floats) -> tuple[Floats, Floats]:
-    """Number of `context` tokens that a window holds and how many are chosen (`workload.sublayers.Reach`); all where there is neither."""
-    window, chosen = (np.where(most > 0, np.minimum(context, most), context) for most in (t.model.window, t.model.chosen))
-    return window, chosen
+def _reached(t: Table, context: Floats) -> tuple[Floats, Floats, Floats]:
+    """Number of tokens attended to where `context` come before a token on average, number a window holds of them, and number chosen of them.
+
+    An encoder attends to as many after it. All where there is neither window nor choice (`workload.sublayers.Reach`).
+    """
+    every = context * (1 + t.model.encoder)
+    window, chosen = (np.where(most > 0, np.minimum(every, most), every) for most in (t.model.window, t.model.chosen))
+    return every, window, chosen
 
 
 def attention_flop(t: Table, context: Floats) -> Floats:
     """FLOP of one token's attention over `context` tokens, in all layers: two for each element attended to, and recurrences."""
-    m, (window, chosen) = t.model, _reached(t, context)
-    return 2 * (m.attended_all * context + m.attended_window * window + m.attended_chosen * chosen) + m.scan_flop
+    m, (every, window, chosen) = t.model, _reached(t, context)
+    return 2 * (m.attended_all * every + m.attended_window * window + m.attended_chosen * chosen) + m.scan_flop
 
 
 def attended_tokens(t: Table, context: Floats) -> Floats:
     """Tokens one token attends to, the mean over the layers: windows cut the context, and a layer without attention sees none."""
-    m, (window, chosen) = t.model, _reached(t, context)
-    elements = m.attended_all * context + m.attended_window * window + m.attended_chosen * chosen
+    m, (every, window, chosen) = t.model, _reached(t, context)
+    elements = m.attended_all * every + m.attended_window * window + m.attended_chosen * chosen
     seen: Floats = elements / (m.layers * m.attended)
     return seen
 
@@ -50,7 +54,7 @@ def _kv_heads(t: Table) -> Floats:
 
 def cache_bytes(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
     """Bytes of keys, values and states that attention reads in the mean layer: those of every sequence, once a pass."""
-    m, (window, chosen) = t.model, _reached(t, context)
+    m, (_, window, chosen) = t.model, _reached(t, context)
     element = np.where(t.job.kv_bytes > 0, t.job.kv_bytes, 2.0)
     every = (m.read_all * context + m.read_chosen * chosen) * tensor_share(t, m.cached_heads)
     read = (every + m.read_window * window * tensor_share(t, m.window_heads)) * element

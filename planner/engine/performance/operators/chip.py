@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from planner.engine.records.chip import ChipNumbers
+from planner.engine.records.host import PCIE_BYTES_PER_S
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import Link, fabric_of, link_of, usual_fabric
 from planner.hardware.ceilings.ceilings import Basis, Ceilings, NodeCollective
@@ -93,6 +94,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         grouped_rate=ceilings.grouped_rate.value if ceilings.grouped_rate else 1.0,
         **_exchange(gpu, ceilings),  # type: ignore[arg-type]  # names of ratios alone
         compute_capability=float(gpu.compute_capability or 0) if gpu.vendor == "NVIDIA" else math.inf,
+        pcie_bytes_per_s=gpu.pcie_bytes_per_s / 2 if gpu.pcie_bytes_per_s else PCIE_BYTES_PER_S,
         power_w=gpu.tdp_w or float("nan"),
         is_cpu=float(gpu.kind == "cpu"),
         context_bytes=ceilings.context_bytes.value if ceilings.context_bytes else math.nan,

@@ -45,6 +45,7 @@ def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats
     products of its own, and Transformer Engine and torchao under torch.compile, which bring them, fuse what lies between.
     """
     m, j, s = t.model, t.job, t.layout
+    between = whole_ranks(t)
     fused = np.maximum(np.maximum(t.engine.fused_elementwise, j.compiled), j.train * (j.narrow_bytes > 0))
     scale = j.activation_bytes / 2 * np.where(j.autocast > 0, 1.6, 1.0) * (1 + t.engine.fp32_between)
     factors = {
@@ -56,7 +57,7 @@ def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats
 
     def of(name: str) -> Floats:
         one, each = (
-            h * m.width + (q * m.query + k * m.key + f * m.common_ffn) / s.tp
+            h * m.width / between + (q * m.query + k * m.key + f * m.common_ffn) / s.tp
             for h, q, k, f in (ELEMENTWISE[name].fused, ELEMENTWISE[name].each)
         )
         apart = each * factors.get(name, 1.0)
@@ -69,6 +70,11 @@ def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats
     )
 
 
+def whole_ranks(t: Table) -> Floats:
+    """Ranks of tensor parallelism that share the tokens between products: all where training divides them (sequence parallelism), else one."""
+    return np.where((t.job.train > 0) & (t.engine.whole_between == 0), t.layout.tp, 1.0)
+
+
 def adapters_s(t: Table, rows: Floats) -> Floats:
     """Seconds one layer takes to read the adapters of the requests of a pass, each at most once."""
     j, s = t.job, t.layout
@@ -79,5 +85,5 @@ def adapters_s(t: Table, rows: Floats) -> Floats:
 def quantise_s(t: Table, rows: Floats) -> Floats:
     """Seconds one layer takes to round the inputs of its products, those of routed experts apart, where they compute below 16 bit."""
     m, narrow = t.model, t.job.narrow_bytes
-    seconds = rows * (3 * m.width + m.common_ffn / t.layout.tp) * (2 + narrow) / t.chip.quantise_bytes_per_s
+    seconds = rows * (3 * m.width / whole_ranks(t) + m.common_ffn / t.layout.tp) * (2 + narrow) / t.chip.quantise_bytes_per_s
     return np.where(narrow > 0, seconds, 0.0)

@@ -13,7 +13,8 @@ ADAPTER_KERNELS = 8.0
 """Kernels of a layer that multiply with the adapters of each request: to the rank and back for q, k, v, for o, for gate and up, for down (Punica's
 SGMV, arXiv:2310.18547, as in vLLM)."""
 ROUNDED_INPUTS = 4.0
-"""Short kernels of a layer that round the inputs of products below 16 bit, where they are not fused with those before them."""
+"""Short kernels of a layer that round the inputs of products below 16 bit, where they are not fused with those before them: 240 in the 60 layers of
+Qwen3.5 397B (sgl-project/sglang issue 31504)."""
 ROUTING_LAUNCHES = 620.0
 """Operators the host launches in training for the experts of one layer forward, where no kernel of all experts replaces them: choice, sorting,
 counts that the host waits for, exchange, rounding expert by expert. From four published runs of Qwen3 30B A3B in Megatron-Bridge without
@@ -27,7 +28,8 @@ def kernel_latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
     m, c = t.model, t.chip
     on = np.where(c.is_cpu > 0, 0.0, 1.0)
     attention = np.where(new > 1, c.attention_latency_s, c.decode_latency_s)
-    rounding = ROUNDED_INPUTS * t.engine.rounds_apart * (t.job.narrow_bytes > 0)
+    apart = np.maximum(t.engine.rounds_apart, t.engine.rounds_blocks_apart * (m.experts > 0))
+    rounding = ROUNDED_INPUTS * apart * (t.job.narrow_bytes > 0)
     adapters = ADAPTER_KERNELS * (t.job.served_adapters > 0)
     small = (np.maximum(t.engine.kernels_per_layer - 5, 0) + rounding + adapters) * SMALL_KERNEL_S
     products = c.latency_s * products_of_layer(t) + m.moe_share * EXPERTS_S

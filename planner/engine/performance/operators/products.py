@@ -59,9 +59,10 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
 
 
 def head_products(t: Table, head_rows: Floats) -> ProductGroup:
-    """The output head for `head_rows` tokens."""
-    m, s = t.model, t.layout
-    return ProductGroup(m.vocabulary * m.width / s.tp, head_rows, head_rows * m.vocabulary / s.tp, t.job.other_bytes)
+    """The output head for `head_rows` tokens, which training below 16 bit computes in 16 bit (arXiv:2412.19437 §3.3.1, torchao's float8)."""
+    m, j, s = t.model, t.job, t.layout
+    rate = np.where((j.train > 0) & (j.narrow_bytes > 0), j.narrow_bytes / SIXTEEN_BITS, 1.0)
+    return ProductGroup(m.vocabulary * m.width / s.tp, head_rows, head_rows * m.vocabulary / s.tp, j.other_bytes, rate=rate)
 
 
 def head_share(t: Table, head_rows: Floats) -> Floats:

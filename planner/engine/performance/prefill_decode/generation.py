@@ -7,6 +7,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table, added
 from planner.engine.performance.operators.attention import attention_flop
+from planner.engine.performance.operators.host_memory import prefix_load_s
 from planner.engine.performance.prefill_decode.passes import (
     Batch,
     ModelPasses,
@@ -54,7 +55,7 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
         attention_s = added(one.step.attention * one.steps_per_token for one in models) * t.layout.pp
         times = LoopTimes(prefill_s, single_s, step_s, attention_s)
         ttft, tpot, request, requests_per_s = closed_loop(t, batch, times)
-        late_s = e.front_end_s + e.late_steps * step_s
+        late_s = e.front_end_s + prefix_load_s(t) + e.late_steps * step_s
         ttft, request = (latency.map(lambda seconds: seconds + late_s) for latency in (ttft, request))
         requests_per_s = batch.sequences / (batch.sequences / requests_per_s + late_s)
     else:

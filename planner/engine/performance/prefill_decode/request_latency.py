@@ -12,9 +12,8 @@ from msgspec.structs import asdict
 from planner.engine.columns import Floats, Table
 from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.prefill_decode.passes import Batch
+from planner.workload.traffic.lengths import ROUNDS
 
-ROUNDS = 10.0
-"""Requests a load generator sends for each of its concurrent clients, which start together; ten is the usual setting."""
 NORMAL_TAILS = (1.645, 2.326)
 """Standard deviations to the 95th and the 99th percentile."""
 
@@ -35,6 +34,12 @@ class Latency(RowRecord, frozen=True):
                 for own, others in zip(asdict(self).values(), asdict(other).values(), strict=True)
             )
         )
+
+
+def blended(share: Floats, one: Floats, other: Floats) -> Floats:
+    """`share` of `one` and the rest of `other`."""
+    found: Floats = np.where(share >= 1, one, np.where(share <= 0, other, share * one + (1 - share) * other))
+    return found
 
 
 class LoopTimes(msgspec.Struct, frozen=True):
@@ -63,16 +68,18 @@ def _first_token(t: Table, batch: Batch, times: LoopTimes) -> tuple[Floats, Floa
     All start together, so that in the first round the median waits for (B + n)/2 prompts, n of which share a pass. Engines that
     put prompts first keep requests in step: running sequences stand still until all have their first token, so that all end
     together and every round is like the first. They hand a token over while the next pass runs, so that it appears one pass of n
-    later. Where prompts share iterations, sequences drift apart, and later rounds wait for few prompts.
+    later. Where prompts share iterations, sequences drift apart, and later rounds wait for few prompts, which share a pass where
+    they fit into one.
     """
     sequences, prompts, prefill_s, single_s = batch.sequences, batch.prompts, times.prefill_s, times.single_s
     first = (sequences + prompts) / 2
     few = np.minimum(t.engine.waiting_prompts, first)
-    drifting = first / ROUNDS * prefill_s + (1 - 1 / ROUNDS) * few * single_s
+    few_s = single_s + (few - 1) * np.minimum(prefill_s, single_s)
+    drifting = first / ROUNDS * prefill_s + (1 - 1 / ROUNDS) * few_s
     in_step = prefill_s * (first + prompts * (1 - prompts / sequences))
     waits = t.engine.prompts_first > 0
     # a tenth of the requests are of the first round: its middle is the 95th percentile, nine tenths of it the 99th
-    late = np.where(waits, prefill_s * sequences, np.maximum(first * prefill_s, few * single_s))
+    late = np.where(waits, prefill_s * sequences, np.maximum(first * prefill_s, few_s))
     last = np.where(waits, prefill_s * sequences, np.maximum((0.9 * sequences + 0.1 * prompts) * prefill_s, late))
     return np.where(waits, in_step, drifting), late, last, first
 
@@ -81,7 +88,8 @@ def closed_loop(t: Table, batch: Batch, times: LoopTimes) -> tuple[Latency, Late
     """Latencies of the first token, of each further token and of a request in a closed loop of B requests, and requests a second.
 
     While a request lives, every other is prefilled once, so that it lasts B·prefill + o·step. Requests of one length start together
-    (`_first_token`); independent ones wait as in a queue that prefills keep busy for their share of the time. High percentiles are
+    (`_first_token`); independent ones wait as in a queue that prefills keep busy for their share of the time; lengths that hardly
+    differ lie between both, by `uniform_loop`. High percentiles are
     those of an unlucky request: with many independent users the number in flight is Poisson, B + 1.645·sqrt(B) at the 95th, and
     what grows with it are the prefills and the reading of the caches. These figures screen candidates;
     `planner.engine.evaluate.request_rate` simulates those that are shown.
@@ -92,19 +100,19 @@ def closed_loop(t: Table, batch: Batch, times: LoopTimes) -> tuple[Latency, Late
     share = np.minimum(0.95, sequences * prefill_s / cycle)
     queued = prefill_s * (1 + np.minimum(sequences / 2, 0.5 * share / (1 - share)))
     together, late, last, first = _first_token(t, batch, times)
-    uniform = t.job.uniform_loop > 0
-    in_step = uniform & (t.engine.prompts_first > 0)
+    uniform = t.job.uniform_loop
+    in_step = uniform * (t.engine.prompts_first > 0)
     decoding = np.maximum(output - 1, 0.0) * step_s
-    ttft = np.where(uniform, together, queued) + 0.5 * step_s
-    ttft = np.where(in_step, ttft, np.minimum(ttft, cycle - decoding))
+    ttft = blended(uniform, together, queued) + 0.5 * step_s
+    ttft = blended(in_step, ttft, np.minimum(ttft, cycle - decoding))
     # in step, a sequence waits for the prompts after its own and then decodes undisturbed
-    cycle = np.where(in_step, ttft + (sequences - first) * prefill_s + decoding, cycle)
+    cycle = blended(in_step, ttft + (sequences - first) * prefill_s + decoding, cycle)
     tpot = (cycle - ttft) / np.maximum(output - 1, 1.0)
     growing = prefill_s + output * times.attention_s / sequences
     request_p95, request_p99 = (cycle + tail * np.sqrt(sequences) * growing for tail in NORMAL_TAILS)
     tails = [prefill_s + np.minimum(sequences * prefill_s, factor * (queued - prefill_s)) for factor in (3.0, 4.6)]
     ttft_p95, ttft_p99 = (
-        np.maximum(ttft, step_s + np.where(uniform, of, tail)) for of, tail in zip((late, last), tails, strict=True)
+        np.maximum(ttft, step_s + blended(uniform, of, tail)) for of, tail in zip((late, last), tails, strict=True)
     )
     steps = np.maximum(output - 1, 1.0)
     tpot_p95 = np.maximum(tpot, (request_p95 - ttft_p95) / steps)

@@ -19,6 +19,7 @@ from planner.engine.columns import Floats, Rows, Table
 from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, forward, latency_pass_s
+from planner.engine.performance.operators.host_memory import prefix_load_s
 from planner.engine.performance.operators.launches import launch_s
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, verification
 from planner.engine.performance.simulation.draft_rounds import DraftRounds
@@ -57,7 +58,7 @@ class IterationTime(RowRecord, frozen=True):
     host_s: Floats
     """host: the engine's work between passes."""
     front_end_s: Floats
-    """Time of a request outside iterations."""
+    """Time of a request outside iterations: its way through the server, and of its prefix from the host's memory."""
     late_steps: Floats
     """Iterations until a token is handed over, beside the one that makes it."""
     row_share: Floats
@@ -122,7 +123,7 @@ def iteration_time(table: Table) -> IterationTime:
         mixed_floor_s=full(table.model.layers * np.maximum(launch_s(table, middle, 2.0), mixed_s)),
         mixed_factor=full(table.engine.mixed_factor) * _waiting(table, knots),
         host_s=full(table.engine.host_step_s),
-        front_end_s=full(table.engine.front_end_s),
+        front_end_s=full(table.engine.front_end_s + prefix_load_s(table)),
         late_steps=full(table.engine.late_steps),
         row_share=1 / full(table.layout.cp),
     )

@@ -10,10 +10,7 @@ from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.columns.rows import RowRecord
 from planner.engine.job.job import Job
 from planner.workload.tasks import Lengths
-from planner.workload.traffic.lengths import drawn_outputs
-
-NORMAL_P95 = 1.6448536269514722
-"""95th percentile of the standard normal distribution."""
+from planner.workload.traffic.lengths import drawn_outputs, sigma_of
 
 
 class TokenLengths(RowRecord, frozen=True):
@@ -63,21 +60,6 @@ class Load(RowRecord, frozen=True):
         """Whether a row is a closed loop."""
         closed: Flags = self.rate_per_s <= 0
         return closed
-
-
-def sigma_of(given: int | Lengths | None) -> float:
-    """Standard deviation of the logarithm of the lengths that a workload gives; 0 where all are alike."""
-    if not isinstance(given, Lengths):
-        return 0.0
-    p50 = None if given.p50 is None else max(given.p50, 0.5)  # less rounds to no token
-    if p50 and given.p95:
-        return float(np.log(max(given.p95 / p50, 1.0)) / NORMAL_P95)
-    if p50 and given.mean > p50:
-        return float(np.sqrt(2 * np.log(given.mean / p50)))
-    if given.p95:  # mean = exp(mu + s²/2) and p95 = exp(mu + 1.645 s), the narrower solution
-        ratio = float(np.log(given.p95 / given.mean))
-        return NORMAL_P95 - float(np.sqrt(max(0.0, NORMAL_P95**2 - 2 * ratio)))
-    return 0.0
 
 
 def token_lengths(given: Sequence[int | Lengths | None], means: Sequence[float]) -> TokenLengths:

@@ -25,6 +25,10 @@ from planner.engine.performance.simulation.traffic import traffic_of
 RUNS_AT_ONCE, REQUESTS_AT_ONCE = 1400, 600_000
 """Simulated together: enough to spread the cost of a step, few enough to be alike and to stay near the processor."""
 SETTLING_STEPS = 40
+LEAST_SLOPE = 0.1
+"""Least of f'·B/f in `request_times`: nearer to saturation the expansion around the mean no longer holds."""
+MOST_BUSY = 0.95
+"""Most of the share of time that prompts take, for the same reason."""
 SETTLED_SHARE = 0.5
 """Multiple of the requests in flight that pass before any is measured."""
 SWING_STREAM = 6
@@ -35,31 +39,83 @@ many as may stand before the last one; else, and in closed loops, as many as end
 the p99 of log-normal lengths came out up to 40 % short."""
 
 
-def steady_state(time: IterationTime, rules: BatchingRules, load: Load) -> tuple[Floats, Flags]:
-    """Requests in flight by Little's law, B = λ·(o·step(B) + B·prompt(B)), and whether they stay below what the replica admits.
+class _RequestTime:
+    """Time of a request among others, T(B) = o·step(B) + B·prompt(B). Columns of shape [rows]."""
 
-    Shape [rows].
-    """
-    inputs, outputs = load.inputs.mean, load.outputs.mean
-    fresh = np.maximum(inputs - load.prefix_tokens, 1.0)
-    attention = time.prompt_s * fresh + time.pair_s * fresh * (load.prefix_tokens + fresh / 2)
-    cached = time.cached_s * (inputs + outputs / 2)
-    most = np.minimum(rules.sequences, rules.capacity / (inputs + outputs * np.where(rules.reserve, 1.0, 0.5)))
-    in_flight, tokens_each, draft = np.ones(most.size), np.ones(most.size), time.draft
-    if draft is not None:
-        outputs = outputs / tokens_per_round(draft.proposed, draft.acceptance)
-        attention = attention + between(draft.prompt_s, fresh * time.row_share)
-        tokens_each = draft.proposed + 1
-    for _ in range(SETTLING_STEPS):
-        alone = between(time.rows_s, in_flight * tokens_each)
-        rows_s = alone + between(time.head_s, in_flight) if draft is None else between(draft.round_s, in_flight)
-        device = rows_s + (time.sequence_s + cached) * in_flight
+    def __init__(self, time: IterationTime, rules: BatchingRules, load: Load) -> None:
+        """`load`: requests at a rate, whose prompts share iterations with so many steps."""
+        inputs, outputs, draft = load.inputs.mean, load.outputs.mean, time.draft
+        self.time, self.rate_per_s = time, load.rate_per_s
+        self.fresh = np.maximum(inputs - load.prefix_tokens, 1.0)
+        self.attention_s = time.prompt_s * self.fresh + time.pair_s * self.fresh * (load.prefix_tokens + self.fresh / 2)
+        longer = np.exp(load.outputs.sigma**2)  # of what is in flight the long answers are more: E[o²]/E[o] = o·exp(σ²)
+        self.cached_s = time.cached_s * (inputs + outputs * longer / 2)
+        self.most = np.minimum(rules.sequences, rules.capacity / (inputs + outputs * longer * np.where(rules.reserve, 1.0, 0.5)))
+        self.outputs, self.tokens_each = outputs, np.ones(inputs.size)
+        if draft is not None:
+            self.outputs = outputs / tokens_per_round(draft.proposed, draft.acceptance)
+            self.attention_s = self.attention_s + between(draft.prompt_s, self.fresh * time.row_share)
+            self.tokens_each = draft.proposed + 1
+
+    def parts_s(self, in_flight: Floats) -> tuple[Floats, Floats]:
+        """(step of all in flight, a prompt among them)."""
+        time, rows = self.time, in_flight * self.tokens_each
+        alone = between(time.rows_s, rows)
+        rows_s = alone + between(time.head_s, in_flight) if time.draft is None else between(time.draft.round_s, in_flight)
+        device = rows_s + (time.sequence_s + self.cached_s) * in_flight
         step = np.maximum(device, time.floor_s) + time.host_s
-        prompt = between(time.rows_s, fresh * time.row_share + in_flight * tokens_each) - alone + attention
-        launches = np.maximum(time.mixed_floor_s - device, 0.0) / mean_if_any(load.rate_per_s * step)
-        prompt = np.maximum(prompt * time.mixed_factor, launches)
-        in_flight = np.minimum(load.rate_per_s * (outputs * step + in_flight * prompt), most)
-    return in_flight, in_flight < 0.98 * most
+        prompt = between(time.rows_s, self.fresh * time.row_share + rows) - alone + self.attention_s
+        launches = np.maximum(time.mixed_floor_s - device, 0.0) / mean_if_any(self.rate_per_s * step)
+        return step, np.maximum(prompt * time.mixed_factor, launches)
+
+    def __call__(self, in_flight: Floats) -> Floats:
+        """Seconds of a request."""
+        step, prompt = self.parts_s(in_flight)
+        return self.outputs * step + in_flight * prompt
+
+    def in_flight(self) -> tuple[Floats, Flags]:
+        """Requests in flight where as many end as come, B = λ·T(B), and whether they stay below what the replica admits."""
+        in_flight = np.ones(self.most.size)
+        for _ in range(SETTLING_STEPS):
+            in_flight = np.minimum(self.rate_per_s * self(in_flight), self.most)
+        return in_flight, in_flight < 0.98 * self.most
+
+
+def steady_state(time: IterationTime, rules: BatchingRules, load: Load) -> tuple[Floats, Flags]:
+    """Requests in flight by Little's law, and whether they stay below what the replica admits. Shape [rows]."""
+    return _RequestTime(time, rules, load).in_flight()
+
+
+class Steady(RowRecord, frozen=True):
+    """Requests at a rate without a simulation. Shape [rows]."""
+
+    keeps_up: Flags
+    request_s: Floats
+    """Mean time of a request."""
+    load_sigma: Floats
+    """Standard deviation of the logarithm of that time as the load varies."""
+
+
+def request_times(time: IterationTime, rules: BatchingRules, load: Load) -> Steady:
+    """Times of requests that come at a rate, by an expansion around Little's law.
+
+    With f(B) = B/T(B) requests ending in a second, B is a birth and death process: its variance is λ·(1 + c²)/2f' with arrivals of
+    variation c, and its mean is higher by -f''·variance/2f', as requests are slower where they are more (van Kampen's expansion).
+    To that come the wait for half a step and for the prompt before, and √B for the number of prompts that stop a request.
+    """
+    request_s = _RequestTime(time, rules, load)
+    in_flight, keeps_up = request_s.in_flight()
+    step = np.minimum(np.sqrt(in_flight), in_flight / 2)
+    fewer, ends, further = ((in_flight + k * step) / request_s(in_flight + k * step) for k in (-1, 0, 1))
+    slope = np.maximum((further - fewer) / (2 * step), LEAST_SLOPE * ends / in_flight)
+    variance = load.rate_per_s * (1 + load.variation**2) / 2 / slope
+    bend = np.maximum(2 * ends - further - fewer, 0.0) / step**2
+    mean = np.minimum(in_flight + bend * variance / (2 * slope), request_s.most)
+    seconds, (step_s, prompt_s) = request_s(mean), request_s.parts_s(mean)
+    busy = np.minimum(load.rate_per_s * prompt_s, MOST_BUSY)
+    wait_s = step_s / 2 + busy * prompt_s / (2 * (1 - busy))
+    by_load = np.log(request_s(mean + np.sqrt(variance)) / seconds)
+    return Steady(keeps_up, seconds + wait_s, np.hypot(by_load, np.sqrt(mean) * prompt_s / seconds))
 
 
 def simulate(time: IterationTime, rules: BatchingRules, load: Load, *, seeds: int, measured: int) -> Summary:
@@ -135,4 +191,5 @@ def _simulate_runs(time: IterationTime, rules: BatchingRules, load: Load, spans:
     trace = run_batches(time, rules, traffic, warm=spans.warm, measured=np.full(seeds.size, measured))
     row = np.cumsum(seeds == 0) - 1
     late = {"front_end_s": time.front_end_s, "late_steps": time.late_steps}
-    return summarise(trace, warm=spans.warm, measured=measured, row=row, **late)
+    found = summarise(trace, warm=spans.warm, measured=measured, row=row, **late)
+    return replace(found, saturated=found.saturated & ~load.closed[seeds == 0])  # clients that wait send nothing more

@@ -1,0 +1,55 @@
+"""Latencies of one row of a plan at other loads than the one it was planned for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from planner.engine.answers.figure import Figure, Percentiles
+
+Latency = Literal["request", "ttft", "tpot"]
+"""The whole request, its first token, or the time between tokens."""
+
+
+class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Latencies at one load."""
+
+    load: float
+    """Requests a second of the whole deployment, or requests in flight where clients wait for their answers."""
+    request_s: Percentiles
+    ttft_s: Percentiles
+    tpot_s: Percentiles | None = None
+    """None where an answer is one token."""
+    busy: float
+    """Share of the time in which a replica works."""
+
+
+class TargetEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The highest load at which a limit on a latency is kept."""
+
+    latency: Latency
+    share: str
+    """'p50', 'p95' or 'p99'."""
+    limit_s: float
+    load: Figure | None
+    """None: it is not kept at the lowest load either."""
+
+
+class UnderLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Latencies against the load, simulated at each of its points."""
+
+    by: Literal["rate", "in-flight"]
+    """What the load counts: requests a second, or requests in flight."""
+    asked: float
+    """The load of the plan."""
+    points: list[LoadPoint]
+    """From low to high; only those that the replicas keep up with."""
+    full: float | None = None
+    """Requests a second from which on more come than are answered; None where clients wait for their answers."""
+    ends: list[TargetEnd]
+    burst: float = 0.0
+    """Share by which requests come faster than the load says, for which latencies are simulated."""
+    replicas: int
+    requests: int
+    """Requests simulated at each point."""

@@ -1,0 +1,154 @@
+"""Latency of a row of a plan against its load: the replicas it has, simulated from nearly idle until requests outrun them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from planner.engine.answers.figure import Figure, Percentiles
+from planner.engine.answers.plan import PlanRow
+from planner.engine.answers.under_load import Latency, LoadPoint, TargetEnd, UnderLoad
+from planner.engine.columns import Floats
+from planner.engine.evaluate.request_rate import MEASURED, SEEDS, most_sequences
+from planner.engine.evaluate.supply import Supply
+from planner.engine.evaluate.task import Task
+from planner.engine.explain.time_detail import evaluated_row
+from planner.engine.performance.simulation.batching_rules import BatchingRules, batching_rules
+from planner.engine.performance.simulation.iteration_time import IterationTime, iteration_time
+from planner.engine.performance.simulation.load import Load, replica_load
+from planner.engine.performance.simulation.replicas import simulate, steady_state
+from planner.engine.performance.simulation.summary import Summary
+from planner.workload.tasks import Targets
+
+SHARES_OF_FULL = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)
+"""Loads that are simulated, as shares of the most that is answered: closer together where latencies rise."""
+TIMES_ASKED = (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
+"""The same where clients wait for their answers, as multiples of the requests in flight that were asked for."""
+OCTAVES, STEPS, TURNS = 24, 48, 3
+"""Range around the asked rate in which the most that is answered is looked for, points of a turn, and turns."""
+
+
+def under_load(task: Task, row: PlanRow, supply: Supply) -> UnderLoad | None:
+    """Latencies of `row` of the plan for `task` against the load; None for what is no service of replicas that read and decode.
+
+    Every latency has the range of the row's own figure of its kind.
+    """
+    layout, job = row.answer.layout, task.job_of(row)
+    if layout is None or job.task != "serve" or job.workload.disaggregated or row.answer.request_s is None:
+        return None
+    evaluated = evaluated_row(task, row, supply)
+    if evaluated is None:
+        return None
+    burst = job.workload.targets.burst
+    base = replica_load([job], np.array([float(layout.dp)]), surge=burst)
+    replica = _Replica(iteration_time(evaluated.table), batching_rules(evaluated.table, most_sequences(evaluated)), base)
+    by_rate = job.request_rate_per_s > 0
+    asked = job.request_rate_per_s if by_rate else float(base.concurrency[0] or replica.rules.sequences[0]) * layout.dp
+    full = replica.most(asked) if by_rate else None
+    loads = _loads(asked, full, layout.dp)
+    summary = replica.at(loads / asked)
+    points = [_point(row, float(load), summary, number) for number, load in enumerate(loads) if not summary.saturated[number]]
+    return UnderLoad(
+        by="rate" if by_rate else "in-flight",
+        asked=asked,
+        points=points,
+        full=full,
+        ends=_ends(points, job.workload.targets),
+        burst=burst if by_rate else 0.0,
+        replicas=layout.dp,
+        requests=SEEDS * MEASURED,
+    )
+
+
+class _Replica:
+    """One replica, and the load it has in the plan."""
+
+    def __init__(self, time: IterationTime, rules: BatchingRules, base: Load) -> None:
+        self.time, self.rules, self.base = time, rules, base
+
+    def _load(self, times: Floats) -> Load:
+        """The load of the plan, so many times [points]."""
+        load = self.base.take(np.zeros(times.size, dtype=np.int64))
+        return replace(load, rate_per_s=load.rate_per_s * times, concurrency=np.ceil(load.concurrency * times))
+
+    def at(self, times: Floats) -> Summary:
+        """The replica under so many times its load [points]."""
+        same = np.zeros(times.size, dtype=np.int64)
+        return simulate(self.time.take(same), self.rules.take(same), self._load(times), seeds=SEEDS, measured=MEASURED)
+
+    def most(self, asked: float) -> float:
+        """The highest rate that is answered, by Little's law; `asked` is the rate of the plan."""
+        same = np.zeros(STEPS, dtype=np.int64)
+        low, high = float(2 ** (-OCTAVES / 2)), float(2 ** (OCTAVES / 2))
+        for _ in range(TURNS):
+            times = np.geomspace(low, high, STEPS)
+            _, keeps_up = steady_state(self.time.take(same), self.rules.take(same), self._load(times))
+            last = int(np.flatnonzero(keeps_up)[-1]) if keeps_up.any() else 0
+            low, high = float(times[last]), float(times[min(last + 1, STEPS - 1)])
+        return low * asked
+
+
+def _loads(asked: float, full: float | None, replicas: int) -> Floats:
+    """The loads to simulate, from low to high, among them the one asked for."""
+    if full is None:
+        return np.unique(np.maximum(np.array(TIMES_ASKED) * asked, float(replicas)))
+    return np.unique(np.array([share * full for share in SHARES_OF_FULL] + [asked] * (asked <= full)))
+
+
+def _point(row: PlanRow, load: float, summary: Summary, number: int) -> LoadPoint:
+    return LoadPoint(
+        load=load,
+        request_s=_percentiles(row.answer.request_s, summary.request_s, number),
+        ttft_s=_percentiles(row.answer.ttft_s or row.answer.request_s, summary.ttft_s, number),
+        tpot_s=_percentiles(row.answer.tpot_s or row.answer.request_s, summary.tpot_s, number)
+        if np.isfinite(summary.tpot_s.mean[number])
+        else None,
+        busy=float(summary.utilisation[number]),
+    )
+
+
+def _percentiles(own: Percentiles | None, found: object, number: int) -> Percentiles:
+    """The figures of `found` at one point, each with the range of the row's `own`."""
+
+    def figure(name: str) -> Figure:
+        value = float(getattr(found, name)[number])
+        like = (getattr(own, name) or own.mean) if own is not None else None
+        return like.scaled(value / like.value) if like is not None and like.value > 0 else Figure.exact(value)
+
+    return Percentiles(mean=figure("mean"), p50=figure("p50"), p95=figure("p95"), p99=figure("p99"))
+
+
+def _ends(points: Sequence[LoadPoint], targets: Targets) -> list[TargetEnd]:
+    """The highest load at which each limit is kept."""
+    found = []
+    for limit in targets.latency_limits():
+        latency: Latency = "ttft" if limit.latency == "ttft" else "tpot" if limit.latency == "tpot" else "request"
+        curve = [(one.load, figure) for one in points if (figure := _of(one, latency, limit.share)) is not None]
+        sides = {side: _last_within([(load, getattr(figure, side)) for load, figure in curve], limit.seconds) for side in SIDES}
+        value, least, most = (sides[side] for side in SIDES)
+        load = Figure(value, min(value, least or 0.0), max(value, most or value), curve[0][1].basis) if value is not None else None
+        found.append(TargetEnd(latency=latency, share=limit.share, limit_s=limit.seconds, load=load))
+    return found
+
+
+SIDES = ("value", "high", "low")
+"""Sides of a latency's range that give the load at which it reaches a limit, and the low and the high end of that load's range."""
+
+
+def _of(point: LoadPoint, latency: Latency, share: str) -> Figure | None:
+    percentiles: Percentiles | None = getattr(point, f"{latency}_s")
+    figure: Figure | None = getattr(percentiles, share) if percentiles is not None else None
+    return figure
+
+
+def _last_within(curve: Sequence[tuple[float, float]], limit_s: float) -> float | None:
+    """The load at which `curve` first passes the limit, between two points straight; its last load where it never does."""
+    if not curve or curve[0][1] > limit_s:
+        return None
+    for (load, seconds), (next_load, next_s) in itertools.pairwise(curve):
+        if next_s > limit_s:
+            return load + (next_load - load) * (limit_s - seconds) / (next_s - seconds)
+    return curve[-1][0]

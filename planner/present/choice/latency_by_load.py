@@ -1,0 +1,136 @@
+"""Latency against load: where a service misses its targets, where requests outrun it, and the chart of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from planner.engine.answers.under_load import Latency, LoadPoint, TargetEnd, UnderLoad
+from planner.present.cells import BASIS_WORDS, Paragraph, Part, Points, Section, text_table
+from planner.present.choice.sentence import count_and_device
+from planner.present.drawing.axes import LinearAxis, axis_around
+from planner.present.drawing.chart import Chart, Curve, Dot, Limit
+from planner.units import UNKNOWN, digits, duration_text, percent_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers.figure import Figure
+    from planner.engine.answers.plan import PlanRow
+
+LATENCY_WORDS: Mapping[Latency, str] = {"request": "whole request", "ttft": "first token", "tpot": "next token"}
+UNITS: Mapping[str, tuple[str, str]] = {
+    "rate": ("requests a second", "requests/s"),
+    "in-flight": ("requests in flight", "requests in flight"),
+}
+"""Load -> the title of its axis, and its unit behind a number."""
+CURVES = ("p95", "p50")
+AIR = 1.15
+"""Room at the right end of the chart, for the names of lines."""
+NO_SERVICE = "No latency by load: that takes a service whose replicas read and decode."
+
+
+def load_sections(row: PlanRow, found: UnderLoad | None, latency: Latency | None = None) -> list[Section]:
+    """The latency of `row` against its load in words, as a chart and as a table; `latency`: which (None: the one that is limited)."""
+    title = f"Latency of {count_and_device(row)} against load"
+    if found is None or not found.points:
+        return [Section(title, [Paragraph(NO_SERVICE)])]
+    shown: Latency = latency or (found.ends[0].latency if found.ends else "request")
+    chart = _chart(found, shown)
+    parts: list[Part] = [
+        Points(list(sentences(found))),
+        *([chart] if chart else []),
+        _table(found),
+        Paragraph(_basis(found), "faint"),
+    ]
+    return [Section(title, parts)]
+
+
+def sentences(found: UnderLoad) -> Iterator[str]:
+    """Where each target ends, and where requests come faster than they are answered."""
+    _, unit = UNITS[found.by]
+    for one in found.ends:
+        what = f"{one.share} of the {LATENCY_WORDS[one.latency]}"
+        limit = duration_text(one.limit_s)
+        if one.load is None:
+            yield f"{what} is above {limit} at every load."
+            continue
+        spread = f" ({digits(one.load.low)} to {digits(one.load.high)} by its range)" if one.load.low < one.load.high else ""
+        asked = f"; {digits(found.asked)} are asked for"
+        yield f"{what} stays within {limit} up to {digits(one.load.value)} {unit}{spread}{asked}."
+    if not found.ends:
+        yield f"No latency is limited; {digits(found.asked)} {unit} are asked for."
+    if found.full is not None:
+        yield f"Beyond {digits(found.full)} {unit} more come than are answered, and the queue grows without end."
+
+
+def _basis(found: UnderLoad) -> str:
+    basis = found.points[0].request_s.mean.basis
+    replicas = f"{found.replicas:,} replica{'s' * (found.replicas != 1)}"
+    burst = f", each at {percent_text(found.burst)} more than the load shown (targets.burst)" if found.burst else ""
+    return f"Simulated on {replicas}: {found.requests:,} requests a point{burst}; speeds rest on {BASIS_WORDS[basis]}."
+
+
+def _figure(point: LoadPoint, latency: Latency, share: str) -> Figure | None:
+    percentiles = getattr(point, f"{latency}_s")
+    figure: Figure | None = getattr(percentiles, share) if percentiles is not None else None
+    return figure
+
+
+def _chart(found: UnderLoad, latency: Latency) -> Chart | None:
+    """p95 and p50 over the load, with the limit, the load asked for, and where the limit is passed."""
+    ends = [one for one in found.ends if one.latency == latency]
+    shares = list(dict.fromkeys([*(one.share for one in ends), *CURVES]))
+    curves = [
+        Curve(share, points)
+        for share in shares
+        if (points := [(one.load, figure.value) for one in found.points if (figure := _figure(one, latency, share)) is not None])
+    ]
+    if not curves:
+        return None
+    title, unit = UNITS[found.by]
+    whole = max(found.asked, found.full or 0.0, found.points[-1].load)
+    limits = [Limit(found.asked, "asked")]
+    limits += [Limit(found.full, "full")] if found.full is not None else []
+    limits += [Limit(one.limit_s, f"{one.share} wanted", upright=False) for one in ends]
+    dots = [
+        Dot(one.load.value, one.limit_s, f"{one.share} passes {duration_text(one.limit_s)} at {digits(one.load.value)} {unit}")
+        for one in ends
+        if one.load is not None and _passed(found, one)
+    ]
+    words = LATENCY_WORDS[latency]
+    return Chart(
+        f"{words[:1].upper()}{words[1:]} against load",
+        LinearAxis(0.0, whole * AIR),
+        axis_around([*(seconds for curve in curves for _, seconds in curve.points), *(one.limit_s for one in ends)], duration_text),
+        title,
+        f"time of the {words}",
+        curves,
+        dots,
+        limits,
+        note="The lines end where requests come faster than they are answered." if found.full is not None else "",
+    )
+
+
+def _passed(found: UnderLoad, end: TargetEnd) -> bool:
+    """Whether the limit is passed on the chart, not only at its last load."""
+    return end.load is not None and end.load.value < found.points[-1].load
+
+
+def _table(found: UnderLoad) -> Part:
+    """Every simulated load with its percentiles."""
+    _, unit = UNITS[found.by]
+    columns = [
+        (f"{share} {words.split()[0]}", latency, share) for latency, words in LATENCY_WORDS.items() for share in ("p50", "p95")
+    ]
+    rows = [
+        (
+            digits(one.load),
+            *(
+                duration_text(figure.value) if (figure := _figure(one, latency, share)) else UNKNOWN
+                for _, latency, share in columns
+            ),
+            percent_text(one.busy),
+        )
+        for one in found.points
+    ]
+    heads = (unit, *(head for head, _, _ in columns), "busy")
+    return text_table(heads, rows, heads)

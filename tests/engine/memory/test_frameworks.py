@@ -1,0 +1,141 @@
+"""What programs that train hold beside the formulas of ZeRO: worked by hand and held against what they published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from engine_sample import architecture, ask, memory
+
+BLOOM: dict[str, Any] = {
+    "model": {"model_type": "gpt2", "n_embd": 14336, "n_layer": 72, "n_head": 64, "n_positions": 2048, "vocab_size": 250000},
+    "gpu": "A100 80GB SXM",
+    "task": "train",
+    "dtype": "fp16",
+    "attention": "eager",
+    "checkpointing": "full",
+    "sequence": 2048,
+    "global_batch": 2048,
+    "gpus": 384,
+    "tp": 8,
+    "pp": 12,
+    "dp": 4,
+}
+TUNED: dict[str, Any] = {
+    "gpu": "A100 40GB SXM",
+    "task": "finetune",
+    "engine": "litgpt",
+    "recipe": "bf16",
+    "sequence": 1304,
+    "micro_batch": 1,
+    "global_batch": 128,
+}
+
+
+def allocated(**fields: Any) -> float:
+    found = memory(**fields)
+    return found.total.value - found.overhead
+
+
+def test_without_sequence_parallelism_every_rank_keeps_the_inputs_of_layers() -> None:
+    """12 micro batches in flight on the first of 12 stages of 6 layers: inputs of 72 layers and 12 outputs of 2,048 · 14,336 · 2 B a sequence, 4.9 GB.
+
+    Published: 29, 37, 49 and 69 GB with 1, 2, 4 and 8 sequences, 5 to 8 GB each, with what is computed again beside them.
+    """
+    inputs = (72 + 12) * 2048 * 14336 * 2
+    held = {}
+    for engine in ("megatron-deepspeed", "megatron"):
+        four, eight = (memory(**BLOOM, engine=engine, sharding="zero1", micro_batch=size).total.value for size in (4, 8))
+        held[engine] = (eight - four) / 4
+    assert inputs < held["megatron-deepspeed"] == pytest.approx((69e9 - 37e9) / 6, rel=0.2)
+    assert held["megatron"] < 0.5 * inputs
+
+
+def test_deepspeed_keeps_gradients_in_16_bit() -> None:
+    """2 + 2 + 12 B a parameter (arXiv:1910.02054 §3.1), the last 12 divided by 4; Megatron adds gradients up in FP32."""
+    ours, theirs = (
+        memory(**BLOOM, engine=engine, sharding="zero1", micro_batch=1) for engine in ("megatron-deepspeed", "megatron")
+    )
+    parameters = ours.weights / 2
+    assert (ours.gradients, ours.optimizer) == pytest.approx((2 * parameters, 3 * parameters), rel=1e-9)
+    assert theirs.gradients == pytest.approx(4 * theirs.weights / 2, rel=1e-9)
+    mixed = memory(model="qwen3-0.6b", gpu="A100 80GB SXM", task="train", micro_batch=1, sequence=512, engine="deepspeed")
+    assert mixed.gradients == pytest.approx(mixed.weights, rel=1e-9)
+
+
+def test_megatron_bridge_divides_states_and_keeps_gradients_in_16_bit() -> None:
+    """Qwen3 30B A3B on 16 H100, experts over all of them: 62.166 GiB allocated on rank 0.
+
+    By hand, a GPU: 28.99 G parameters of experts ÷ 16, whose states no other rank shares, at 16 B; 1.54 G others at 4 B and 12 ÷ 16 B.
+    """
+    fields = {"model": "qwen3-30b-a3b", "gpu": "H100-SXM-80GB", "task": "train", "dtype": "bf16", "engine": "megatron-bridge"}
+    fields |= {"gpus": 16, "tp": 1, "pp": 1, "ep": 16, "micro_batch": 1, "global_batch": 1024, "sequence": 4096}
+    answer = ask(**fields)
+    assert answer.assumed["sharding"] == "zero1"
+    found = answer.memory_bytes
+    assert found is not None
+    a = architecture("qwen3-30b-a3b")
+    experts = a.experts_total / 16
+    others = a.total - a.experts_total
+    assert found.weights + found.gradients + found.optimizer == pytest.approx(16 * experts + others * (4 + 12 / 16), rel=0.01)
+    assert (found.total.value - found.overhead) / 2**30 == pytest.approx(62.166, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "published"),
+    [("llama-2-7b", 2, 22.18e9), ("llama-2-13b", 4, 35.57e9)],
+)
+def test_flat_shards_keep_whole_gradients_of_frozen_weights(model: str, gpus: int, published: float) -> None:
+    """LitGPT's adapters under FSDP, micro batches added up: weights ÷ ranks, and 2 B of gradient a parameter that nobody trains."""
+    adapters = {"rank": 8, "targets": ["q", "v"], "base": "bf16"}
+    fields = TUNED | {"model": model, "lora": adapters, "gpus": gpus, "dp": gpus, "sharding": "zero3", "checkpointing": "full"}
+    found = memory(**fields)
+    parameters = architecture(model).total
+    assert found.weights == pytest.approx(2 * parameters / gpus, rel=0.01)
+    assert found.gradients == pytest.approx(2 * parameters, rel=0.01)
+    assert allocated(**fields) == pytest.approx(published, rel=0.05)
+    at_once = memory(**fields | {"global_batch": gpus})
+    assert at_once.gradients == pytest.approx(2 * parameters / gpus, rel=0.01)
+    apart = memory(**fields | {"engine": "torch"})
+    assert apart.gradients < 0.01 * parameters
+
+
+def test_adapters_on_packed_weights_are_fp32_where_peft_prepares_them() -> None:
+    fields = TUNED | {"model": "llama-2-7b", "lora": {"rank": 8, "targets": ["q", "v"], "base": "nf4"}}
+    prepared, plain, kept = (memory(**fields | {"engine": engine}) for engine in ("transformers", "torch", "litgpt"))
+    assert prepared.optimizer == pytest.approx(plain.optimizer * (8 + 4) / (8 + 2), rel=0.01)
+    assert prepared.activations > plain.activations
+    inputs = 32 * 1304 * (2 * 4096 + 2 * 11008)  # of gate and up, and of down, which adapters elsewhere leave alone
+    assert kept.activations - plain.activations == pytest.approx(inputs, rel=1e-9)
+    assert allocated(**fields) == pytest.approx(14.14e9, rel=0.2)
+
+
+MISTRAL: dict[str, Any] = {
+    "model": "mistral-7b-v0.1",
+    "gpu": "A100 80GB SXM",
+    "task": "finetune",
+    "recipe": "bf16",
+    "sequence": 4096,
+}
+MISTRAL |= {"checkpointing": "full", "gpus": 2, "dp": 2, "sharding": "zero3", "micro_batch": 2}
+
+
+def test_gradients_freed_on_another_stream_stay_reserved() -> None:
+    """Mistral 7B on two A100, FSDP's first version: 36.2 GB allocated, 46.5 GB on the device; half of 2 B a parameter are 7.2 GB."""
+    first, plain = (memory(**MISTRAL, engine=engine) for engine in ("fms-acceleration", "transformers"))
+    whole = 2 * architecture("mistral-7b-v0.1").total
+    assert first.overhead - plain.overhead == pytest.approx(whole / 2, rel=0.01)
+    assert allocated(**MISTRAL, engine="fms-acceleration") == pytest.approx(36.2e9, rel=0.02)
+    assert first.total.value == pytest.approx(46.5e9, rel=0.05)
+    adapters = MISTRAL | {"lora": {"rank": 16, "targets": ["q", "v"], "base": "bf16"}}
+    assert memory(**adapters, engine="fms-acceleration").overhead == memory(**adapters, engine="transformers").overhead
+
+
+def test_a_loss_that_is_fused_on_whole_weights_alone_says_so() -> None:
+    sharded = ask(**MISTRAL, engine="fms-acceleration", loss="fused")
+    assert "under FSDP" in sharded.assumed["loss_kernel"]
+    assert sharded.memory_bytes is not None
+    assert sharded.memory_bytes.logits == memory(**MISTRAL, engine="fms-acceleration", loss="full").logits
+    alone = MISTRAL | {"gpus": 1, "dp": 1, "sharding": "none"}
+    full, fused = (memory(**alone, engine="fms-acceleration", loss=loss).total.value for loss in ("full", "fused"))
+    assert fused <= full

@@ -1,0 +1,113 @@
+"""Times of training, worked by hand: what traffic takes from computation, sequence parallelism, heads, encoders, stored scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_sample import ask, candidate, chip, evaluated
+
+from planner.engine.columns import Table
+from planner.engine.explain.time_detail import detail_of
+from planner.engine.performance.operators.attention import attention_flop
+from planner.engine.performance.operators.elementwise import elementwise_bytes, quantise_s
+from planner.engine.performance.training import CONTENTION, EAGER_BACKWARD, step_of
+
+TRAIN: dict[str, Any] = {"task": "train", "micro_batch": 1, "sequence": 8192, "model": "llama-3.1-8b"}
+ONE = np.ones(1)
+
+
+def table(layout: dict[str, float] | None = None, gpu: str = "H100-SXM-80GB", **workload: Any) -> Table:
+    dtype = workload.get("dtype", "bf16")
+    return candidate(chip(gpu, dtype), layout, **TRAIN | {"engine": "torch"} | workload).table()
+
+
+def test_hidden_traffic_takes_a_share_of_itself_from_computation() -> None:
+    """FSDP over eight GPUs: weights twice and gradients once, 7/8 of 2 · 2 + 4 B a parameter over a link that takes a tenth of the time of the work."""
+    parameters = 8.03e9
+    layout = {"gpus": 8.0, "dp": 8.0, "shard": 8.0, "zero": 3.0, "link_bytes_per_s": 4e12}
+    moved = 7 / 8 * 8 * parameters
+    work, found = (step_of(table(one, recipe="mixed")) for one in (None, layout))
+    seconds = found.by_class["communication"][0]
+    rate = moved / seconds
+    assert 0.1 * work.step_s[0] > seconds
+    for times in (2, 4):
+        slower = step_of(table(layout | {"link_bytes_per_s": 4e12 / times}, recipe="mixed")).by_class["communication"][0]
+        assert slower == pytest.approx(times * seconds, rel=0.1)
+    alone = 0.1 + CONTENTION * (1 - 0.1)
+    link = chip("H100-SXM-80GB").nvlink_efficiency_8 * 4e12
+    assert rate == pytest.approx(link / alone, rel=0.1)
+
+
+def test_weights_in_fp32_are_gathered_in_16_bit() -> None:
+    layout = {"gpus": 8.0, "dp": 8.0, "shard": 8.0, "zero": 3.0, "link_bytes_per_s": 4e9}
+    amp, mixed = (step_of(table(layout, recipe=recipe)).by_class["communication"][0] for recipe in ("amp", "mixed"))
+    assert amp == pytest.approx(mixed, rel=0.01)
+
+
+@pytest.mark.parametrize(("engine", "shared"), [("megatron", 8), ("megatron-deepspeed", 1)])
+def test_sequence_parallelism_divides_what_lies_between_products(engine: str, shared: int) -> None:
+    layout = {"gpus": 8.0, "tp": 8.0}
+    whole, split = (table(one, engine=engine) for one in (None, layout))
+    for kind in ("norms", "residual sums"):
+        assert elementwise_bytes(whole, ONE, kind) / elementwise_bytes(split, ONE, kind) == pytest.approx(shared)
+    kind = "activation of the MLP"
+    assert elementwise_bytes(whole, ONE, kind) / elementwise_bytes(split, ONE, kind) == pytest.approx(8)
+    narrow, divided = (table(one, engine=engine, dtype="fp8") for one in (None, layout))
+    h, f = 4096, 14336
+    assert quantise_s(divided, ONE) / quantise_s(narrow, ONE) == pytest.approx((3 * h / shared + f / 8) / (3 * h + f))
+
+
+def test_training_in_fp8_leaves_the_head_in_16_bit() -> None:
+    wide, narrow = (step_of(table(engine="megatron", dtype=dtype)) for dtype in ("bf16", "fp8"))
+    assert narrow.by_class["head"][0] == pytest.approx(wide.by_class["head"][0], rel=0.2)
+    assert narrow.by_class["matmul"][0] < 0.7 * wide.by_class["matmul"][0]
+
+
+def test_an_encoder_attends_to_both_sides() -> None:
+    """BERT large: 24 layers of 1,024, four FLOP an element and token attended to, all of the 384 where a decoder sees half."""
+    t = table(model="bert-large", task="finetune", sequence=384)
+    assert attention_flop(t, np.full(1, 192.0))[0] == pytest.approx(4 * 24 * 1024 * 384)
+    decoder = table()
+    assert attention_flop(decoder, np.full(1, 192.0))[0] == pytest.approx(4 * 32 * 4096 * 192)
+
+
+def test_tuning_an_encoder_has_no_head_over_the_vocabulary() -> None:
+    fields: dict[str, Any] = {"model": "bert-large", "gpu": "A100 80GB SXM", "sequence": 384, "micro_batch": 112}
+    tuned, trained = (
+        ask(**fields, task=task, engine="torch", recipe="mixed", attention="eager", dtype="fp16") for task in ("finetune", "train")
+    )
+    assert "small" in tuned.assumed["head"]
+    assert tuned.seconds_by_class.get("head", 0.0) == 0 < trained.seconds_by_class["head"]
+    assert tuned.memory_bytes is not None
+    assert tuned.memory_bytes.logits == 0
+
+
+@pytest.mark.parametrize("task", ["finetune", "train"])
+def test_the_operators_of_an_encoder_add_up(task: str) -> None:
+    """FLOPs of both products of attention: 4 · 24 layers · 1,024 · 384² a sequence forward, whatever the head."""
+    e = evaluated(chip("A100 80GB SXM"), model="bert-large", task=task, sequence=384, micro_batch=2, engine="torch", recipe="bf16")
+    told = detail_of(e)
+    assert e.step is not None
+    assert told.total_s == pytest.approx(e.step.step_s[0])
+    scores = sum(one.flop for one in told.operators if one.kind == "attention" and one.phase == "forward")
+    assert scores == pytest.approx(2 * 4 * 24 * 1024 * 384**2)
+    assert any(one.kind == "head" for one in told.operators) == (task == "train")
+
+
+def test_the_head_of_training_in_fp8_says_its_type() -> None:
+    told = detail_of(evaluated(chip("H100-SXM-80GB", "fp8"), **TRAIN, dtype="fp8", engine="megatron"))
+    assert {(one.kind, one.dtype) for one in told.operators if one.kind in ("head", "matmul")} == {
+        ("head", "bf16"),
+        ("matmul", "fp8"),
+    }
+
+
+def test_stored_scores_go_through_memory_as_often_backward_as_forward() -> None:
+    passes = {}
+    for attention in ("eager", "flash"):
+        step = step_of(table(attention=attention, sequence=2048))
+        passes[attention] = step.by_class["attention"][0] / step.one.attention[0]
+    assert passes["eager"] == pytest.approx(1 + EAGER_BACKWARD)
+    assert passes["flash"] > 4

@@ -1,0 +1,131 @@
+"""The program in a real terminal, tmux: resizing, a large paste, the mouse, and a shell that suspends and resumes it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from repository import ROOT
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.pty,
+    pytest.mark.skipif(shutil.which("tmux") is None or shutil.which("bash") is None, reason="needs tmux and bash"),
+]
+SAMPLE = """
+import pathlib, sys
+sys.path[:0] = [{root!r}, {samples!r}, {samples!r} + "/screen"]
+from tui_sample import sample_options
+from widgets.launch import open_app
+sys.exit(open_app(sample_options(pathlib.Path({folder!r}))))
+"""
+STORM = [(40 + 13 * number % 170, 12 + 7 * number % 50) for number in range(40)]
+"""Sizes of a terminal that somebody drags, too small ones among them."""
+
+
+class Tmux:
+    """The program started by an interactive shell in a tmux of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = str(folder / "tmux")
+        (folder / "sample.py").write_text(
+            SAMPLE.format(root=str(ROOT), samples=str(ROOT / "tests" / "samples"), folder=str(folder / "home"))
+        )
+        self._command = f"{shlex.quote(sys.executable)} {shlex.quote(str(folder / 'sample.py'))}"
+        self.run("-f", os.devnull, "new-session", "-d", "-x", "120", "-y", "40", "PS1='shell> ' bash --norc --noprofile -i")
+        self.until("shell>")
+        self.type(self._command + "\n")
+        self.until("Cheapest that meets")
+
+    def run(self, *arguments: str) -> str:
+        environment = {name: value for name, value in os.environ.items() if name not in {"TMUX", "NO_COLOR"}}
+        done = subprocess.run(
+            ["tmux", "-u", "-S", self._socket, *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**environment, "LC_ALL": "C.UTF-8", "PYTHONPATH": str(ROOT)},
+        )
+        return done.stdout
+
+    def type(self, text: str) -> None:
+        self.run("send-keys", "-l", "--", text)
+
+    def press(self, *keys: str) -> None:
+        self.run("send-keys", *keys)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.run("capture-pane", "-p").splitlines()
+
+    def until(self, *words: str, within_s: float = 20.0) -> list[str]:
+        """The screen once all `words` are on it."""
+        end_s = time.monotonic() + within_s
+        while time.monotonic() < end_s:
+            text = "\n".join(lines := self.lines)
+            if all(word in text for word in words):
+                return lines
+            time.sleep(0.05)
+        raise AssertionError(f"{words} did not come:\n{text}")
+
+
+@pytest.fixture(scope="module")
+def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tmux]:
+    folder = tmp_path_factory.mktemp("t")
+    found = Tmux(folder)
+    yield found
+    found.run("kill-server")
+
+
+def test_a_storm_of_sizes_ends_in_the_layout_of_the_last(tmux: Tmux) -> None:
+    for width, height in STORM:
+        tmux.run("resize-window", "-x", str(width), "-y", str(height))
+    tmux.run("resize-window", "-x", "50", "-y", "12")
+    tmux.until("needs 60×18", "has 50×12")
+    tmux.run("resize-window", "-x", "120", "-y", "40")
+    lines = tmux.until("[1] Workload", "[2] Ranking", "[5] Benchmark", "q quit")
+    assert len(lines) == 40
+    assert all(len(line) <= 120 for line in lines)
+    assert lines[2].count("╮") == 3, "three panes beside each other"
+
+
+def test_a_paste_of_a_megabyte_is_survived(tmux: Tmux, tmp_path: Path) -> None:
+    (tmp_path / "large").write_text("l4 " * 350_000)
+    tmux.press("/")
+    tmux.run("load-buffer", str(tmp_path / "large"))
+    tmux.run("paste-buffer", "-p")
+    tmux.until("l4 l4 l4", within_s=30.0)
+    tmux.press("Escape")
+    tmux.until("b benchmark", "H100 SXM5")  # out of the field: an escape and a key read together would be Alt and that key
+    tmux.press("?")
+    tmux.until("Help", "/ searches")
+    tmux.press("Escape")
+    tmux.until("[2] Ranking", "Cheapest that meets")
+
+
+def test_a_click_takes_the_cursor_to_its_row(tmux: Tmux) -> None:
+    lines = tmux.until("H100 SXM5")
+    row = next(number for number, line in enumerate(lines) if "H100 SXM5" in line and number > 3)
+    tmux.type(f"\x1b[<0;45;{row + 1}M\x1b[<0;45;{row + 1}m")
+    tmux.until("Why · 8 × H100 SXM5")
+    tmux.press("g")
+    tmux.until("Why · 4 × H200 SXM")
+
+
+def test_the_shell_suspends_it_and_fg_draws_it_whole(tmux: Tmux) -> None:
+    tmux.press("C-z")
+    tmux.until("Stopped", "shell>")
+    tmux.type("fg\n")
+    lines = tmux.until("[1] Workload", "[2] Ranking", "[3] Memory", "Cheapest that meets", "q quit")
+    assert not any("shell>" in line for line in lines)
+    tmux.press("q")
+    tmux.until("shell>")
+    tmux.type("echo ended with $?\n")
+    tmux.until("ended with 0")

@@ -1,0 +1,116 @@
+"""Sessions kept under a name, and the tour of a first start."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.widgets import Input, Static
+from tui_sample import PRESET, first_note, sample_options, settle
+
+from widgets import opening
+from widgets.app import PlannerApp
+from widgets.screens.dialogs import NameScreen
+from widgets.screens.tour import STEPS, TourScreen
+
+
+def app_in(folder: Path, **changes: Any) -> PlannerApp:
+    return PlannerApp(sample_options(folder, **changes))
+
+
+async def test_a_session_is_kept_under_a_name_and_taken_up_again(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.form.query_one("#field-output-tokens", Input).value = "300"
+        await settle(pilot)
+        await pilot.press("slash", *"h200", "enter")
+        await settle(pilot)
+        await pilot.press("K")
+        assert isinstance(app.screen, NameScreen)
+        app.screen.query_one(Input).value = "monday"
+        await pilot.press("enter")
+        await settle(pilot)
+        kept = json.loads((tmp_path / "state" / "sessions" / "monday.json").read_text())
+        assert (kept["workload"]["output_tokens"], kept["filter"]) == (300, "h200")
+        await pilot.press("escape")
+        app.form.query_one("#field-output-tokens", Input).value = "50"
+        await settle(pilot)
+        assert app.filter_text == ""
+        await pilot.press("colon", *"monday", "enter")
+        await settle(pilot)
+        assert app.form.workload["output_tokens"] == 300
+        assert app.filter_text == app.main.query_one("#filter", Input).value == "h200"
+        assert app.plan is not None
+        assert {row.gpu for row in app.plan.rows} == {"H200 SXM 141GB"}
+
+
+async def test_a_session_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "sessions"
+    folder.mkdir(parents=True)
+    (folder / "gone.json").write_text('{"preset": "no such preset", "workload": {}}')
+    (folder / "odd.json").write_text(json.dumps({"preset": PRESET, "workload": 7}))
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        before = dict(app.form.workload)
+        await pilot.press("J", "enter")
+        await settle(pilot)
+        assert "gone cannot be read" in await first_note(pilot)
+        await pilot.press("J", "down", "enter")
+        await settle(pilot)
+        assert app.form.workload == before
+
+
+async def test_a_name_that_is_no_file_name_is_refused(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("K")
+        app.screen.query_one(Input).value = "../../monday"
+        await pilot.press("enter")
+        assert "cannot name a session" in await first_note(pilot)
+    assert not (tmp_path / "monday.json").exists()
+
+
+@pytest.fixture
+def _own_preset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "DEFAULT_PRESET", PRESET)
+
+
+@pytest.mark.usefixtures("_own_preset")
+async def test_the_first_start_explains_itself_once(tmp_path: Path) -> None:
+    app = app_in(tmp_path, preset=None, tour=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        seen = []
+        while isinstance(app.screen, TourScreen):
+            seen.append(str(app.screen.query_one("#tour").border_title))
+            words = str(app.screen.query_one("#tour Static", Static).content)
+            assert "$" not in words.replace("$/", "")
+            assert [node.id for node in app.main.query(".-lit")] == [STEPS[len(seen) - 1].lit[1:]]
+            await pilot.press("enter")
+            await pilot.pause()
+        assert seen == [f"{number} of 5 · {step.title}" for number, step in enumerate(STEPS, start=1)]
+        assert app.active_pane == "ranking"
+        assert not app.main.query(".-lit")
+        await pilot.press("i")
+        assert isinstance(app.screen, TourScreen)
+    app = app_in(tmp_path, preset=None, tour=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert not isinstance(app.screen, TourScreen)
+
+
+@pytest.mark.usefixtures("_own_preset")
+@pytest.mark.parametrize("key", ["escape", "q"])
+async def test_the_tour_is_skipped_by_one_key(tmp_path: Path, key: str) -> None:
+    app = app_in(tmp_path, preset=None, tour=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press(key)
+        await pilot.pause()
+        assert app.screen is app.main
+        assert json.loads((tmp_path / "state" / "choices.json").read_text())["tour"] == "seen"

@@ -1,0 +1,87 @@
+"""Actions on sessions: keep the screen as it is under a name, and take it up again."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from widgets import state_files
+from widgets.actions import conditions as need
+from widgets.actions.action import Action
+from widgets.base_app import BaseApp
+from widgets.remembered import as_left, take_up
+
+
+def keep(app: BaseApp) -> None:
+    """Ask for a name, then keep the screen under it."""
+    from widgets.screens.dialogs import NameScreen
+
+    suggested = app.preset.name if app.preset else "my-session"
+    hint = "Form, filter, order and cursor; a name there is already is replaced."
+    app.push_screen(NameScreen("Keep this session", suggested, hint), partial(_keep, app))
+
+
+def _keep(app: BaseApp, name: str | None) -> None:
+    left = as_left(app)
+    if name is None or left is None:
+        return
+    if not state_files.SESSION_NAME.fullmatch(name):
+        told = f"{name!r} cannot name a session; use letters, digits, '-', '_' and '.', at most 64."
+        app.notify(told, title="Not kept", severity="error", timeout=8)
+        return
+    result = state_files.save_named_session(app.options.state, name, left)
+    if result.kept:
+        app.notify(str(result.path), title="Session kept", timeout=5)
+    else:
+        app.notify(f"{result.path} {result.reason}.", title="Not kept", severity="error", timeout=8)
+
+
+def choose(app: BaseApp) -> None:
+    """List the sessions; the one chosen is taken up."""
+    from widgets.screens.picker import Item, PickerScreen
+
+    items = [Item(name, detail=described(app, name)) for name in state_files.session_names(app.options.state)]
+    app.push_screen(PickerScreen("Take up a session", items), partial(open_session, app))
+
+
+def described(app: BaseApp, name: str) -> str:
+    """Preset and filter of a session, in words."""
+    left = state_files.load_named_session(app.options.state, name)
+    return "kept session: " + (" · ".join(str(left[key]) for key in ("preset", "filter") if left.get(key)) or "cannot be read")
+
+
+def open_session(app: BaseApp, name: str | None) -> None:
+    """Take up the session of this name; None: none was chosen."""
+    if name is not None:
+        app.run_worker(_open(app, name), group="preset", exclusive=True, exit_on_error=False)
+
+
+async def _open(app: BaseApp, name: str) -> None:
+    if not await take_up(app, state_files.load_named_session(app.options.state, name)):
+        app.notify(
+            f"{name} cannot be read, or names a preset or model that is gone.", title="Not opened", severity="error", timeout=8
+        )
+
+
+def a_session(app: BaseApp) -> str | None:
+    """A session was kept."""
+    return None if state_files.session_names(app.options.state) else "No session was kept; K keeps this one."
+
+
+ACTIONS = (
+    Action(
+        id="keep-session",
+        keys="K",
+        label="keep session",
+        description="Keep this session under a name: form, filter, order and cursor.",
+        run=keep,
+        needs=(need.a_plan,),
+    ),
+    Action(
+        id="session",
+        keys="J",
+        label="session",
+        description="Take up a session that was kept under a name.",
+        run=choose,
+        needs=(need.open_panes, a_session),
+    ),
+)

@@ -1,0 +1,150 @@
+"""The tour of a first start: five steps over the panes, each beside what it is about."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from widgets import state_files
+from widgets.base_app import BaseApp
+from widgets.screens.overlay import Overlay
+
+SEEN = "tour"
+"""Choice that says the tour was seen, or left."""
+
+
+class Step(NamedTuple):
+    """One step of the tour."""
+
+    title: str
+    pane: str
+    """Pane that is in sight meanwhile."""
+    lit: str
+    """Widget that is lit."""
+    text: str
+    """`$` and the name of an action, such as `$find`, stand for its keys."""
+
+
+STEPS = (
+    Step(
+        "The answer",
+        "ranking",
+        "#answer",
+        "The line on top is the answer: what to rent, its price, the latency beside the one asked for, and how sure it is. It changes "
+        "as you type; the age of the prices stands in the corner.",
+    ),
+    Step(
+        "Your model, your numbers",
+        "workload",
+        "#workload",
+        "$find finds a model by its name, its Hugging Face id or the path of its config.json. $pane-workload goes to the form: type over a "
+        "number, and everything is planned again. $undo takes a change back.",
+    ),
+    Step(
+        "The ranking",
+        "ranking",
+        "#ranking",
+        "A row is a GPU at its best count, layout and offer; → opens the others. $filter narrows the search: l4 h100 aws spot. "
+        "$why says why a row is where it is, $compare sets rows side by side.",
+    ),
+    Step(
+        "What would change it",
+        "ranking",
+        "#ranking",
+        "$change lists what would change the answer, and a digit tries it at once. $own compares renting with buying, $load shows the "
+        "latency against the load, $memory and $time work the bytes and the seconds out.",
+    ),
+    Step(
+        "This machine, and help",
+        "machine",
+        "#machine",
+        "$pane-machine watches the GPUs of this machine, $benchmark measures them, and the plan rests on it from then on. $help lists every "
+        "key, $palette finds any of them by name, $quit leaves; the next start goes on there.",
+    ),
+)
+
+
+def wanted(app: BaseApp) -> bool:
+    """Whether this is the first start, and nothing else was asked for."""
+    new = SEEN not in app.choices and not state_files.load_session(app.options.state)
+    return new and app.options.tour and app.options.preset is None and app.options.replay is None
+
+
+def open_screen(app: BaseApp) -> None:
+    """Begin the tour."""
+    app.push_screen(TourScreen(app))
+
+
+class TourScreen(Overlay[None]):
+    """A box at the bottom; keys go on, back, and out. It does not come again by itself."""
+
+    DEFAULT_CSS = """
+    TourScreen {
+        align: center bottom;
+        #tour { width: 76; margin: 0 0 2 0; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,space,right,l,down,j", "step(1)", "next", show=False),
+        Binding("left,h,backspace,up,k", "step(-1)", "previous", show=False),
+        Binding("escape,q", "leave", "skip", show=False),
+    ]
+
+    def __init__(self, app: BaseApp) -> None:
+        super().__init__()
+        self._planner, self._step = app, 0
+        self._before = app.active_pane
+
+    def compose(self) -> ComposeResult:
+        """One text in a box."""
+        with Vertical(id="tour", classes="box"):
+            yield Static()
+
+    def on_mount(self) -> None:
+        """Show the first step; from now on it was seen."""
+        self._planner.choices[SEEN] = "seen"
+        state_files.save_choices(self._planner.options.state, self._planner.choices)
+        self._draw()
+
+    def action_step(self, by: int) -> None:
+        """The next step, the one before, or out behind the last."""
+        self._step = max(0, self._step + by)
+        if self._step >= len(STEPS):
+            self.action_leave()
+        else:
+            self._draw()
+
+    def action_leave(self) -> None:
+        """Out, to the pane there was before."""
+        self._light("")
+        self.dismiss()
+        self._planner.show_pane(self._before)
+
+    def _light(self, lit: str) -> None:
+        """Light this widget alone; empty: none."""
+        self._planner.main.query(".-lit").remove_class("-lit")
+        if lit:
+            self._planner.main.query(lit).add_class("-lit")
+
+    def _draw(self) -> None:
+        step = STEPS[self._step]
+        self._planner.show_pane(step.pane, focus=False)
+        self._light(step.lit)
+        box = self.query_one("#tour")
+        box.border_title = Content(f"{self._step + 1} of {len(STEPS)} · {step.title}")
+        last = self._step == len(STEPS) - 1
+        box.border_subtitle = Content(f"enter {'ends' if last else 'goes on'} · {'' if last else 'esc skips'}".rstrip(" ·"))
+        self.query_one(Static).update(self._text(step.text))
+
+    def _text(self, text: str) -> Content:
+        """`text` with the keys of its actions, as the user has them."""
+        keys = {state.action.id: state.keys for states in self._planner.action_groups().values() for state in states}
+        parts: list[str | tuple[str, str]] = []
+        for word in text.split(" "):
+            parts += [(keys[word[1:]], "bold $accent") if word[1:] in keys and word[0] == "$" else word, " "]
+        return Content.assemble(*parts[:-1])
